@@ -1,0 +1,5 @@
+"""Communication-compressed optimization on flat tensors: compressors, channels, updates and the methods made of them.
+
+Shapes everywhere: the last axis is coordinates (d), the axis before it workers (W), any leading axes (*T) are
+independent trials, such as the step sizes of a grid. No I/O, no configuration, no process groups.
+"""

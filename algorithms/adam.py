@@ -1,0 +1,20 @@
+"""Distributed Adam, uncompressed."""
+
+from __future__ import annotations
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.protocol import Algorithm
+from algorithms.updates import Adam
+
+
+def adam(compressor: Identity, update: Adam) -> Algorithm:
+    """The plain baseline: g_i up, ḡ = mean_i g_i down, Adam on every replica.
+
+        m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  x ← x − α·m/√(v + ν)
+
+    State: replica, m and v [d].
+    Wire: 32d bits up, 32d down.
+    Source: Kingma and Ba 2014; `update.form: torch` gives torch.optim.Adam's bias correction and place of ν.
+    """
+    return Algorithm(uplink=dense(), downlink=dense(), update=update)

@@ -1,0 +1,20 @@
+"""Distributed AMSGrad, uncompressed."""
+
+from __future__ import annotations
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.protocol import Algorithm
+from algorithms.updates import AMSGrad
+
+
+def amsgrad(compressor: Identity, update: AMSGrad) -> Algorithm:
+    """The uncompressed method that CD-Adam compresses: g_i up, ḡ = mean_i g_i down, AMSGrad on every replica.
+
+        m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  v̂ ← max(v̂, v),  x ← x − α·m/√(v̂ + ν)
+
+    State: replica, m, v and v̂ [d].
+    Wire: 32d bits up, 32d down.
+    Source: CD-Adam paper, section 3 (Reddi et al. 2019); `update.form: torch` is the authors' code.
+    """
+    return Algorithm(uplink=dense(), downlink=dense(), update=update)

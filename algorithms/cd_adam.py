@@ -1,0 +1,34 @@
+"""CD-Adam: communication-compressed AMSGrad by Markov sequences in both directions."""
+
+from __future__ import annotations
+
+from algorithms.channels import Markov, dense
+from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
+from algorithms.updates import AMSGrad
+
+
+def cd_adam(
+    compressor: Compressor, update: AMSGrad, uplink_only: bool = False, dense_start: bool = False
+) -> Algorithm:
+    """Compresses differences to what the other end already knows, and updates the model on the workers.
+
+        worker   c_i = C(g_i − ĝ_i),  ĝ_i ← ĝ_i + c_i                     (Algorithm 1, lines 5 and 6)
+        server   ĝ ← ĝ + mean_i c_i                                        (line 8)
+                 c̃ = C(ĝ − g̃),  g̃ ← g̃ + c̃                                 (lines 9 and 10; dense where `uplink_only`)
+        replica  g̃ ← g̃ + c̃                                                (line 12)
+                 m ← β₁m + (1−β₁)g̃,  v ← β₂v + (1−β₂)g̃²,  v̂ ← max(v̂, v)   (lines 13 to 15)
+                 x ← x − α·m/√(v̂ + ν)                                      (line 16)
+
+    State: ĝ_i [d] on every worker; ĝ and g̃ [d] on the server; g̃, m, v and v̂ [d] on every replica. All start at
+    zero (line 1), so that the first message is C(g_i); `dense_start` sends the first gradient uncompressed.
+    Wire: one message of C up and one down, 2(d + 32) bits a round with the scaled sign.
+    Source: Wang, Lin and Chen, Communication-Compressed Adaptive Gradient Method for Distributed Nonconvex
+    Optimization, Algorithm 1. Line 9 prints C(ĝ_t − ĝ_{t−1}); the text above it, line 12 and the authors' code
+    mean C(ĝ_t − g̃_{t−1}), the difference to what the workers hold, and so does this file.
+    """
+    return Algorithm(
+        uplink=Markov(compressor, dense_start),
+        downlink=dense() if uplink_only else Markov(compressor, dense_start),
+        update=update,
+    )

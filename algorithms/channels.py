@@ -1,0 +1,123 @@
+"""One direction of the wire: a compressor and what sender and receiver remember between rounds.
+
+The sender of w_t keeps a memory; the receiver keeps its last signal. Uplink, W workers send and the server receives
+the mean of their messages; downlink, the server sends and every replica receives.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors import Compressor, Identity, Payload, Unpacked
+from algorithms.compressors.base import payload_bytes
+from algorithms.randomness import Key
+
+
+@dataclass(frozen=True)
+class Channel(ABC):
+    """What is sent, remembered and received in one direction."""
+
+    compressor: Compressor
+
+    def start(self, like: Tensor) -> Tensor | None:
+        """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
+        return torch.zeros_like(like)
+
+    @abstractmethod
+    def send(self, w: Tensor, memory: Tensor | None, key: Key) -> tuple[Payload, Tensor | None]:
+        """The payload of w [..., d] in round `key.round`, and the sender's new memory."""
+
+    @abstractmethod
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        """The signal [*T, d] that the receiver uses, from the decoded message and its last signal."""
+
+    def codec(self, t: int) -> Compressor:
+        """The compressor of round t (from 1)."""
+        return self.compressor
+
+    def decode(self, payload: Payload, d: int, t: int) -> Tensor:
+        """The message [..., d] in a payload of round t."""
+        return self.codec(t).decode(payload, d)
+
+    def bits(self, d: int, t: int) -> int:
+        """Counted bits of the one message of round t."""
+        return self.codec(t).bits(d)
+
+    def payload_bytes(self, d: int, t: int, dtype: torch.dtype) -> int:
+        """Bytes of the payload of round t, for vectors of the run's dtype."""
+        return payload_bytes(self.codec(t), d, dtype)
+
+    def unpacked(self) -> Channel:
+        """This channel on the dense path: the same numbers, nothing packed."""
+        return replace(self, compressor=Unpacked(self.compressor))
+
+    def _refuse_scaled(self, name: str) -> None:
+        if self.compressor.unbiased and not self.compressor.contractive:
+            raise ValueError(
+                f"{self.compressor}: {name} needs a contractive compressor (Assumption 4.1), and one scaled to be "
+                "unbiased is not: its memory would grow. Use it without `unbiased`, or with algorithm=naive"
+            )
+
+
+@dataclass(frozen=True)
+class Direct(Channel):
+    """Sends C(w); the receiver uses it as it is. Nothing is remembered."""
+
+    def start(self, like: Tensor) -> None:
+        return None
+
+    def send(self, w: Tensor, memory: None, key: Key) -> tuple[Payload, None]:
+        return self.codec(key.round).encode(w, key), None
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return message
+
+
+@dataclass(frozen=True)
+class ErrorFeedback(Channel):
+    """Sends c = C(w + δ), keeps δ ← w + δ − c (CD-Adam paper, section 4; Karimireddy et al. 2019)."""
+
+    def __post_init__(self) -> None:
+        self._refuse_scaled("error feedback")
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+        compensated = w + memory
+        payload = self.codec(key.round).encode(compensated, key)
+        return payload, compensated - self.decode(payload, w.shape[-1], key.round)
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return message
+
+
+@dataclass(frozen=True)
+class Markov(Channel):
+    """Sends c = C(w − ŵ); both ends keep ŵ ← ŵ + c, and the receiver uses ŵ (EF21's sequence, eq. 5.1).
+
+    Since every worker adds its own c_i, the server only needs ĝ ← ĝ + mean_i c_i (Algorithm 1, line 8).
+    ŵ starts at zero, so that the first message is C(w₁) (line 1); `dense_start` sends the first vector as it is,
+    32d bits, which is how EF21's authors start.
+    """
+
+    dense_start: bool = False
+
+    def __post_init__(self) -> None:
+        self._refuse_scaled("the Markov sequence")
+
+    def codec(self, t: int) -> Compressor:
+        return Identity() if self.dense_start and t == 1 else self.compressor
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+        payload = self.codec(key.round).encode(w - memory, key)
+        return payload, memory + self.decode(payload, w.shape[-1], key.round)
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return last + message
+
+
+def dense() -> Channel:
+    """The uncompressed direction: 32d bits a message."""
+    return Direct(Identity())

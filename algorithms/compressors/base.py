@@ -1,0 +1,89 @@
+"""What a compressor is: a map of R^d, its wire format and its bit count."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.randomness import Key
+
+Payload = tuple[Tensor, ...]
+"""What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes."""
+
+
+class Compressor(ABC):
+    """A map C of R^d to itself, applied along the last axis, with the payload that carries C(x).
+
+    A new compressor is `encode`, `decode` and `bits`; calling it is then defined. Overriding `__call__` with a
+    faster dense path is allowed when it gives C(x) bit for bit.
+    """
+
+    contractive: bool = True
+    """Whether E‖C(x) − x‖² ≤ (1 − π)‖x‖² for some 0 < π ≤ 1 and all x (Assumption 4.1 of the CD-Adam paper)."""
+
+    unbiased: bool = False
+    """Whether E C(x) = x."""
+
+    @abstractmethod
+    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+        """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
+
+    @abstractmethod
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        """C(x) [..., d] out of the payload of x, in the dtype of x."""
+
+    @abstractmethod
+    def bits(self, d: int) -> int:
+        """Bits of one message of d coordinates, as the literature counts them: a float is 32 bits."""
+
+    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+        """C(x), of the shape and dtype of x."""
+        return self.decode(self.encode(x, key), x.shape[-1])
+
+    def check(self, d: int) -> None:
+        """Raise ValueError when this compressor cannot take vectors of d coordinates."""
+
+
+@cache
+def payload_bytes(compressor: Compressor, d: int, dtype: torch.dtype) -> int:
+    """Bytes of the payload that one vector of d coordinates really becomes, padding and the run's dtype included."""
+    payload = compressor.encode(torch.zeros(d, dtype=dtype), Key.none())
+    return sum(tensor.nbytes for tensor in payload)
+
+
+class Vector(NamedTuple):
+    """A payload of plain numbers."""
+
+    values: Tensor  # [..., d]
+
+
+@dataclass(frozen=True)
+class Unpacked(Compressor):
+    """The same C(x) with nothing packed: the dense path, for simulating all workers in one process."""
+
+    compressor: Compressor
+
+    @property
+    def contractive(self) -> bool:
+        return self.compressor.contractive
+
+    @property
+    def unbiased(self) -> bool:
+        return self.compressor.unbiased
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Vector:
+        return Vector(self.compressor(x, key))
+
+    def decode(self, payload: Vector, d: int) -> Tensor:
+        return payload.values
+
+    def bits(self, d: int) -> int:
+        return self.compressor.bits(d)
+
+    def check(self, d: int) -> None:
+        self.compressor.check(d)

@@ -1,0 +1,68 @@
+"""k coordinates at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Compressor
+from algorithms.compressors.top_k import check_chosen, chosen
+from algorithms.randomness import Key
+
+
+class Sampled(NamedTuple):
+    """The payload of sampled coordinates: the receiver draws the same indices from the seed."""
+
+    values: Tensor  # [..., k], in the dtype of x
+    seed: Tensor  # int64 [..., 1]
+
+
+@dataclass(frozen=True)
+class RandomK(Compressor):
+    """C(x) keeps k coordinates drawn without replacement: k floats and a 64-bit seed, 32k + 64 bits.
+
+    k = max(1, ⌊ratio·d⌋) unless given. Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that
+    E C(x) = x, and is no longer contractive. Trials of one batch draw the same coordinates: the draw depends on
+    (seed, direction, worker, round) alone.
+    """
+
+    ratio: float = 0.016
+    k: int | None = None
+    unbiased: bool = False
+
+    def __post_init__(self) -> None:
+        check_chosen("random_k", None, self.k, self.ratio)
+
+    @property
+    def contractive(self) -> bool:
+        return not self.unbiased
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Sampled:
+        if key is None:
+            raise ValueError("random_k draws from a key: pass one that names seed, direction, round and workers")
+        seed = key.seeds().unsqueeze(-1).expand(*x.shape[:-1], 1)
+        values = x.gather(-1, self._indices(seed, x.shape[-1]).to(x.device))
+        if self.unbiased:
+            values = values * (x.shape[-1] / values.shape[-1])
+        return Sampled(values, seed)
+
+    def decode(self, payload: Sampled, d: int) -> Tensor:
+        values, seed = payload
+        indices = self._indices(seed, d).to(values.device)
+        return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices, values)
+
+    def bits(self, d: int) -> int:
+        return 32 * chosen(d, self.k, self.ratio) + 64
+
+    def check(self, d: int) -> None:
+        check_chosen("random_k", d, self.k, self.ratio)
+
+    def _indices(self, seed: Tensor, d: int) -> Tensor:
+        """The coordinates each seed stands for: int64 [..., k]."""
+        k = chosen(d, self.k, self.ratio)
+        distinct, which = seed.cpu().unique(return_inverse=True)
+        draws = [torch.randperm(d, generator=torch.Generator().manual_seed(s))[:k] for s in distinct.tolist()]
+        return torch.stack(draws)[which.squeeze(-1)]

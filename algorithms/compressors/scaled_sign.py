@@ -1,0 +1,64 @@
+"""One bit a coordinate and one scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Compressor
+from algorithms.compressors.packing import pack, unpack
+from algorithms.randomness import Key
+
+
+class Signs(NamedTuple):
+    """The payload of scaled signs."""
+
+    bits: Tensor  # uint8 [..., ⌈d/8⌉], 1 where x ≥ 0
+    scale: Tensor  # [..., 1], in the dtype of x
+
+
+@dataclass(frozen=True)
+class ScaledSign(Compressor):
+    """C(x) = s·sgn±(x) with s = ‖x‖₁/d (`norm: l1`) or s = ‖x‖₂/√d (`norm: l2`, 1-bit Adam's): d + 32 bits.
+
+    sgn±(0) = +1, because one bit has no third value; the CD-Adam authors' code sends 0 there and counts one bit.
+    With l1, ‖C(x) − x‖² = ‖x‖² − ‖x‖₁²/d, so π = ‖x‖₁²/(d‖x‖²) ≥ 1/d.
+    With l2, ‖C(x) − x‖² = 2‖x‖²(1 − ‖x‖₁/(√d‖x‖)), which exceeds ‖x‖² when ‖x‖₁ < √d‖x‖/2: sparse vectors are
+    not contracted and Assumption 4.1 does not hold, whatever 1-bit Adam's analysis assumes.
+
+    Source: CD-Adam, Algorithm 1 and footnote 3; 1-bit Adam (Tang et al. 2021) for l2.
+    """
+
+    norm: Literal["l1", "l2"] = "l1"
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("l1", "l2"):
+            raise ValueError(f"norm={self.norm!r}: scaled_sign knows the norms l1 and l2")
+
+    @property
+    def contractive(self) -> bool:
+        return self.norm == "l1"
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Signs:
+        return Signs(pack(x >= 0), self._scale(x))
+
+    def decode(self, payload: Signs, d: int) -> Tensor:
+        return torch.where(unpack(payload.bits, d), payload.scale, -payload.scale)
+
+    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+        scale = self._scale(x)
+        return torch.where(x >= 0, scale, -scale)
+
+    def bits(self, d: int) -> int:
+        return d + 32
+
+    def _scale(self, x: Tensor) -> Tensor:
+        d = x.shape[-1]
+        if self.norm == "l1":
+            return x.abs().sum(-1, keepdim=True) / d
+        largest = x.abs().amax(-1, keepdim=True)
+        unit = torch.where(largest > 0, largest, 1)  # squares of x itself would overflow for huge x
+        return unit * (torch.linalg.vector_norm(x / unit, dim=-1, keepdim=True) / d**0.5)

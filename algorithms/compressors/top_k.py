@@ -1,0 +1,75 @@
+"""The k largest coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Compressor
+from algorithms.randomness import Key
+
+
+class Sparse(NamedTuple):
+    """The payload of chosen coordinates."""
+
+    values: Tensor  # [..., k], in the dtype of x
+    indices: Tensor  # int32 [..., k], ascending
+
+
+def chosen(d: int, k: int | None, ratio: float) -> int:
+    """How many of d coordinates are sent: k, or max(1, ⌊ratio·d⌋) where k is not given."""
+    return k if k is not None else max(1, int(ratio * d))
+
+
+def check_chosen(name: str, d: int | None, k: int | None, ratio: float) -> None:
+    """Raise ValueError unless 1 ≤ k (≤ d, where d is known) and 0 < ratio ≤ 1."""
+    if k is not None and (k < 1 or (d is not None and k > d)):
+        raise ValueError(f"k={k}: {name} sends between 1 and d{'' if d is None else f' = {d}'} coordinates")
+    if not 0 < ratio <= 1:
+        raise ValueError(f"ratio={ratio}: {name} sends a share of the coordinates in (0, 1]")
+
+
+@dataclass(frozen=True)
+class TopK(Compressor):
+    """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
+
+    k = max(1, ⌊ratio·d⌋) unless given. Of equal magnitudes the lower index is kept, so that every device agrees.
+    π = k/d. Source: Assumption 4.1's canonical example; ratio 0.016 is section 7.2's, about one bit a coordinate.
+    """
+
+    ratio: float = 0.016
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        check_chosen("top_k", None, self.k, self.ratio)
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Sparse:
+        keep = self._keep(x)
+        indices = keep.nonzero()[:, -1].view(*x.shape[:-1], -1)
+        return Sparse(x.gather(-1, indices), indices.to(torch.int32))
+
+    def decode(self, payload: Sparse, d: int) -> Tensor:
+        values, indices = payload
+        return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices.long(), values)
+
+    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+        return torch.where(self._keep(x), x, 0)
+
+    def bits(self, d: int) -> int:
+        return 64 * chosen(d, self.k, self.ratio)
+
+    def check(self, d: int) -> None:
+        check_chosen("top_k", d, self.k, self.ratio)
+
+    def _keep(self, x: Tensor) -> Tensor:
+        """Which coordinates are sent: bool [..., d], exactly k of them true in every vector."""
+        k = chosen(x.shape[-1], self.k, self.ratio)
+        magnitude = x.abs()
+        threshold = magnitude.topk(k).values[..., -1:]
+        above = magnitude > threshold
+        ties = magnitude == threshold
+        room = k - above.sum(-1, keepdim=True)
+        return above | (ties & (ties.cumsum(-1) <= room))

@@ -1,0 +1,27 @@
+"""Error feedback on gradients, in both directions."""
+
+from __future__ import annotations
+
+from algorithms.channels import ErrorFeedback, dense
+from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
+from algorithms.updates import Update
+
+
+def error_feedback(compressor: Compressor, update: Update, uplink_only: bool = False) -> Algorithm:
+    """Adds what the last compression lost to what is sent next.
+
+        worker   c_i = C(g_i + δ_i),  δ_i ← g_i + δ_i − c_i
+        server   ĝ = mean_i c_i,  c = C(ĝ + δ_s),  δ_s ← ĝ + δ_s − c      (c = ĝ where `uplink_only`)
+        replica  step with c
+
+    State: δ_i [d] on every worker, δ_s [d] on the server, zero at the start; the update's.
+    Wire: one message of C up and one down; with `uplink_only` 32d bits down.
+    Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD.
+    The errors are kept unscaled by the step size, as in the CD-Adam authors' code; EF21's authors scale theirs.
+    """
+    return Algorithm(
+        uplink=ErrorFeedback(compressor),
+        downlink=dense() if uplink_only else ErrorFeedback(compressor),
+        update=update,
+    )

@@ -1,0 +1,34 @@
+"""Where communication is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from algorithms.protocol import Algorithm
+
+
+@dataclass
+class Meter:
+    """Cumulative communication of one worker: bits up are what it sends to the server, bits down what it receives.
+
+    Bits are counted as the literature does (a float is 32 bits, whatever the run's dtype); `payload_bytes` is the
+    physical size, both directions together, of the tensors that a cluster would send in the run's own dtype.
+    """
+
+    bits_up: int = 0
+    bits_down: int = 0
+    payload_bytes: int = 0
+
+    @property
+    def bits(self) -> int:
+        """Both directions."""
+        return self.bits_up + self.bits_down
+
+    def count(self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
+        """Add round t of an algorithm on d coordinates."""
+        self.bits_up += algorithm.uplink.bits(d, t)
+        self.bits_down += algorithm.downlink.bits(d, t)
+        for channel in (algorithm.uplink, algorithm.downlink):
+            self.payload_bytes += channel.payload_bytes(d, t, dtype)

@@ -1,0 +1,24 @@
+"""Naive compression: no memory in either direction."""
+
+from __future__ import annotations
+
+from algorithms.channels import Direct, dense
+from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
+from algorithms.updates import Update
+
+
+def naive(compressor: Compressor, update: Update, uplink_only: bool = False) -> Algorithm:
+    """Compresses what there is and forgets what was lost.
+
+        worker   c_i = C(g_i)
+        server   ĝ = mean_i c_i,  c = C(ĝ)        (c = ĝ where `uplink_only`)
+        replica  step with c
+
+    State: the update's only.
+    Wire: one message of C up and one down; with `uplink_only` 32d bits down.
+    Source: CD-Adam paper, section 4 (SGD) and Figure 2 (AMSGrad); `update=sgd` and the scaled sign give signSGD.
+    """
+    return Algorithm(
+        uplink=Direct(compressor), downlink=dense() if uplink_only else Direct(compressor), update=update
+    )

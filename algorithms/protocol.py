@@ -1,0 +1,99 @@
+"""One synchronous round: worker → server → replica, as three functions of explicit state.
+
+    worker:   (gradient, worker state, replica state, round) → payload        what goes up
+    server:   (payloads of all workers, server state, round)  → payload        what comes down
+    replica:  (payload, replica state, step size, round)      → updated model  identical on every worker
+
+State is dataclasses of tensors. The functions return new state and change none in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import Channel
+from algorithms.compressors import Payload
+from algorithms.randomness import Key
+from algorithms.updates import Moments, Update
+
+
+@dataclass
+class WorkerState:
+    """What the workers of one process remember."""
+
+    ids: Tensor  # int64 [W], which of the n workers these are
+    memory: Tensor | None  # [*T, W, d], the uplink senders'
+
+
+@dataclass
+class ServerState:
+    """What the server remembers."""
+
+    aggregate: Tensor  # ĝ_t [*T, d], what the server made of the workers' messages
+    memory: Tensor | None  # [*T, d], the downlink sender's
+
+
+@dataclass
+class ReplicaState:
+    """The model and what every worker's copy of it remembers; equal on all workers."""
+
+    x: Tensor  # [*T, d] parameters
+    signal: Tensor  # g̃_t [*T, d], what was received
+    moments: Moments
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A method made of an uplink channel, a downlink channel and an update rule."""
+
+    uplink: Channel
+    downlink: Channel
+    update: Update
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        """State of the workers with the given numbers, for a model x [*T, d]."""
+        like = x.unsqueeze(-2).expand(*x.shape[:-1], len(ids), x.shape[-1])
+        return WorkerState(ids=ids, memory=self.uplink.start(like))
+
+    def start_server(self, x: Tensor) -> ServerState:
+        """State of the server, for a model x [*T, d]."""
+        return ServerState(aggregate=torch.zeros_like(x), memory=self.downlink.start(x))
+
+    def start_replica(self, x: Tensor) -> ReplicaState:
+        """State of every replica, for a model x [*T, d]."""
+        return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x))
+
+    def worker(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, t: int, seed: int
+    ) -> tuple[Payload, WorkerState]:
+        """What the workers send for their gradients [*T, W, d] in round t."""
+        key = Key(seed, "up", t, tuple(state.ids.tolist()))
+        payload, memory = self.uplink.send(gradient, state.memory, key)
+        return payload, replace(state, memory=memory)
+
+    def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
+        """What the server sends, given the payloads of all n workers in worker order."""
+        d = state.aggregate.shape[-1]
+        message = self.uplink.decode(payloads, d, t).mean(-2)  # the one place where workers are averaged
+        aggregate = self.uplink.receive(message, state.aggregate)
+        payload, memory = self.downlink.send(aggregate, state.memory, Key(seed, "down", t))
+        return payload, ServerState(aggregate=aggregate, memory=memory)
+
+    def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
+        """The replica after round t, with step size lr (a float or [*T, 1])."""
+        message = self.downlink.decode(payload, state.x.shape[-1], t)
+        signal = self.downlink.receive(message, state.signal)
+        x, moments = self.update.step(state.x, signal, state.moments, lr, t)
+        return ReplicaState(x=x, signal=signal, moments=moments)
+
+    def unpacked(self) -> Algorithm:
+        """This algorithm on the dense path: the same numbers, nothing packed."""
+        return replace(self, uplink=self.uplink.unpacked(), downlink=self.downlink.unpacked())
+
+    def check(self, d: int) -> None:
+        """Raise ValueError when a compressor cannot take d coordinates."""
+        self.uplink.compressor.check(d)
+        self.downlink.compressor.check(d)

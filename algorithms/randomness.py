@@ -1,0 +1,36 @@
+"""Random numbers by name: what is drawn depends on what it is for, never on what was drawn before."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+def keyed_seed(*name: int | str) -> int:
+    """A 63-bit seed that depends on the whole name, such as (seed, purpose, worker, round), and on nothing else."""
+    digest = blake2b("/".join(map(str, name)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+class Key(NamedTuple):
+    """Names one message of one round: what a randomised compressor draws from, the same before and after a resume,
+    in one process or in many."""
+
+    seed: int
+    direction: str  # "up" or "down"
+    round: int  # from 1
+    workers: tuple[int, ...] | None = None  # the workers of the worker axis; None for the server's one message
+
+    @classmethod
+    def none(cls) -> Key:
+        """A key for payloads whose content does not matter."""
+        return cls(0, "none", 0)
+
+    def seeds(self) -> Tensor:
+        """int64 seeds: [W] for the messages of W workers, [] for the server's."""
+        if self.workers is None:
+            return torch.tensor(keyed_seed(self.seed, self.direction, "server", self.round))
+        return torch.tensor([keyed_seed(self.seed, self.direction, i, self.round) for i in self.workers])

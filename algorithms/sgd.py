@@ -1,0 +1,17 @@
+"""Distributed SGD, uncompressed."""
+
+from __future__ import annotations
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD
+
+
+def sgd(compressor: Identity, update: SGD) -> Algorithm:
+    """The plain baseline: g_i up, their mean down, x ← x − α·mean_i g_i (momentum optional).
+
+    State: replica, the momentum buffer [d] where there is momentum.
+    Wire: 32d bits up, 32d down.
+    """
+    return Algorithm(uplink=dense(), downlink=dense(), update=update)

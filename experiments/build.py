@@ -1,0 +1,113 @@
+"""From a resolved configuration to the objects it names."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hydra.utils import get_object
+
+from algorithms.protocol import Algorithm
+from experiments.config import Config
+from experiments.errors import UsageError
+from experiments.tasks.logreg import LogisticRegression
+
+PACKAGES = ("algorithms.", "data.", "experiments.")
+"""Where `_target_` may point."""
+
+_LABELS = ("name", "display")
+"""Keys of algorithm and task that are for paths and figures, not for the constructor."""
+
+
+def build_algorithm(config: Config) -> Algorithm:
+    """The algorithm with its compressor and update. Raises UsageError for what does not fit together."""
+    parts = {group: _build(config[group], group) for group in ("compressor", "update")}
+    factory = _target(config["algorithm"], "algorithm")
+    hints = get_type_hints(factory)
+    for group, part in parts.items():
+        if not isinstance(part, hints[group]):
+            raise UsageError(
+                f"{group}={type(part).__name__}: algorithm={config['algorithm']['name']} takes only "
+                f"{hints[group].__name__}; leave {group} out, or choose another algorithm"
+            )
+    return _build(_unlabelled(config["algorithm"]), "algorithm", **parts)
+
+
+def build_task(config: Config) -> LogisticRegression:
+    """The task with its data loaded and shared over the workers; the expensive part of building."""
+    return _build(_unlabelled(config["task"]), "task", workers=config["cluster"]["workers"], seed=config["seed"])
+
+
+def check(config: Config) -> None:
+    """Raise UsageError for a wrong option anywhere, without loading any data."""
+    build_algorithm(config)
+    _check_options(_unlabelled(config["task"]), "task")
+
+
+def _unlabelled(node: Config) -> Config:
+    return {key: value for key, value in node.items() if key not in _LABELS}
+
+
+def _build(node: Config, path: str, **extra: Any) -> Any:
+    _check_options(node, path)
+    options = {
+        key: _build(value, f"{path}.{key}") if _is_node(value) else value
+        for key, value in node.items()
+        if key != "_target_"
+    }
+    try:
+        return _target(node, path)(**options, **extra)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _check_options(node: Config, path: str) -> None:
+    """Compare every option of a node with the annotation of the parameter it will become."""
+    target = _target(node, path)
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    for key, value in node.items():
+        if key == "_target_":
+            continue
+        if key not in hints:
+            raise UsageError(f"{path}.{key}: {node['_target_']} has no such option")
+        if _is_node(value):
+            _check_options(value, f"{path}.{key}")
+        elif not _fits(value, hints[key]):
+            raise UsageError(f"{path}.{key}={value}: expected {_wanted(hints[key])}")
+
+
+def _is_node(value: object) -> bool:
+    return isinstance(value, dict) and "_target_" in value
+
+
+def _target(node: Config, path: str) -> Callable:
+    name = node["_target_"]
+    if not str(name).startswith(PACKAGES):
+        raise UsageError(f"{path}._target_={name}: must lie in one of {', '.join(p[:-1] for p in PACKAGES)}")
+    try:
+        return get_object(name)
+    except Exception as error:
+        raise UsageError(f"{path}._target_={name}: {error}") from error
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) in (Union, types.UnionType):
+        return any(_fits(value, choice) for choice in get_args(hint))
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _wanted(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(map(str, get_args(hint)))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_wanted(choice) for choice in get_args(hint))
+    plain = {type(None): "null", int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return plain.get(hint, hint.__name__)

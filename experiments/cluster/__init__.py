@@ -1,0 +1,1 @@
+"""Where the three phases of a round happen."""

@@ -1,0 +1,182 @@
+"""From a command line to one resolved, checked configuration, and from that to a run's identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import product
+from pathlib import Path
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from algorithms.schedules import SCHEDULES
+from experiments.errors import UsageError
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+RESULTS_FORMAT = 1
+"""Part of every run's identity: raise it when a change of the code changes what runs compute or record."""
+
+Config = dict
+"""A resolved configuration: nested dicts, lists and scalars."""
+
+
+def expand(overrides: Iterable[str], multirun: bool) -> list[list[str]]:
+    """The command lines a sweep stands for: `a=1,2 b=3` gives [a=1 b=3] and [a=2 b=3].
+
+    Raises UsageError for what Hydra cannot parse, and for a sweep without `-m`.
+    """
+    choices = []
+    for text in overrides:
+        override = _parse(text)
+        if not override.is_sweep_override():
+            choices.append([text])
+        elif multirun:
+            choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
+        else:
+            raise UsageError(
+                f"{text}: several values are a sweep: add -m for one run each"
+                + (f", or write lr=[{text.partition('=')[2]}] for one batched grid" if text.startswith("lr=") else "")
+            )
+    return [list(job) for job in product(*choices)]
+
+
+def load(overrides: Iterable[str], name: str = "config") -> Config:
+    """Compose conf/<name>.yaml with overrides, resolved. Raises UsageError with the nearest valid name."""
+    overrides = list(overrides)
+    parsed = [_parse(text) for text in overrides]
+    groups = [override for override in parsed if (CONF / override.key_or_group).is_dir()]
+    for override in groups:
+        _check_choice(override)
+    for override in parsed:
+        if override.is_add() or override.is_delete():
+            raise UsageError(f"{override.input_line}: keys can be set, not added or deleted; drop the + or ~")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        try:
+            base = hydra_compose(name, [override.input_line for override in groups])
+            for override in parsed:
+                if override not in groups:
+                    _check_key(override, base)
+            composed = hydra_compose(name, overrides)
+        except HydraException as error:
+            raise UsageError(str(error)) from error
+    try:
+        return OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise UsageError(f"{error.full_key}: {str(error).splitlines()[0]}; set it on the command line") from error
+
+
+def load_run(overrides: Iterable[str]) -> Config:
+    """The configuration of one run: composed, in canonical form and with every shared key checked."""
+    config = load(overrides)
+    lr = config["lr"]
+    config["lr"] = [_number(value, "lr") for value in (lr if isinstance(lr, list) else [lr])]
+    if not config["lr"] or min(config["lr"]) <= 0 or not math.isfinite(max(config["lr"])):
+        raise UsageError(f"lr={lr}: step sizes are positive numbers, or a non-empty list of them")
+    if len(set(config["lr"])) < len(config["lr"]):
+        raise UsageError(f"lr={lr}: a step size stands there twice")
+    for key, least in (("rounds", 1), ("eval_every", 1), ("checkpoint_every", 1), ("seed", 0)):
+        _integer(config[key], key, least)
+    _integer(config["cluster"]["workers"], "cluster.workers", 1)
+    if config["lr_schedule"] not in SCHEDULES:
+        raise UsageError(_unknown("lr_schedule", str(config["lr_schedule"]), SCHEDULES))
+    _pin_files(config)
+    return config
+
+
+def identity(config: Config) -> str:
+    """The hash of everything in a run's configuration that its results depend on."""
+    relevant = {
+        "format": RESULTS_FORMAT,
+        "workers": config["cluster"]["workers"],
+        **{key: config[key] for key in ("lr", "lr_schedule", "rounds", "eval_every", "seed")},
+        **{key: _without(config[key], "display", "data_dir") for key in ("algorithm", "compressor", "update", "task")},
+    }
+    canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def folder(config: Config) -> Path:
+    """Where a run's results lie: results/<task>/<algorithm>/<id>."""
+    return Path(config["results_dir"], config["task"]["name"], config["algorithm"]["name"], identity(config))
+
+
+def _parse(text: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise UsageError(f"{text}: not of the form key=value ({str(error).splitlines()[0]})") from error
+
+
+def _check_choice(override: Override) -> None:
+    group = CONF / override.key_or_group
+    names = sorted(str(path.relative_to(group).with_suffix("")) for path in group.rglob("*.yaml"))
+    if override.value() not in names:
+        raise UsageError(
+            _unknown(override.key_or_group, str(override.value()), names) + f" (conf/{override.key_or_group}/)"
+        )
+
+
+def _check_key(override: Override, config: DictConfig) -> None:
+    keys = list(_dotted(OmegaConf.to_container(config, resolve=False)))
+    key = override.key_or_group
+    if key not in keys:
+        near = get_close_matches(key, keys, n=1, cutoff=0.75) or [
+            other for other in keys if other.rpartition(".")[2] == key.rpartition(".")[2]
+        ]
+        parent = key.rpartition(".")[0]
+        beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"{key}: no such key; {hint}Valid here: {', '.join(beside) or ', '.join(config)}")
+
+
+def _dotted(node: object, prefix: str = "") -> Iterable[str]:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield f"{prefix}{key}"
+            yield from _dotted(value, f"{prefix}{key}.")
+
+
+def _unknown(key: str, value: str, names: Iterable[str]) -> str:
+    names = list(names)
+    near = get_close_matches(value, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{key}={value}: no such choice; {hint}Valid: {', '.join(names)}"
+
+
+def _number(value: object, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"{key}={value}: not a number")
+    return float(value)
+
+
+def _integer(value: object, key: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{key}={value}: must be a whole number of at least {least}")
+
+
+def _pin_files(node: object) -> None:
+    """Give every data file named by path the hash of its bytes, so that a changed file is another run."""
+    if isinstance(node, dict):
+        if "file" in node and "sha256" in node and node["sha256"] is None:
+            try:
+                with open(node["file"], "rb") as file:
+                    node["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise UsageError(f"{node['file']}: {error.strerror}") from error
+        for value in node.values():
+            _pin_files(value)
+
+
+def _without(node: object, *keys: str) -> object:
+    if isinstance(node, dict):
+        return {key: _without(value, *keys) for key, value in node.items() if key not in keys}
+    return node

@@ -1,0 +1,62 @@
+"""How far the runs are: a bar with the remaining time at a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Display:
+    """Shows the rounds of all runs to come.
+
+    `rounds` is how many there are in total. Where output is not a terminal a line is printed when a run begins and
+    after every further tenth of all rounds.
+    """
+
+    def __init__(self, rounds: int, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._total, self._done, self._said, self._begin = rounds, 0, 0, 0.0
+        self._name = ""
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+            transient=True,
+        )
+
+    def __enter__(self) -> Display:
+        self._begin = time.monotonic()
+        self._bar.start()
+        self._task = self._bar.add_task("", total=self._total)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self.console.print(line, markup=False)
+
+    def begin(self, name: str) -> None:
+        """A run by this name begins."""
+        self._name = name
+        self._bar.update(self._task, description=name)
+
+    def advance(self, rounds: int) -> None:
+        """So many more rounds are done (or need not be done)."""
+        self._done += rounds
+        self._bar.update(self._task, completed=self._done)
+        tenth = 10 * self._done // max(self._total, 1)
+        if not self.console.is_terminal and tenth > self._said:
+            self._said = tenth
+            elapsed = time.monotonic() - self._begin
+            left = elapsed * (self._total - self._done) / self._done
+            self.say(f"{self._name}: {self._done} of {self._total} rounds, {elapsed:.0f} s, {left:.0f} s left")

@@ -1,0 +1,103 @@
+"""One run's folder on disk: what lies in it, and how it gets there whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import yaml
+from filelock import FileLock, Timeout
+
+from data.cache import atomic
+from experiments.config import Config
+from experiments.errors import RunError
+
+
+class RunFolder:
+    """results/<task>/<algorithm>/<id>/
+
+    config.yaml       the resolved configuration      metrics.jsonl  one row per evaluation and trial
+    status.json       running | interrupted | failed | finished
+    environment.json  commit, versions, hardware, data
+    checkpoint/       the last whole state            summary.json   final and best metrics, bits, seconds
+
+    All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
+    what it was at the checkpoint, so that no row stands there twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics = path / "metrics.jsonl"
+        self.checkpoint = path / "checkpoint" / "state.pt"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out. Raises RunError when one is already at this run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout as error:
+            raise RunError(f"{self.path}: another process is at this run; wait for it or stop it") from error
+
+    def status(self) -> str | None:
+        """The recorded status; None for a run never begun."""
+        file = self.path / "status.json"
+        return json.loads(file.read_text())["status"] if file.exists() else None
+
+    def set_status(self, status: str, **details: object) -> None:
+        """Record a status with the time and anything worth knowing about it."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write_json("status.json", {"status": status, "time": now, **details})
+
+    def begin(self, config: Config, environment: dict) -> None:
+        """Describe the run, and drop whatever rows an earlier try without a checkpoint left."""
+        with atomic(self.path / "config.yaml") as file:
+            file.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+        self._write_json("environment.json", environment)
+        self.metrics.write_bytes(b"")
+
+    def append(self, rows: list[dict]) -> None:
+        """Add rows to metrics.jsonl."""
+        with self.metrics.open("a") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+
+    def snapshot(self, state: dict) -> dict:
+        """A state together with how many bytes of metrics.jsonl belong to it."""
+        return {"state": state, "metrics_size": self.metrics.stat().st_size}
+
+    def save(self, snapshot: dict) -> None:
+        """Replace the checkpoint."""
+        with atomic(self.checkpoint) as file:
+            torch.save(snapshot, file)
+
+    def resume(self) -> dict | None:
+        """The state of the checkpoint, with metrics.jsonl cut back to it; None where there is none."""
+        if not self.checkpoint.exists():
+            return None
+        try:
+            saved = torch.load(self.checkpoint, weights_only=True)
+            if self.metrics.stat().st_size < saved["metrics_size"]:
+                raise ValueError("metrics.jsonl is shorter than it was then")
+        except Exception as error:
+            raise RunError(f"{self.checkpoint}: cannot be resumed ({error}); delete {self.path} to begin anew") from error
+        os.truncate(self.metrics, saved["metrics_size"])
+        return saved["state"]
+
+    def finish(self, summary: dict) -> None:
+        """Record the summary, then that the run is finished."""
+        self._write_json("summary.json", summary)
+        self.set_status("finished")
+
+    def rows(self) -> list[dict]:
+        """Every row of metrics.jsonl."""
+        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+
+    def _write_json(self, name: str, content: dict) -> None:
+        with atomic(self.path / name) as file:
+            file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")

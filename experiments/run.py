@@ -1,0 +1,47 @@
+"""Train one configuration, or with -m every combination of a sweep.
+
+    python -m experiments.run algorithm=cd_adam task=logreg/a9a lr=0.003
+    python -m experiments.run algorithm=cd_adam lr=[0.001,0.003]        a grid of step sizes, trained as one batch
+    python -m experiments.run -m algorithm=cd_adam,ef21 seed=0,1,2      six runs
+    python -m experiments.run algorithm=naive --cfg job                 print the resolved configuration
+
+Finished runs are skipped, interrupted ones go on where they were. Valid keys and choices: conf/.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import yaml
+
+from experiments.build import check
+from experiments.config import expand, load_run
+from experiments.errors import exit_with_message
+from experiments.progress import Display
+from experiments.runner import run
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line above."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    parser.add_argument("-m", "--multirun", action="store_true", help="run every combination of comma-separated values")
+    parser.add_argument("--cfg", choices=["job"], help="print the resolved configuration and run nothing")
+    options = parser.parse_intermixed_args(arguments)
+    with exit_with_message():
+        configs = [load_run(overrides) for overrides in expand(options.overrides, options.multirun)]
+        for config in configs:
+            check(config)
+        if options.cfg:
+            print("---\n".join(yaml.safe_dump(config, sort_keys=False, allow_unicode=True) for config in configs), end="")
+            return
+        with Display(sum(config["rounds"] for config in configs)) as display:
+            for config in configs:
+                folder = run(config, display)
+                display.say(f"results: {folder.path}")
+
+
+if __name__ == "__main__":
+    main()

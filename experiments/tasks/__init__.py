@@ -1,0 +1,1 @@
+"""What is optimized: parameters to start from, local gradients and evaluation."""

@@ -1,0 +1,154 @@
+"""Nonconvex logistic regression on sparse data, for all workers and all trials at once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from algorithms.randomness import keyed_seed
+from data import partition as split
+from data.dataset import Dataset
+
+
+class LogisticRegression:
+    """f(x) = mean_i f_i(x), each f_i over the m = ⌊N/n⌋ rows (a_j, y_j) of worker i (CD-Adam paper, eq. 7.1):
+
+        f_i(x) = (1/m) Σ_j log(1 + exp(−y_j a_jᵀx)) + λ Σ_k x_k²/(1 + x_k²)
+
+    in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
+
+    `regularization` is λ. `batch_size` is the number of rows each worker draws a round, without replacement; None
+    takes all, so that local gradients are exact. `partition` is `contiguous` (file order, the paper's), `shuffled`
+    or `dirichlet` (label skew, the more the smaller `alpha`).
+    Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
+    """
+
+    dtype = torch.float64
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        workers: int,
+        seed: int,
+        regularization: float = 0.1,
+        batch_size: int | None = None,
+        partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",
+        alpha: float = 0.5,
+    ) -> None:
+        if regularization < 0:
+            raise ValueError(f"regularization={regularization}: λ must not be negative")
+        if partition == "contiguous":
+            parts = split.contiguous(dataset.labels, workers)
+        elif partition == "shuffled":
+            parts = split.shuffled(dataset.labels, workers, seed)
+        else:
+            parts = split.dirichlet(dataset.labels, workers, seed, alpha)
+        self.workers, self.rows = parts.rows.shape
+        if batch_size is not None and not 1 <= batch_size <= self.rows:
+            raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose 1 to {self.rows}, or null")
+        self.d = dataset.features.shape[1]
+        self.regularization = regularization
+        self.batch_size = batch_size
+        self.seed = seed
+        self._dataset, self._left_out = dataset, parts.left_out
+
+        used = parts.rows.reshape(-1)
+        labels = dataset.labels[used].astype(np.float64)
+        self._positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
+        # Rows y_j a_j in worker order. The forward product takes [nm, d] by [d, T]; the backward one takes the
+        # block-diagonal transpose [nd, nm] by [nm, T] and so gives every worker's own sum.
+        self._signed = dataset.features[used]
+        self._signed.data *= np.repeat(labels, np.diff(self._signed.indptr))
+        self._forward = _torch_csr(self._signed)
+        self._backward = _torch_csr(_by_worker(self._signed, self.workers).T.tocsr())
+
+    def start(self) -> Tensor:
+        """x₁ = 0, [d]."""
+        return torch.zeros(self.d, dtype=self.dtype)
+
+    def gradients(self, x: Tensor, t: int) -> Tensor:
+        """∇f_i(x) of all workers, [*T, W, d], at parameters x [*T, d] in round t (from 1)."""
+        columns = x.reshape(-1, self.d).T.contiguous()  # [d, T]
+        if self.batch_size is None:
+            sums, rows = self._backward @ torch.sigmoid(-(self._forward @ columns)), self.rows
+        else:
+            sums, rows = self._batch_sums(columns, t), self.batch_size
+        losses = sums.view(self.workers, self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], self.workers, self.d)
+        return losses / -rows + self._regularizer_gradient(x).unsqueeze(-2)
+
+    def evaluate(self, x: Tensor) -> dict[str, Tensor]:
+        """f(x), ‖∇f(x)‖₂ and the share of rows classified right, each [*T], over all rows in use.
+
+        A row counts as classified +1 where a_jᵀx ≥ 0.
+        """
+        columns = x.reshape(-1, self.d).T.contiguous()
+        margins = self._forward @ columns
+        loss = -logsigmoid(margins).mean(0) + self.regularization * (columns**2 / (1 + columns**2)).sum(0)
+        sums = (self._backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
+        gradient = sums.T.reshape(x.shape) / -(self.workers * self.rows) + self._regularizer_gradient(x)
+        right = (margins > 0) | ((margins == 0) & self._positive)
+        return {
+            "train_loss": loss.view(x.shape[:-1]),
+            "grad_norm": torch.linalg.vector_norm(gradient, dim=-1),
+            "train_accuracy": right.to(self.dtype).mean(0).view(x.shape[:-1]),
+        }
+
+    def epoch(self, t: int) -> float:
+        """Passes over the data after t rounds."""
+        return float(t) if self.batch_size is None else t * self.batch_size / self.rows
+
+    def facts(self) -> dict[str, object]:
+        """What the data are and how they were shared, for the record."""
+        return {
+            "data": self._dataset.name,
+            "data_sha256": self._dataset.sha256(),
+            "d": self.d,
+            "rows": self._dataset.features.shape[0],
+            "rows_per_worker": self.rows,
+            "rows_left_out": len(self._left_out),
+            "nonzeros": self._dataset.features.nnz,
+        }
+
+    def _regularizer_gradient(self, x: Tensor) -> Tensor:
+        return self.regularization * 2 * x / (1 + x * x) ** 2
+
+    def _batch_sums(self, columns: Tensor, t: int) -> Tensor:
+        """Σ over each worker's batch of σ(−y_j a_jᵀx) y_j a_j, as [nd, T]."""
+        rows = np.concatenate(
+            [
+                worker * self.rows
+                + np.random.default_rng(keyed_seed(self.seed, "batch", worker, t)).choice(
+                    self.rows, self.batch_size, replace=False
+                )
+                for worker in range(self.workers)
+            ]
+        )
+        batch = self._signed[rows]
+        weights = torch.sigmoid(-torch.from_numpy(batch @ columns.numpy()))
+        return torch.from_numpy(_by_worker(batch, self.workers).T @ weights.numpy())
+
+
+def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
+    """Rows [nm, d] of n workers, in worker order, with each worker's columns moved to a block of its own: [nm, nd]."""
+    count, d = rows.shape
+    worker = np.repeat(np.arange(count, dtype=np.int64) // (count // workers), np.diff(rows.indptr))
+    return sp.csr_array((rows.data, rows.indices + worker * d, rows.indptr), shape=(count, workers * d))
+
+
+def _torch_csr(matrix: sp.csr_array) -> Tensor:
+    index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64  # int32 is about twice as fast
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(index)),
+            torch.from_numpy(matrix.indices.astype(index)),
+            torch.from_numpy(matrix.data),
+            size=matrix.shape,
+            check_invariants=True,
+        )
