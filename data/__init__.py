@@ -1,0 +1,1 @@
+"""Data sets for binary classification, and how their rows are shared over workers."""

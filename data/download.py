@@ -1,0 +1,35 @@
+"""Fetching a file from its host, once, checked before it is kept."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pooch import HTTPDownloader
+
+from data.cache import atomic
+from data.errors import DataError
+
+TIMEOUT = 20.0  # seconds without an answer, or without a further byte
+CHUNK = 2**20  # bytes
+
+Checked = TypeVar("Checked")
+
+
+def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
+    """Fetch `url` into the file `target` if `check` accepts it, and return what `check` returns.
+
+    check: reads the file it is given (not yet `target`) and raises DataError where it is not what it should
+    be; the file is then thrown away.
+    Raises DataError where the host cannot be reached, answers with an error or stops halfway, or the file
+    cannot be written: nothing is left behind.
+    """
+    try:
+        with atomic(target) as temporary:
+            HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT)(url, str(temporary), None)
+            return check(temporary)
+    except OSError as error:  # what requests raises is an OSError too
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(
+            f"could not download {url}: fetch it by hand and put it at {target} ({reason})"
+        ) from error

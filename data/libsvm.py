@@ -1,0 +1,117 @@
+"""LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
+from __future__ import annotations
+
+import difflib
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from data.archive import SUFFIXES, unpack
+from data.cache import Arrays, cached
+from data.dataset import Dataset
+from data.download import download
+from data.errors import DataError
+from data.svmlight import parse
+
+HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
+
+
+class Pin(NamedTuple):
+    """What a set must be: numbers of rows, features and non-zeros, and the hash `Dataset.sha256` gives."""
+
+    rows: int
+    features: int
+    nonzeros: int
+    sha256: str
+
+    def __str__(self) -> str:
+        counts = f"{self.rows} rows, {self.features} features, {self.nonzeros} non-zeros"
+        return f"{counts}, content SHA-256 {self.sha256}"
+
+
+PINNED = {
+    "a9a": Pin(32561, 123, 451592, "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f"),
+    "mushrooms": Pin(8124, 112, 170604, "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64"),
+    "phishing": Pin(11055, 68, 331650, "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d"),
+    "w8a": Pin(49749, 300, 579586, "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d"),
+}
+
+
+def load(name: str, data_dir: str | Path, url: str = HOST) -> Dataset:
+    """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
+
+    In `data_dir` it is looked for decoded (`cache/`), then as the file `<name>`, plain or with .gz, .bz2 or
+    .xz, in the folder itself or in its `libsvm/`, where a download goes too. A read-only folder will do.
+
+    url: the folder on the web that has the files.
+    Raises DataError where the name is unknown, the file is damaged or not the pinned content, or the host
+    fails.
+    """
+    if name not in PINNED:
+        raise DataError(_unknown(name))
+    folder = Path(data_dir).expanduser()
+    sha256 = PINNED[name].sha256
+    address = f"{url.rstrip('/')}/{name}"
+    file = folder / "cache" / f"{name}-{sha256[:12]}.npz"
+    return Dataset.from_arrays(name, cached(file, lambda: _obtain(name, folder, address), sha256))
+
+
+def load_file(
+    file: str | Path, data_dir: str | Path, sha256: str | None = None, features: int | None = None
+) -> Dataset:
+    """The binary data set in the svmlight `file`, plain or .gz, .bz2 or .xz; its name is the file's stem.
+
+    data_dir: folder whose `cache/` keeps the decoded set; the file's own hash is its key.
+    sha256: expected SHA-256, in hex, of the file's bytes; None for any.
+    features: d, where it is more than the largest index in the file; None for the largest index.
+    Raises DataError where the file is missing, damaged, not the expected one or not a binary data set.
+    """
+    file = Path(file).expanduser()
+    raw = _bytes(file)
+    found = hashlib.sha256(raw).hexdigest()
+    if sha256 is not None and found != sha256.lower():
+        raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
+    name = Path(file.stem).stem if file.suffix in SUFFIXES else file.stem
+    place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}.npz"
+    arrays = cached(place, lambda: parse(unpack(raw, file.name, str(file)), name, str(file)).arrays())
+    dataset = Dataset.from_arrays(name, arrays)
+    if features is None:
+        return dataset
+    largest = dataset.features.shape[1]
+    if features < largest:
+        raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
+    return Dataset.from_arrays(name, arrays, features)
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name.lower(), PINNED, n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    return f"there is no LibSVM set {name!r}: {hint}known are {', '.join(sorted(PINNED))}"
+
+
+def _obtain(name: str, folder: Path, url: str) -> Arrays:
+    """The verified content of a pinned set from a file in `folder`, else from `url`."""
+    for place in (folder, folder / "libsvm"):
+        for suffix in ("", *SUFFIXES):
+            file = place / (name + suffix)
+            if file.is_file():
+                return _verified(name, file, str(file), f"delete it and fetch it again from {url}")
+    target = folder / "libsvm" / name
+    remedy = f"it was not kept; fetch the set elsewhere and put it at {target}"
+    return download(url, target, lambda file: _verified(name, file, url, remedy))
+
+
+def _verified(name: str, file: Path, source: str, remedy: str) -> Arrays:
+    """The content of `file`, called `source` in messages, if it is the pinned set `name`, else DataError."""
+    dataset = parse(unpack(_bytes(file), file.name, source), name, source)
+    found = Pin(*dataset.features.shape, dataset.features.nnz, dataset.sha256())
+    if found != PINNED[name]:
+        raise DataError(f"{source} is not {name}: expected {PINNED[name]}, found {found}: {remedy}")
+    return dataset.arrays()
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error

@@ -1,0 +1,91 @@
+"""How the rows of a data set are shared over workers, in equal parts."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from data.errors import DataError
+from data.keyed import generator
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """N rows shared over n workers, m = floor(N / n) each.
+
+    rows: int64 [n, m], the row numbers of each worker.
+    left_out: int64 [N - n m], the row numbers that no worker has, ascending.
+    """
+
+    rows: np.ndarray
+    left_out: np.ndarray
+
+
+def contiguous(labels: np.ndarray, workers: int) -> Parts:
+    """Rows in file order: worker i has rows i m to (i + 1) m - 1.
+
+    labels: [N]. workers: n.
+    Raises DataError where n is below 1 or above N.
+    """
+    return _split(np.arange(len(labels)), workers)
+
+
+def shuffled(labels: np.ndarray, workers: int, seed: int) -> Parts:
+    """Rows in random order: every worker has a uniform sample of them.
+
+    labels: [N]. workers: n.
+    Raises DataError where n is below 1 or above N, or the seed is negative.
+    """
+    return _split(generator(seed, "shuffled partition").permutation(len(labels)), workers)
+
+
+def dirichlet(labels: np.ndarray, workers: int, seed: int, alpha: float) -> Parts:
+    """Parts with label skew: the smaller `alpha`, the more the workers' class shares differ.
+
+    Worker i asks for class shares p_i ~ Dirichlet(alpha K q), K the number of classes and q their shares in
+    the whole set, so that p_i is q on average; for balanced classes that is Dirichlet(alpha, ..., alpha). It
+    gets m p_i rows of each class, rounded, drawn at random. Workers are served in order; where a class has
+    run out, the rows come from the class that has most left.
+
+    labels: [N]. workers: n. alpha: above 0; large gives every worker the shares of the whole set.
+    Raises DataError where n is below 1 or above N, alpha is not a finite number above 0, or the seed is
+    negative.
+    """
+    if not 0 < alpha < math.inf:
+        raise DataError(f"dirichlet partition: alpha is {alpha}: give a finite number above 0")
+    size = _part_size(len(labels), workers)
+    classes, counts = np.unique(labels, return_counts=True)
+    # The next row of a class is the last one of its list.
+    pools = [
+        generator(seed, "dirichlet rows", index).permutation(np.flatnonzero(labels == label)).tolist()
+        for index, label in enumerate(classes)
+    ]
+    concentration = alpha * len(classes) * counts / len(labels)
+    order: list[int] = []
+    for worker in range(workers):
+        shares = generator(seed, "dirichlet shares", worker).dirichlet(concentration)
+        asked = np.diff(np.rint(size * np.cumsum(shares)), prepend=0).astype(int)
+        part: list[int] = []
+        for pool, number in zip(pools, asked, strict=True):
+            part += [pool.pop() for _ in range(min(number, len(pool)))]
+        while len(part) < size:
+            part.append(max(pools, key=len).pop())
+        order += part
+    left_out = [row for pool in pools for row in pool]
+    return _split(np.array(order + left_out), workers)
+
+
+def _split(order: np.ndarray, workers: int) -> Parts:
+    size = _part_size(len(order), workers)
+    used = size * workers
+    order = order.astype(np.int64)
+    return Parts(order[:used].reshape(workers, size), np.sort(order[used:]))
+
+
+def _part_size(rows: int, workers: int) -> int:
+    if workers < 1:
+        raise DataError(f"{workers} workers: give at least 1")
+    if rows < workers:
+        raise DataError(f"the data set has {rows} rows for {workers} workers: give at most {rows} workers")
+    return rows // workers

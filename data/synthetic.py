@@ -1,0 +1,56 @@
+"""A made-up problem with a knob for how different the workers' data are."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from data.dataset import Dataset
+from data.errors import DataError
+from data.keyed import generator
+
+
+def synthetic(
+    rows: int, features: int, workers: int, heterogeneity: float = 0.0, noise: float = 0.5, seed: int = 0
+) -> Dataset:
+    """N rows of d features in n blocks, block i drawn from worker i's own distribution.
+
+    With h the heterogeneity, and u, v_i, b_i in R^d drawn from N(0, I), row j of worker i is
+
+        x_ij = h b_i / sqrt(d) + z_ij                         z_ij ~ N(0, I)
+        y_ij = +1 if <w_i, x_ij> + noise * e_ij > 0 else -1   e_ij ~ N(0, 1)
+        w_i  = (u + h v_i) / |u + h v_i|
+
+    At h = 0 all workers share one distribution, in which arctan(noise) / pi of the labels are flipped. As h
+    grows the true weights w_i turn to independent directions and the means move apart, by about sqrt(2) h.
+
+    rows: N; worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them;
+    the last worker's distribution also gives the N - n m rows left.
+    features: d. workers: n, at most N. heterogeneity: h, at least 0.
+    noise: standard deviation of the label noise, where <w_i, z_ij> has 1; at least 0.
+    seed: worker i's first k rows depend on (seed, d, h, noise, i) alone, for any k.
+    Raises DataError for arguments outside these ranges.
+    """
+    for name, count in (("features", features), ("workers", workers)):
+        if count < 1:
+            raise DataError(f"synthetic data: {name} is {count}: give at least 1")
+    if rows < workers:
+        raise DataError(f"synthetic data: {rows} rows for {workers} workers: give at most {rows} workers")
+    for name, value in (("heterogeneity", heterogeneity), ("noise", noise)):
+        if not 0 <= value < math.inf:
+            raise DataError(f"synthetic data: {name} is {value}: give a finite number of at least 0")
+
+    size = rows // workers
+    sizes = [size] * (workers - 1) + [rows - size * (workers - 1)]
+    shared = generator(seed, "shared weights").standard_normal(features)
+    points, scores = [], []
+    for worker, count in enumerate(sizes):
+        own, shift = generator(seed, "worker weights and mean", worker).standard_normal((2, features))
+        weights = shared + heterogeneity * own
+        # Row after row from one generator each: further rows leave the earlier ones as they are.
+        block = generator(seed, "rows", worker).standard_normal((count, features))
+        block += heterogeneity * shift / math.sqrt(features)
+        errors = generator(seed, "label noise", worker).standard_normal(count)
+        points.append(block)
+        scores.append(block @ weights / np.linalg.norm(weights) + noise * errors)
+    return Dataset.from_dense("synthetic", np.concatenate(points), np.concatenate(scores) > 0)

@@ -1,0 +1,60 @@
+"""Fixtures of the loaders' tests: real data, a tiny pinned set, a web server, what is left in a folder."""
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from data_support import Leftovers, Web
+
+from data import libsvm
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    """A running Web, reached without any proxy."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    web = Web()
+    yield web
+    web.server.shutdown()
+    web.server.server_close()
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> libsvm.Pin:
+    """The pin, hashed here by hand, of TINY_TEXT, which during the test is the known set "tiny"."""
+    content = hashlib.sha256()
+    content.update(struct.pack("<3b", 1, -1, 1))
+    content.update(struct.pack("<4q", 0, 2, 3, 3))
+    content.update(struct.pack("<3i", 0, 2, 1))
+    content.update(struct.pack("<3d", 0.5, -1.25, 4.0))
+    pin = libsvm.Pin(3, 3, 3, content.hexdigest())
+    monkeypatch.setitem(libsvm.PINNED, "tiny", pin)
+    return pin
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    """A data folder with the four real sets as offline files."""
+    folder = Path(__file__).parents[2].parent / "shared" / "data" / "libsvm"
+    if not folder.is_dir():
+        pytest.skip(f"the real data sets are not in {folder}")
+    # Links to the files, not to their folder: nothing a test does may write there.
+    (tmp_path / "real" / "libsvm").mkdir(parents=True)
+    for file in folder.iterdir():
+        (tmp_path / "real" / "libsvm" / file.name).symlink_to(file)
+    return tmp_path / "real"
+
+
+@pytest.fixture
+def leftovers(tmp_path: Path) -> Leftovers:
+    """Gives the files below a folder of the test, lock files (empty on purpose) aside."""
+
+    def listed(folder: str) -> list[str]:
+        files = [path for path in (tmp_path / folder).rglob("*") if path.is_file() and path.suffix != ".lock"]
+        return sorted(str(path.relative_to(tmp_path / folder)) for path in files)
+
+    return listed

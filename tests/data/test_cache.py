@@ -1,0 +1,169 @@
+"""Atomic files, locks, and the cache of arrays."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data import cache
+from data.digest import digest
+from data.errors import DataError
+
+ARRAYS = {"a": np.arange(1000, dtype="<i4"), "b": np.linspace(0, 1, 500).reshape(50, 10)}
+
+
+class Builder:
+    """Returns ARRAYS and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> cache.Arrays:
+        self.calls += 1
+        return ARRAYS
+
+
+def same(arrays: cache.Arrays) -> bool:
+    return list(arrays) == list(ARRAYS) and all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)
+
+
+def test_atomic_replaces_only_when_done(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "file"
+    with cache.atomic(target) as temporary:
+        temporary.write_text("first")
+        assert not target.exists()
+        assert temporary.parent == target.parent
+        written = temporary.stat().st_ino
+    assert target.read_text() == "first"
+    assert target.stat().st_ino == written, "the file was copied: a reader could see half of it"
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
+def test_atomic_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+
+    def fail() -> None:
+        with cache.atomic(target) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_cached_builds_once(tmp_path: Path) -> None:
+    build = Builder()
+    for _ in range(3):
+        assert same(cache.cached(tmp_path / "sub" / "x.npz", build))
+    assert build.calls == 1
+
+
+@pytest.mark.parametrize("part", np.linspace(0, 0.999, 12).tolist())
+@pytest.mark.parametrize("how", ["flip a byte", "cut"])
+def test_damaged_cache_is_rebuilt(tmp_path: Path, part: float, how: str) -> None:
+    file, build = tmp_path / "x.npz", Builder()
+    cache.cached(file, build)
+    content = bytearray(file.read_bytes())
+    place = int(part * len(content))
+    if how == "cut":
+        del content[place:]
+    else:
+        content[place] ^= 0x55
+    file.write_bytes(content)
+    assert same(cache.cached(file, build))
+    # A flipped byte in zip bookkeeping can leave the arrays whole; then either answer is right.
+    if how == "cut":
+        assert build.calls == 2
+        assert same(cache.cached(file, build))
+        assert build.calls == 2
+
+
+def test_cache_with_other_content_is_rebuilt(tmp_path: Path) -> None:
+    file, build = tmp_path / "x.npz", Builder()
+    cache.cached(file, lambda: {"a": np.zeros(3)})
+    assert same(cache.cached(file, build, sha256=digest(ARRAYS.values())))
+    assert build.calls == 1
+
+
+def test_failed_build_stores_nothing(tmp_path: Path) -> None:
+    def fail() -> cache.Arrays:
+        raise DataError("no")
+
+    with pytest.raises(DataError, match="no"):
+        cache.cached(tmp_path / "x.npz", fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
+
+
+def test_failed_write_leaves_nothing_and_is_forgiven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(stream: object, **_: object) -> None:
+        stream.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.np, "savez", full)
+    assert same(cache.cached(tmp_path / "x.npz", Builder()))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
+
+
+def test_threads_build_once(tmp_path: Path) -> None:
+    build, started, results = Builder(), threading.Barrier(4), []
+
+    def slow() -> cache.Arrays:
+        threading.Event().wait(0.1)
+        return build()
+
+    def ask() -> None:
+        started.wait()
+        results.append(cache.cached(tmp_path / "x.npz", slow))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert all(map(same, results))
+    assert build.calls == 1
+
+
+def held_elsewhere(file: Path, body: Callable[[], None]) -> None:
+    """Run `body` while another thread holds the lock `file`."""
+    taken, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with cache.locked(file):
+            taken.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait()
+    try:
+        body()
+    finally:
+        done.set()
+        holder.join()
+
+
+def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "PATIENCE", 0.1)
+
+    def wait() -> None:
+        with pytest.raises(DataError, match=r"another process has held .*x\.lock"):
+            cache.locked(tmp_path / "x.lock")
+
+    held_elsewhere(tmp_path / "x.lock", wait)
+    with cache.locked(tmp_path / "x.lock"):
+        pass
+
+
+def test_lock_where_none_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with cache.locked(tmp_path / "file" / "x.lock"):
+        assert (tmp_path / "file").read_text() == ""

@@ -1,0 +1,38 @@
+"""Dataset and its content hash."""
+from __future__ import annotations
+
+import hashlib
+import struct
+
+import numpy as np
+import pytest
+
+from data.dataset import Dataset
+
+DENSE = np.array([[0.0, 1.5, 0.0], [-2.0, 0.0, 0.25]])
+
+
+def test_content_hash_is_the_documented_bytes() -> None:
+    dataset = Dataset.from_dense("two", DENSE, np.array([False, True]))
+    content = struct.pack("<2b", -1, 1) + struct.pack("<3q", 0, 1, 3) + struct.pack("<3i", 1, 0, 2)
+    content += struct.pack("<3d", 1.5, -2.0, 0.25)
+    assert dataset.sha256() == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(("features", "columns"), [(None, 3), (7, 7)])
+def test_arrays_round_trip(features: int | None, columns: int) -> None:
+    dataset = Dataset.from_dense("two", DENSE, np.array([False, True]))
+    again = Dataset.from_arrays("again", dataset.arrays(), features)
+    assert again.features.shape == (2, columns)
+    assert np.array_equal(again.features.toarray()[:, :3], DENSE)
+    assert again.labels.tolist() == [-1, 1]
+    assert again.sha256() == dataset.sha256()
+
+
+def test_types() -> None:
+    dense = Dataset.from_dense("two", DENSE.astype(np.float32), np.array([False, True]))
+    for dataset in (dense, Dataset.from_arrays("again", dense.arrays())):
+        assert dataset.features.dtype == np.float64
+        assert dataset.features.indices.dtype == np.int32
+        assert dataset.labels.dtype == np.int8
+        assert dataset.features.has_sorted_indices

@@ -1,0 +1,233 @@
+"""Any svmlight file by its path: formats, damage, and the cache."""
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_support import Leftovers
+
+from data import libsvm, svmlight
+from data.errors import DataError
+
+PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+GOOD = b"3 1:1 2:2\n5 2:-0.5\n"
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def random_set() -> tuple[np.ndarray, np.ndarray, bytes]:
+    """Dense features [40, 17], raw labels [40] of 3 and 5, and the svmlight text of both."""
+    draw = np.random.default_rng(0)
+    dense = np.where(draw.random((40, 17)) < 0.3, draw.standard_normal((40, 17)), 0)
+    dense[4] = 0  # a row without features
+    dense[0, 16] = 1e-300
+    raw = draw.choice([3, 5], 40)
+    lines = [
+        " ".join([str(label), *(f"{index + 1}:{float(row[index])!r}" for index in np.flatnonzero(row))])
+        for label, row in zip(raw, dense, strict=True)
+    ]
+    return dense, raw, "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("named", [True, False])
+def test_every_format_equals_the_dense_truth(tmp_path: Path, suffix: str, named: bool) -> None:
+    dense, raw, text = random_set()
+    file = written(tmp_path, f"my.txt{suffix}" if named else "my.txt", PACK[suffix](text))
+    for _ in ("from the file", "from the cache"):
+        dataset = libsvm.load_file(file, tmp_path)
+        assert dataset.name == "my"
+        assert np.array_equal(dataset.features.toarray(), dense)
+        assert np.array_equal(dataset.labels, np.where(raw == 5, 1, -1))
+        assert dataset.features.dtype == np.float64
+        assert dataset.features.indices.dtype == np.int32
+        assert dataset.labels.dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"# a_b: header\n3 1:1 2:2 # 9:9\n\n5 2:-0.5#x\n",
+        b"3 qid:7 1:1 2:2\n5 qid:8 2:-0.5\n",
+        b"3 1:1 2:2\r\n5 2:-0.5\r\n",
+        b"  3.0\t1:1e0  +2:2.\n5e0 02:-.5",
+    ],
+)
+def test_other_ways_to_write_the_same_set(tmp_path: Path, text: bytes) -> None:
+    dataset = libsvm.load_file(written(tmp_path, "a", text), tmp_path)
+    assert dataset.features.toarray().tolist() == [[1, 2], [0, -0.5]]
+    assert dataset.labels.tolist() == [-1, 1]
+
+
+BAD = [
+    (b"3 1:1\n5 1:1 foo\n", 2, 7, "expected index:value, found 'foo'"),
+    (b"3 1:1\n\n# note\n5 x:1\n", 4, 3, "whole number for index, found 'x:1'"),
+    (b"3 1:1\n5 1.5:1\n", 2, 3, "whole number for index, found '1.5:1'"),
+    (b"3 1:1\n5 1:1 2:abc\n", 2, 7, "number for value, found '2:abc'"),
+    (b"3 1:1\n5 2:\n", 2, 3, "number for value, found '2:'"),
+    (b"3 1:1\n5 2: 4\n", 2, 3, "number for value, found '2:'"),
+    (b"3 1:1\n5 2:1_000\n", 2, 3, "number for value, found '2:1_000'"),
+    (b"3 1:1\n5 1_0:1\n", 2, 3, "whole number for index, found '1_0:1'"),
+    (b"3 1:1\n5 2:1 3:nan\n", 2, 7, "not a finite number, found '3:nan'"),
+    (b"3 1:-inf\n5 2:1\n", 1, 3, "not a finite number, found '1:-inf'"),
+    (b"3 1:1e999\n5 2:1\n", 1, 3, "not a finite number, found '1:1e999'"),
+    (b"3 1:1\nspam 2:1\n", 2, 1, "expected a label, a number, found 'spam'"),
+    (b"3 1:1\n  1,2 2:1\n", 2, 3, "expected a label, a number, found '1,2'"),
+    (b"3 1:1\n1:2 2:1\n", 2, 1, "expected a label, a number, found '1:2'"),
+    (b"3 1:1\nnan 2:1\n", 2, 1, "the label 'nan' is not a finite number"),
+    (b"3 1:1\n5 0:1 2:1\n", 2, 3, "feature index 0 is not between 1 and"),
+    (b"3 1:1\n5 -4:1 2:1\n", 2, 3, "feature index -4 is not between 1 and"),
+    (b"3 1:1\n5 2147483648:1\n", 2, 3, "feature index 2147483648 is not between 1 and 2147483647"),
+    (b"3 1:1\n5 " + b"9" * 5000 + b":1\n", 2, 3, "found '9999"),
+    (b"3 1:1\n5 4:1 2:1\n", 2, 7, "feature index 2 comes after 4"),
+    (b"3 1:1\n5 4:1 4:2\n", 2, 7, "feature index 4 is repeated"),
+    (b"3 1:1\n5 1:1\n3 1:2\n7 1:1\n8 1:1\n", 4, 1, "found a third label, '7', after '3' and '5'"),
+    (b"3 1:1\n5 1:1 qid:3\n", 2, 7, "whole number for index, found 'qid:3'"),
+    (b"3 1:1\n5 1:1 \xff\xfe\n", 2, 7, "expected index:value, found"),
+    (b"\x00\x01\x02\n", 1, 1, "expected a label, a number, found"),
+]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(("text", "line", "column", "what"), BAD)
+def test_bad_text_is_located(
+    tmp_path: Path, leftovers: Leftovers, text: bytes, line: int, column: int, what: str, suffix: str
+) -> None:
+    file = written(tmp_path / "source", f"bad.txt{suffix}", PACK[suffix](text))
+    with pytest.raises(DataError) as caught:
+        libsvm.load_file(file, tmp_path / "d")
+    assert str(caught.value).startswith(f"{file}, line {line}, column {column}: ")
+    assert what in str(caught.value)
+    assert len(str(caught.value)) < len(str(file)) + 200
+    assert leftovers("d") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b"", "is empty: it has no rows"),
+        (b"\n  \n# only a comment\n", "is empty: it has no rows"),
+        (b"3 1:1\n3 2:1\n", "all 2 rows have the label 3: two classes are needed"),
+        (b"3\n5\n", "none of the 2 rows has a feature"),
+    ],
+)
+def test_nothing_to_learn(tmp_path: Path, leftovers: Leftovers, text: bytes, what: str) -> None:
+    file = written(tmp_path / "source", "bad.txt", text)
+    with pytest.raises(DataError) as caught:
+        libsvm.load_file(file, tmp_path / "d")
+    assert str(file) in str(caught.value)
+    assert what in str(caught.value)
+    assert leftovers("d") == []
+
+
+def test_text_that_only_the_fast_reader_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reject(*_: object, **__: object) -> None:
+        raise ValueError("surprise")
+
+    monkeypatch.setattr(svmlight, "load_svmlight_file", reject)
+    file = written(tmp_path, "good.txt", GOOD)
+    with pytest.raises(DataError, match=r"good\.txt is not svmlight text: surprise"):
+        libsvm.load_file(file, tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "first bytes only", "garbage", "not an archive", "empty"])
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_damaged_archives(tmp_path: Path, leftovers: Leftovers, suffix: str, damage: str) -> None:
+    whole = PACK[suffix](random_set()[2])
+    content = {
+        "cut": whole[: len(whole) // 2],
+        "first bytes only": whole[:6],
+        "garbage": whole[:30] + bytes(range(256)) + whole[200:],
+        "not an archive": GOOD,
+        "empty": b"",
+    }[damage]
+    file = written(tmp_path / "source", f"set{suffix}", content)
+    with pytest.raises(DataError, match=r"is truncated or not an archive .*: fetch it again") as caught:
+        libsvm.load_file(file, tmp_path / "d")
+    assert str(file) in str(caught.value)
+    assert leftovers("d") == []
+
+
+@pytest.mark.parametrize("missing", ["nowhere.txt", "."])
+def test_file_that_cannot_be_read(tmp_path: Path, missing: str) -> None:
+    with pytest.raises(DataError) as caught:
+        libsvm.load_file(tmp_path / missing, tmp_path)
+    assert f"cannot read {tmp_path / missing}: " in str(caught.value)
+
+
+def test_hash_of_the_file(tmp_path: Path, leftovers: Leftovers) -> None:
+    file = written(tmp_path / "source", "set.gz", gzip.compress(GOOD))
+    right = hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(DataError) as caught:
+        libsvm.load_file(file, tmp_path / "d", sha256="0" * 64)
+    for part in (str(file), right, "0" * 64, "delete it and fetch it again"):
+        assert part in str(caught.value)
+    assert leftovers("d") == []
+    assert libsvm.load_file(file, tmp_path / "d", sha256=right.upper()).labels.tolist() == [-1, 1]
+
+
+def test_features_widen_but_never_narrow(tmp_path: Path) -> None:
+    file = written(tmp_path, "set", GOOD)
+    for _ in ("from the file", "from the cache"):
+        assert libsvm.load_file(file, tmp_path, features=5).features.toarray().tolist() == [
+            [1, 2, 0, 0, 0],
+            [0, -0.5, 0, 0, 0],
+        ]
+        with pytest.raises(DataError, match="set has feature index 2, features is only 1: give 2"):
+            libsvm.load_file(file, tmp_path, features=1)
+    assert libsvm.load_file(file, tmp_path).features.shape == (2, 2)
+
+
+def test_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "set", GOOD)
+    first = libsvm.load_file(file, tmp_path)
+    monkeypatch.setattr(libsvm, "parse", None)
+    assert libsvm.load_file(file, tmp_path).sha256() == first.sha256()
+
+
+def test_changed_file_is_not_served_stale(tmp_path: Path) -> None:
+    file = written(tmp_path, "set", GOOD)
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    libsvm.load_file(file, tmp_path)
+    file.write_bytes(GOOD.replace(b"2:2", b"2:9"))
+    os.utime(file, ns=times)
+    assert libsvm.load_file(file, tmp_path).features.toarray().tolist() == [[1, 9], [0, -0.5]]
+
+
+def test_two_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+    first = written(tmp_path / "first", "set", GOOD)
+    second = written(tmp_path / "second", "set", GOOD.replace(b"2:2", b"2:9"))
+    for _ in range(2):
+        assert libsvm.load_file(first, tmp_path).features[0, 1] == 2
+        assert libsvm.load_file(second, tmp_path).features[0, 1] == 9
+
+
+def test_folder_whose_cache_cannot_be_made(tmp_path: Path, leftovers: Leftovers) -> None:
+    # Holds for the superuser too: there is a file where the cache folder would be.
+    file = written(tmp_path / "d", "set", GOOD)
+    (tmp_path / "d" / "cache").write_text("in the way")
+    for _ in range(2):
+        assert libsvm.load_file(file, tmp_path / "d").features.toarray().tolist() == [[1, 2], [0, -0.5]]
+    assert leftovers("d") == ["cache", "set"]
+
+
+def test_read_only_folder(tmp_path: Path, leftovers: Leftovers) -> None:
+    file = written(tmp_path / "d", "set", GOOD)
+    (tmp_path / "d").chmod(0o555)
+    try:
+        if os.access(tmp_path / "d", os.W_OK):
+            pytest.skip("this user can write to read-only folders")
+        assert libsvm.load_file(file, tmp_path / "d").features.toarray().tolist() == [[1, 2], [0, -0.5]]
+        assert leftovers("d") == ["set"]
+    finally:
+        (tmp_path / "d").chmod(0o755)

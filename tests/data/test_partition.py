@@ -1,0 +1,134 @@
+"""Sharing rows over workers."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data import libsvm
+from data.errors import DataError
+from data.partition import Parts, contiguous, dirichlet, shuffled
+
+WAYS: dict[str, Callable[[np.ndarray, int], Parts]] = {
+    "contiguous": contiguous,
+    "shuffled": lambda labels, workers: shuffled(labels, workers, 5),
+    "dirichlet, strong skew": lambda labels, workers: dirichlet(labels, workers, 5, 1e-3),
+    "dirichlet, weak skew": lambda labels, workers: dirichlet(labels, workers, 5, 10.0),
+}
+
+
+def two_classes(rows: int) -> np.ndarray:
+    """Labels int8 [rows], every fourth +1, the others -1."""
+    return np.where(np.arange(rows) % 4 == 0, 1, -1).astype(np.int8)
+
+
+def skew(labels: np.ndarray, parts: Parts) -> float:
+    """Standard deviation over the workers of their share of +1."""
+    return float((labels[parts.rows] == 1).mean(axis=1).std())
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("rows", "workers"), [(100, 10), (103, 10), (19, 10), (7, 7), (5, 1), (1, 1)])
+def test_parts_are_equal_disjoint_and_cover(way: str, rows: int, workers: int) -> None:
+    parts = WAYS[way](two_classes(rows), workers)
+    assert parts.rows.shape == (workers, rows // workers)
+    assert parts.left_out.shape == (rows % workers,)
+    assert parts.rows.dtype == parts.left_out.dtype == np.int64
+    assert np.array_equal(parts.left_out, np.sort(parts.left_out))
+    assert sorted([*parts.rows.ravel(), *parts.left_out]) == list(range(rows))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_same_seed_same_parts(way: str) -> None:
+    first, second = (WAYS[way](two_classes(103), 10) for _ in range(2))
+    assert np.array_equal(first.rows, second.rows)
+    assert np.array_equal(first.left_out, second.left_out)
+
+
+def test_other_seed_other_parts() -> None:
+    labels = two_classes(103)
+    assert not np.array_equal(shuffled(labels, 10, 0).rows, shuffled(labels, 10, 1).rows)
+    assert not np.array_equal(dirichlet(labels, 10, 0, 1.0).rows, dirichlet(labels, 10, 1, 1.0).rows)
+
+
+def test_contiguous_keeps_file_order() -> None:
+    parts = contiguous(two_classes(11), 3)
+    assert parts.rows.tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert parts.left_out.tolist() == [9, 10]
+
+
+def test_shuffled_is_a_uniform_sample() -> None:
+    parts = shuffled(two_classes(20000), 10, 3)
+    assert not np.array_equal(parts.rows.ravel(), np.arange(20000))
+    # Row numbers have mean 9999.5 and standard deviation 5774; a mean of 2000 of them, 129.
+    assert np.abs(parts.rows.mean(axis=1) - 9999.5).max() < 5 * 129
+
+
+def test_dirichlet_skew_grows_as_alpha_falls() -> None:
+    labels = two_classes(20000)
+    mean = [np.mean([skew(labels, dirichlet(labels, 20, seed, alpha)) for seed in range(5)])
+            for alpha in (1000.0, 10.0, 1.0, 0.1)]
+    assert mean == sorted(mean)
+    assert mean[0] < 0.03
+    assert mean[-1] > 0.3
+
+
+def test_dirichlet_gives_the_shares_it_drew_while_classes_last() -> None:
+    # The first worker meets full classes, so its count of +1 is m p with p ~ Beta(alpha, alpha).
+    labels = np.repeat([-1, 1], 5000)
+    shares = [(labels[dirichlet(labels, 50, seed, 2.0).rows[0]] == 1).mean() for seed in range(60)]
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.1)
+    # Beta(2, 2) has variance 1/20; 60 draws estimate it to about a fifth.
+    assert np.var(shares) == pytest.approx(1 / 20, rel=0.6)
+
+
+def test_dirichlet_takes_rows_of_a_class_at_random() -> None:
+    labels = np.repeat([-1, 1], 500)
+    rows = dirichlet(labels, 10, 0, 1000.0).rows
+    # In file order the first worker would have the first 50 rows of each class, or the last.
+    assert 150 < rows[0][labels[rows[0]] == -1].mean() < 350
+
+
+def test_dirichlet_with_several_classes() -> None:
+    labels = np.arange(1000) % 10
+    parts = dirichlet(labels, 10, 0, 0.05)
+    counts = np.array([np.bincount(labels[rows], minlength=10) for rows in parts.rows])
+    assert counts.sum(axis=0).tolist() == [100] * 10
+    assert counts.max(axis=1).mean() > 40
+
+
+def test_w8a_in_file_order_gives_worker_0_every_positive(real: Path) -> None:
+    labels = libsvm.load("w8a", real).labels
+    parts = contiguous(labels, 20)
+    positives = (labels[parts.rows] == 1).sum(axis=1)
+    assert positives.tolist() == [1479] + [0] * 19
+    assert len(parts.left_out) == 49749 - 20 * 2487
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("rows", "workers", "message"),
+    [
+        (12, 20, "the data set has 12 rows for 20 workers: give at most 12 workers"),
+        (12, 0, "0 workers: give at least 1"),
+        (12, -3, "-3 workers: give at least 1"),
+    ],
+)
+def test_impossible_numbers_of_workers(way: str, rows: int, workers: int, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        WAYS[way](two_classes(rows), workers)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf])
+def test_impossible_alpha(alpha: float) -> None:
+    with pytest.raises(DataError, match=f"alpha is {alpha}: give a finite number above 0"):
+        dirichlet(two_classes(100), 10, 0, alpha)
+
+
+@pytest.mark.parametrize("way", [shuffled, lambda *given: dirichlet(*given, 1.0)])
+def test_impossible_seed(way: Callable[[np.ndarray, int, int], Parts]) -> None:
+    with pytest.raises(DataError, match="seed is -1: give a whole number of at least 0"):
+        way(two_classes(100), 10, -1)
