@@ -1,4 +1,5 @@
 """Undoing .gz, .bz2 and .xz."""
+
 from __future__ import annotations
 
 import bz2

@@ -1,4 +1,5 @@
 """Files that appear whole or not at all, and decoded arrays kept in them."""
+
 from __future__ import annotations
 
 import os

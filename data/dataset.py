@@ -1,4 +1,5 @@
 """A binary classification data set, in sparse rows."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,5 @@
 """Finding the first thing wrong with svmlight text: slow, so only for text that is known to be wrong."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """The content hash of arrays."""
+
 from __future__ import annotations
 
 import hashlib

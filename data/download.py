@@ -1,4 +1,5 @@
 """Fetching a file from its host, once, checked before it is kept."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -30,6 +31,4 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             return check(temporary)
     except OSError as error:  # what requests raises is an OSError too
         reason = f"{type(error).__name__}: {error}"
-        raise DataError(
-            f"could not download {url}: fetch it by hand and put it at {target} ({reason})"
-        ) from error
+        raise DataError(f"could not download {url}: fetch it by hand and put it at {target} ({reason})") from error

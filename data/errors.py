@@ -1,4 +1,5 @@
 """The one error this package raises on purpose."""
+
 from __future__ import annotations
 
 

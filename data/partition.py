@@ -1,4 +1,5 @@
 """How the rows of a data set are shared over workers, in equal parts."""
+
 from __future__ import annotations
 
 import math

@@ -25,6 +25,8 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 RESULTS_FORMAT = 1
 """Part of every run's identity: raise it when a change of the code changes what runs compute or record."""
 
+_GROUPS = ("algorithm", "compressor", "update", "task")
+
 Config = dict
 """A resolved configuration: nested dicts, lists and scalars."""
 
@@ -98,7 +100,7 @@ def identity(config: Config) -> str:
         "format": RESULTS_FORMAT,
         "workers": config["cluster"]["workers"],
         **{key: config[key] for key in ("lr", "lr_schedule", "rounds", "eval_every", "seed")},
-        **{key: _without(config[key], "display", "data_dir") for key in ("algorithm", "compressor", "update", "task")},
+        **{group: _without(config[group], "display", "data_dir") for group in _GROUPS},
     }
     canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]

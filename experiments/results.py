@@ -85,7 +85,8 @@ class RunFolder:
             if self.metrics.stat().st_size < saved["metrics_size"]:
                 raise ValueError("metrics.jsonl is shorter than it was then")
         except Exception as error:
-            raise RunError(f"{self.checkpoint}: cannot be resumed ({error}); delete {self.path} to begin anew") from error
+            advice = f"delete {self.path} to begin anew"
+            raise RunError(f"{self.checkpoint}: cannot be resumed ({error}); {advice}") from error
         os.truncate(self.metrics, saved["metrics_size"])
         return saved["state"]
 

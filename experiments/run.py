@@ -27,7 +27,9 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m experiments.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("overrides", nargs="*", metavar="key=value")
-    parser.add_argument("-m", "--multirun", action="store_true", help="run every combination of comma-separated values")
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="run all combinations of comma-separated values"
+    )
     parser.add_argument("--cfg", choices=["job"], help="print the resolved configuration and run nothing")
     options = parser.parse_intermixed_args(arguments)
     with exit_with_message():
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
         for config in configs:
             check(config)
         if options.cfg:
-            print("---\n".join(yaml.safe_dump(config, sort_keys=False, allow_unicode=True) for config in configs), end="")
+            print(yaml.safe_dump_all(configs, sort_keys=False, allow_unicode=True), end="")
             return
         with Display(sum(config["rounds"] for config in configs)) as display:
             for config in configs:

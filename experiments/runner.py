@@ -116,4 +116,4 @@ def _summary(rows: list[dict], lrs: list[float]) -> dict:
             }
         )
     last = rows[-1]
-    return {"bits": last["bits"], "payload_bytes": last["payload_bytes"], "seconds": last["seconds"], "trials": trials}
+    return {**{name: last[name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}

@@ -45,7 +45,7 @@ class Compressor(ABC):
         """C(x), of the shape and dtype of x."""
         return self.decode(self.encode(x, key), x.shape[-1])
 
-    def check(self, d: int) -> None:
+    def check(self, d: int) -> None:  # noqa: B027 (most compressors take any d)
         """Raise ValueError when this compressor cannot take vectors of d coordinates."""
 
 

@@ -51,7 +51,7 @@ class LogisticRegression:
             parts = split.dirichlet(dataset.labels, workers, seed, alpha)
         self.workers, self.rows = parts.rows.shape
         if batch_size is not None and not 1 <= batch_size <= self.rows:
-            raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose 1 to {self.rows}, or null")
+            raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
         self.d = dataset.features.shape[1]
         self.regularization = regularization
         self.batch_size = batch_size
@@ -135,7 +135,7 @@ class LogisticRegression:
 
 
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
-    """Rows [nm, d] of n workers, in worker order, with each worker's columns moved to a block of its own: [nm, nd]."""
+    """Rows [nm, d] of n workers, in worker order, each worker's columns moved to a block of its own: [nm, nd]."""
     count, d = rows.shape
     worker = np.repeat(np.arange(count, dtype=np.int64) // (count // workers), np.diff(rows.indptr))
     return sp.csr_array((rows.data, rows.indices + worker * d, rows.indptr), shape=(count, workers * d))

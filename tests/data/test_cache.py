@@ -1,4 +1,5 @@
 """Atomic files, locks, and the cache of arrays."""
+
 from __future__ import annotations
 
 import threading

@@ -1,4 +1,5 @@
 """Dataset and its content hash."""
+
 from __future__ import annotations
 
 import hashlib

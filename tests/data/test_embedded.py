@@ -1,4 +1,5 @@
 """The sets that need no network."""
+
 from __future__ import annotations
 
 import numpy as np

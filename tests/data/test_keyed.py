@@ -1,4 +1,5 @@
 """Keyed random numbers."""
+
 from __future__ import annotations
 
 import itertools

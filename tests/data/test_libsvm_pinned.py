@@ -1,4 +1,5 @@
 """The four pinned sets: real files, downloads, and what can go wrong with either."""
+
 from __future__ import annotations
 
 import gzip
@@ -44,9 +45,7 @@ def test_real_sets(real: Path, name: str, rows: int, features: int, nonzeros: in
         assert dataset.sha256() == SHA256[name]
 
 
-def test_download_then_cache_then_file(
-    web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers
-) -> None:
+def test_download_then_cache_then_file(web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers) -> None:
     web.files["/tiny"] = TINY_TEXT
     for _ in range(2):
         dataset = libsvm.load("tiny", tmp_path / "d", web.url)
@@ -61,9 +60,7 @@ def test_download_then_cache_then_file(
 
 @pytest.mark.parametrize("folder", ["", "libsvm"])
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
-def test_offline_files_are_found(
-    web: Web, tiny: libsvm.Pin, tmp_path: Path, folder: str, suffix: str
-) -> None:
+def test_offline_files_are_found(web: Web, tiny: libsvm.Pin, tmp_path: Path, folder: str, suffix: str) -> None:
     pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / f"tiny{suffix}").write_bytes(pack(TINY_TEXT))

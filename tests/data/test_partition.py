@@ -1,4 +1,5 @@
 """Sharing rows over workers."""
+
 from __future__ import annotations
 
 import math
@@ -69,8 +70,10 @@ def test_shuffled_is_a_uniform_sample() -> None:
 
 def test_dirichlet_skew_grows_as_alpha_falls() -> None:
     labels = two_classes(20000)
-    mean = [np.mean([skew(labels, dirichlet(labels, 20, seed, alpha)) for seed in range(5)])
-            for alpha in (1000.0, 10.0, 1.0, 0.1)]
+    mean = [
+        np.mean([skew(labels, dirichlet(labels, 20, seed, alpha)) for seed in range(5)])
+        for alpha in (1000.0, 10.0, 1.0, 0.1)
+    ]
     assert mean == sorted(mean)
     assert mean[0] < 0.03
     assert mean[-1] > 0.3

@@ -1,0 +1,1 @@
+"""Figures and claims from run folders alone."""

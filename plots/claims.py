@@ -1,0 +1,162 @@
+"""What a paper claims, held against measured curves.
+
+A check looks at one task's curves, one per method, and returns a verdict with the numbers it rests on. Which methods
+and which thresholds a claim is about stands in conf/figure/*.yaml; a claim is checked once with every method's best
+step size and once for each step size that all methods share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from plots.selection import level
+
+HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
+
+DESCRIPTION = ("number", "statement", "check")
+"""Keys of a configured claim that are not options of its check."""
+
+Curves = Mapping[str, pd.DataFrame]
+"""By algorithm: the rows of one trial in order of rounds."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict and the measured numbers, in words, that it rests on."""
+
+    verdict: str
+    measured: str
+
+
+def reaches_level(curves: Curves, subject: str, reference: str, within: float) -> Finding:
+    """Whether the subject's final gradient norm is at most `within` times the reference's after equal rounds.
+
+    Measured: their ratio.
+    """
+    ratio = level(curves[subject]) / level(curves[reference])
+    return Finding(_verdict(ratio <= within), _times(ratio))
+
+
+def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
+    """Whether, of the bit budgets at which the subject was evaluated, it is below each other at `share` or more.
+
+    A method's gradient norm at a budget is that of its last evaluation within it. Measured: the share for each other.
+    """
+    mine = curves[subject].query("bits > 0")[["bits", "grad_norm"]]
+    shares = []
+    for other in others:
+        theirs = curves[other].query("bits > 0")[["bits", "grad_norm"]]
+        both = pd.merge_asof(mine, theirs, on="bits", suffixes=("", "_other")).dropna()
+        both = both[both["bits"] <= theirs["bits"].max()]
+        if both.empty:
+            return Finding(NOT_DECIDABLE, f"no budget shared with {other}")
+        shares.append((both["grad_norm"] < both["grad_norm_other"]).mean())
+    return Finding(_verdict(min(shares) >= share), ", ".join(f"{100 * value:.0f} %" for value in shares))
+
+
+def stops_early(curves: Curves, subjects: list[str], reference: str, factor: float) -> Finding:
+    """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
+    more than `factor` above the reference's.
+
+    Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
+    """
+    texts, stopped = [], True
+    for subject in subjects:
+        fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
+        above = level(curves[subject]) / level(curves[reference])
+        stopped &= fall < factor and above > factor
+        texts.append(f"falls {_times(fall)}, ends at {_times(above)}")
+    return Finding(_verdict(stopped), "; ".join(texts))
+
+
+def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
+    """Whether every round of every subject is counted as 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of
+    signs and one 8-byte scale each way (the runs are in float64).
+
+    Measured: bits and payload bytes of a message.
+    """
+    exact = True
+    for subject in subjects:
+        frame = curves[subject]
+        d = frame["d"].iloc[0]
+        for direction in ("bits_up", "bits_down"):
+            exact &= bool((frame[direction] == frame["round"] * (32 + d)).all())
+        exact &= bool((frame["payload_bytes"] == frame["round"] * 2 * (-(-d // 8) + 8)).all())
+    last = frame.iloc[-1]
+    bits, size = last["bits_up"] / last["round"], last["payload_bytes"] / last["round"] / 2
+    return Finding(_verdict(exact), f"d = {d}: {bits:g} bits, {size:g} bytes")
+
+
+def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
+    """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
+
+    Measured: their ratio.
+    """
+    last = {name: curves[name]["second_moment"].iloc[-1] for name in (subject, reference)}
+    ratio = last[subject] / last[reference]
+    return Finding(_verdict(ratio > factor), _times(ratio))
+
+
+def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
+    """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first to the last tenth of the rounds.
+
+    The claim is about convergent gradient sequences: where the subject's own gradient norm falls by less than
+    `factor`, nothing is decided. Measured: by how much the error and the gradient norm fall.
+    """
+    frame = curves[subject]
+    error = level(frame, "signal_error", 0, 0.1) / level(frame, "signal_error")
+    gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
+    text = f"error falls {_times(error)}, gradient {_times(gradient)}"
+    return Finding(_verdict(error >= factor) if gradient >= factor else NOT_DECIDABLE, text)
+
+
+CHECKS: dict[str, Callable[..., Finding]] = {
+    check.__name__: check
+    for check in (
+        reaches_level,
+        below_at_equal_bits,
+        stops_early,
+        one_bit_a_coordinate,
+        second_moment_grows,
+        error_vanishes,
+    )
+}
+"""By the name a figure's configuration calls them."""
+
+
+def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
+    """Every claim on every task, with best and with equal step sizes.
+
+    `frame` is that of `plots.results.read` after `mark_best`. Returns columns number, statement, task, step_size
+    ("best" or the number), verdict, measured.
+    """
+    findings = []
+    for claim in claims:
+        options = {key: value for key, value in claim.items() if key not in DESCRIPTION}
+        for task, rows in frame.groupby("task", sort=False):
+            settings = {"best": rows[rows["best"]]} | {f"{lr:g}": some for lr, some in rows.groupby("lr")}
+            for setting, chosen in settings.items():
+                curves = {name: curve.sort_values("round") for name, curve in chosen.groupby("algorithm")}
+                finding = CHECKS[claim["check"]](curves, **options)
+                findings.append(
+                    {
+                        "number": claim["number"],
+                        "statement": claim["statement"],
+                        "task": task,
+                        "step_size": setting,
+                        "verdict": finding.verdict,
+                        "measured": finding.measured,
+                    }
+                )
+    return pd.DataFrame(findings)
+
+
+def _verdict(true: bool) -> str:
+    return HOLDS if true else FAILS
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g}×".replace("e+", "e")
