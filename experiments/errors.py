@@ -26,6 +26,9 @@ def exit_with_message() -> Iterator[None]:
     """Turn the errors above, and those of the data loaders, into a message and an exit status."""
     try:
         yield
-    except (UsageError, RunError, DataError, Interrupted) as error:
-        print(f"error: {error}" if not isinstance(error, Interrupted) else error, file=sys.stderr)
-        sys.exit({UsageError: 2, Interrupted: 130}.get(type(error), 1))
+    except (UsageError, RunError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except (Interrupted, KeyboardInterrupt) as error:
+        print(str(error) or "stopped", file=sys.stderr)
+        sys.exit(130)

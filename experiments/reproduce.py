@@ -25,10 +25,9 @@ from plots.report import report
 
 def cells(figure: Config, overrides: list[str]) -> list[Config]:
     """The configurations of a figure's runs, all of them checked."""
-    keys = figure["grid"]
     configs = []
-    for values in product(*keys.values()):
-        cell = [f"{key}={value}" for key, value in zip(keys, values, strict=True)]
+    for entries in product(*figure["grid"]):
+        cell = [override for entry in entries for override in entry.split()]
         configs.append(load_run([*cell, *figure["overrides"], *overrides]))
         check(configs[-1])
     return configs
