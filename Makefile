@@ -1,0 +1,52 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-full lint format data bench reproduce-all clean
+
+# Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/.ready
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## create the virtual environment from requirements.lock (every target does so by itself)
+
+$(READY): requirements.lock
+	@test -n "$(PYTHON)" || { echo "no Python of at least 3.11 found; try make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@
+
+demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
+	$(BIN)/python -m experiments.reproduce figure=demo $(ARGS)
+
+reproduce-%: $(READY)  ## reproduce-figure-2, reproduce-figure-2-top-k: data, missing runs, figure, claims
+	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(ARGS)
+
+reproduce-all: reproduce-figure-2 reproduce-figure-2-top-k  ## every figure
+
+data: $(READY)  ## fetch and verify the LibSVM sets (into DATA_DIR, or data/downloads)
+	$(BIN)/python -m data
+
+test: $(READY)  ## the fast tests
+	$(BIN)/python -m pytest
+
+test-full: $(READY)  ## all tests
+	$(BIN)/python -m pytest -m ""
+
+lint: $(READY)  ## ruff: style and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: $(READY)  ## ruff: mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)  ## packing and speed, as ratios measured here
+	$(BIN)/python -m benchmarks.packing
+	$(BIN)/python -m benchmarks.study
+
+clean:  ## remove the virtual environment and caches; results and data stay
+	rm -rf .venv .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Speed and wire measurements, as ratios taken in one run."""

@@ -1,0 +1,92 @@
+"""Figure 2's study as one would first write it: dense numpy, one run, one worker at a time.
+
+The yardstick of `benchmarks.study`, and an oracle for the tests. It shares nothing with the harness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+LAMBDA, BETA1, BETA2, NU = 0.1, 0.9, 0.99, 1e-8
+
+
+def scaled_sign(x: np.ndarray) -> np.ndarray:
+    """(‖x‖₁/d)·sgn±(x)."""
+    return np.abs(x).sum() / len(x) * np.where(x >= 0, 1.0, -1.0)
+
+
+def local_gradient(features: np.ndarray, labels: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """∇f_i(x) of eq. (7.1) for one worker's rows [m, d] and labels ±1 [m]."""
+    weights = 1 / (1 + np.exp(labels * (features @ x)))
+    return -(features.T @ (labels * weights)) / len(labels) + LAMBDA * 2 * x / (1 + x**2) ** 2
+
+
+def gradient_norms(
+    features: np.ndarray, labels: np.ndarray, workers: int, method: str, lr: float, rounds: int
+) -> list[float]:
+    """‖∇f‖₂ at the start and after every round of a method of Figure 2 with AMSGrad and the scaled sign.
+
+    `features` [N, d] and `labels` [N] are shared in file order, ⌊N/n⌋ rows each.
+    """
+    m, d = len(labels) // workers, features.shape[1]
+    parts = [(features[i * m : (i + 1) * m], labels[i * m : (i + 1) * m].astype(float)) for i in range(workers)]
+    exchange = _METHODS[method](workers, d)
+    x, moment, v, v_hat = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
+    norms = []
+    for _ in range(rounds + 1):
+        gradients = [local_gradient(rows, signs, x) for rows, signs in parts]
+        norms.append(float(np.linalg.norm(sum(gradients) / workers)))
+        u = exchange(gradients)
+        moment = BETA1 * moment + (1 - BETA1) * u
+        v = BETA2 * v + (1 - BETA2) * u**2
+        v_hat = np.maximum(v_hat, v)
+        x = x - lr * moment / np.sqrt(v_hat + NU)
+    return norms
+
+
+Exchange = Callable[[list[np.ndarray]], np.ndarray]
+
+
+def _dense(workers: int, d: int) -> Exchange:
+    return lambda gradients: sum(gradients) / workers
+
+
+def _naive(workers: int, d: int) -> Exchange:
+    return lambda gradients: scaled_sign(sum(scaled_sign(g) for g in gradients) / workers)
+
+
+def _error_feedback(workers: int, d: int) -> Exchange:
+    errors, server = np.zeros((workers, d)), np.zeros(d)
+
+    def exchange(gradients: list[np.ndarray]) -> np.ndarray:
+        total = np.zeros(d)
+        for i, g in enumerate(gradients):
+            c = scaled_sign(g + errors[i])
+            errors[i] = g + errors[i] - c
+            total += c
+        wanted = total / workers + server
+        server[:] = wanted - scaled_sign(wanted)
+        return scaled_sign(wanted)
+
+    return exchange
+
+
+def _cd_adam(workers: int, d: int) -> Exchange:
+    known, aggregate, sent = np.zeros((workers, d)), np.zeros(d), np.zeros(d)
+
+    def exchange(gradients: list[np.ndarray]) -> np.ndarray:
+        total = np.zeros(d)
+        for i, g in enumerate(gradients):
+            c = scaled_sign(g - known[i])
+            known[i] += c
+            total += c
+        aggregate[:] += total / workers
+        sent[:] += scaled_sign(aggregate - sent)
+        return sent.copy()
+
+    return exchange
+
+
+_METHODS = {"amsgrad": _dense, "naive": _naive, "error_feedback": _error_feedback, "cd_adam": _cd_adam}

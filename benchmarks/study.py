@@ -1,0 +1,63 @@
+"""The harness against a plain loop on the largest set of Figure 2.
+
+    DATA_DIR=path/to/files python -m benchmarks.study
+
+Times rounds of CD-Adam on w8a with 20 workers: dense numpy, one run and one worker at a time
+(`benchmarks.plain_loop`), and the harness's trainer with the five step sizes in one batch, evaluation every ten
+rounds included. Both are measured in this process, in turn; the ratio is per curve. The last line is the harness's whole
+process peak memory, data and libraries included.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks.plain_loop import gradient_norms
+from data.libsvm import load
+from experiments.build import build_algorithm, build_task
+from experiments.config import load_run
+from experiments.errors import exit_with_message
+from experiments.trainer import Trainer
+
+REPEATS, PLAIN_ROUNDS, ROUNDS = 3, 20, 200
+
+
+def main() -> None:
+    """Print both times per curve and 1,000 rounds, and their ratio."""
+    config = load_run(["algorithm=cd_adam", "task=logreg/w8a", "lr=[0.001,0.003,0.005,0.007,0.009]"])
+    trainer = Trainer(build_task(config), build_algorithm(config), lrs=config["lr"], rounds=ROUNDS * (REPEATS + 1))
+    _harness_seconds(trainer)  # warm-up
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    dataset = load("w8a", config["data_dir"])
+    features, labels = np.ascontiguousarray(dataset.features.toarray()), dataset.labels
+    plain, ours = [], []
+    for _ in range(REPEATS):
+        begin = time.perf_counter()
+        gradient_norms(features, labels, 20, "cd_adam", 0.001, PLAIN_ROUNDS)
+        plain.append((time.perf_counter() - begin) / (PLAIN_ROUNDS + 1))
+        ours.append(_harness_seconds(trainer) / ROUNDS / len(config["lr"]))
+    one, other = statistics.median(plain), statistics.median(ours)
+    print(f"{os.cpu_count()} cores; w8a, CD-Adam, 20 workers; seconds per curve of 1,000 rounds, median of {REPEATS}")
+    print(f"  plain loop  {1000 * one:8.2f}   (from {PLAIN_ROUNDS + 1} gradients each)")
+    print(f"  harness     {1000 * other:8.2f}   (from {ROUNDS} rounds of 5 step sizes each)")
+    print(f"  ratio       {one / other:8.0f}")
+    print(f"  peak memory of the harness {memory:.2f} GiB")
+
+
+def _harness_seconds(trainer: Trainer) -> float:
+    begin = time.perf_counter()
+    for t in range(1, ROUNDS + 1):
+        trainer.step(diagnose=t % 10 == 0)
+        if t % 10 == 0:
+            trainer.evaluate()
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    with exit_with_message():
+        main()

@@ -1,0 +1,240 @@
+"""One contract over all compressors, and what is particular to each."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from reference import compressors as plain
+
+from algorithms.compressors import Identity, RandomK, ScaledSign, TopK, Unpacked
+from algorithms.compressors.base import payload_bytes
+from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
+from algorithms.randomness import Key
+
+COMPRESSORS = [
+    Identity(),
+    ScaledSign(),
+    ScaledSign("l2"),
+    TopK(ratio=0.1),
+    TopK(k=3),
+    RandomK(ratio=0.1),
+    RandomK(k=3),
+    RandomK(k=3, unbiased=True),
+]
+KEY = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
+D = 37  # no multiple of 8: signs are padded
+
+
+def _vectors() -> dict[str, torch.Tensor]:
+    """Batches [2, 3, D] of every kind that has hurt a compressor before."""
+    torch.manual_seed(0)
+    normal = torch.randn(2, 3, D, dtype=torch.float64)
+    sparse = normal * (torch.rand(2, 3, D) < 0.1)
+    one = torch.zeros(2, 3, D, dtype=torch.float64)
+    one[..., 5] = -2.5
+    return {
+        "random": normal,
+        "sparse": sparse,
+        "one coordinate": one,
+        "constant": torch.full_like(normal, -0.7),
+        "zero": torch.zeros_like(normal),
+        "negative zero": torch.full_like(normal, -0.0),
+        "huge": normal * 1e150,
+        "tiny": normal * 1e-150,
+        "heavy tailed": normal.sign() * normal.abs().exp() ** 3,
+        "ties": normal.sign(),
+    }
+
+
+VECTORS = _vectors()
+every_compressor = pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
+every_vector = pytest.mark.parametrize("x", VECTORS.values(), ids=VECTORS)
+
+
+@every_vector
+@every_compressor
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_decoding_the_payload_gives_c_of_x_bit_for_bit(compressor, x, dtype):
+    x = x.clamp(-1e30, 1e30).to(dtype)
+    decoded = compressor.decode(compressor.encode(x, KEY), D)
+    dense = compressor(x, KEY)
+    assert torch.equal(decoded, dense)
+    assert torch.equal(torch.signbit(decoded[decoded != 0]), torch.signbit(dense[dense != 0]))
+    assert decoded.dtype == dense.dtype == dtype
+    assert decoded.shape == x.shape
+
+
+@every_vector
+@every_compressor
+def test_the_dense_path_is_the_same_compressor(compressor, x):
+    unpacked = Unpacked(compressor)
+    assert torch.equal(unpacked.decode(unpacked.encode(x, KEY), D), compressor(x, KEY))
+    assert unpacked.bits(D) == compressor.bits(D)
+    assert (unpacked.contractive, unpacked.unbiased) == (compressor.contractive, compressor.unbiased)
+
+
+@every_vector
+@pytest.mark.parametrize("compressor", [c for c in COMPRESSORS if c.contractive], ids=str)
+def test_contraction(compressor, x):
+    """‖C(x) − x‖² ≤ (1 − π)‖x‖² (Assumption 4.1) with the compressor's own π > 0."""
+    error = (compressor(x, KEY) - x).square().sum(-1)
+    norm = x.square().sum(-1)
+    if isinstance(compressor, ScaledSign):
+        pi = torch.where(norm > 0, x.abs().sum(-1) ** 2 / (D * norm), 1)
+        assert (pi >= 1 / D - 1e-12).all()
+    elif isinstance(compressor, TopK):
+        pi = 3 / D
+    else:  # random_k contracts in expectation; one draw never exceeds ‖x‖²
+        pi = 1 if isinstance(compressor, Identity) else 0
+    assert (error <= (1 - pi) * norm * (1 + 1e-12)).all()
+
+
+def test_random_k_contracts_in_expectation_with_k_over_d():
+    x = VECTORS["heavy tailed"][0, 0]
+    errors = [(RandomK(k=9)(x, Key(0, "up", t)) - x).square().sum() for t in range(4000)]
+    ratio = torch.stack(errors).mean() / x.square().sum()
+    assert ratio.item() == pytest.approx(1 - 9 / D, abs=0.02)
+
+
+def test_random_k_scaled_is_unbiased():
+    x = VECTORS["random"][0, 0]
+    mean = torch.stack([RandomK(k=9, unbiased=True)(x, Key(0, "up", t)) for t in range(20000)]).mean(0)
+    tolerance = 5 * x.abs() * math.sqrt((D / 9 - 1) / 20000)
+    assert ((mean - x).abs() <= tolerance).all()
+
+
+@every_vector
+def test_l2_signs_have_the_error_their_formula_says(x):
+    """2‖x‖²(1 − ‖x‖₁/(√d‖x‖)): no contraction for sparse vectors."""
+    if not x.any():
+        assert not ScaledSign("l2")(x).any()
+        return
+    norm = x.norm(dim=-1)
+    error = (ScaledSign("l2")(x) - x).square().sum(-1) / norm**2
+    expected = 2 * (1 - x.abs().sum(-1) / (math.sqrt(D) * norm))
+    there = norm > 0
+    torch.testing.assert_close(error[there], expected[there], rtol=1e-12, atol=1e-12)
+
+
+def test_l2_signs_do_not_contract_a_sparse_vector():
+    x = VECTORS["one coordinate"]
+    assert ((ScaledSign("l2")(x) - x).norm(dim=-1) > x.norm(dim=-1)).all()
+    assert not ScaledSign("l2").contractive
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30, 1e37])
+def test_l2_signs_survive_squares_that_overflow(scale):
+    x = torch.tensor([3.0, -4.0]) * scale
+    torch.testing.assert_close(ScaledSign("l2")(x), torch.tensor([1.0, -1.0]) * (5 / math.sqrt(2) * scale))
+
+
+@pytest.mark.parametrize("x", [x for name, x in VECTORS.items() if name not in ("huge", "tiny")])
+@pytest.mark.parametrize(
+    ("compressor", "reference"),
+    [
+        (ScaledSign(), plain.scaled_sign),
+        (ScaledSign("l2"), plain.scaled_sign_l2),
+        (TopK(k=2), plain.top_2),
+        (Identity(), plain.identity),
+    ],
+    ids=str,
+)
+def test_values_equal_the_plain_loops(compressor, reference, x):
+    expected = torch.tensor([[reference(row) for row in batch] for batch in x.tolist()], dtype=x.dtype)
+    torch.testing.assert_close(compressor(x), expected, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
+@pytest.mark.parametrize("name", ["identity", "scaled_sign", "top_k", "random_k"])
+def test_counted_bits_against_payload_bytes(name, d):
+    """For float32 vectors the payload is the counted bits, but for less than a byte of padding."""
+    compressor, bits = {
+        "identity": (Identity(), 32 * d),
+        "scaled_sign": (ScaledSign(), d + 32),
+        "top_k": (TopK(ratio=0.05), 64 * max(1, int(0.05 * d))),
+        "random_k": (RandomK(ratio=0.05), 32 * max(1, int(0.05 * d)) + 64),
+    }[name]
+    assert compressor.bits(d) == bits
+    assert 0 <= 8 * payload_bytes(compressor, d, torch.float32) - bits < 8
+    x = torch.randn(d)
+    assert sum(tensor.nbytes for tensor in compressor.encode(x, Key(0, "up", 1))) == payload_bytes(
+        compressor, d, torch.float32
+    )
+
+
+@every_compressor
+def test_vectors_of_a_batch_do_not_touch_each_other(compressor):
+    x = VECTORS["random"]
+    together = compressor(x, KEY)
+    for trial in range(2):
+        alone = compressor(x[trial], KEY)
+        assert torch.equal(together[trial], alone)
+
+
+def test_sign_of_zero_is_plus_one():
+    assert ScaledSign()(torch.tensor([0.0, -0.0, -4.0])).tolist() == pytest.approx([4 / 3, 4 / 3, -4 / 3])
+
+
+def test_top_k_keeps_the_lower_index_of_equal_magnitudes():
+    payload = TopK(k=3).encode(torch.tensor([1.0, -2.0, 1.0, -1.0, 2.0, 1.0]))
+    assert payload.indices.tolist() == [0, 1, 4]
+    assert payload.indices.dtype == torch.int32
+    assert payload.values.tolist() == [1.0, -2.0, 2.0]
+
+
+def test_top_k_of_zero_sends_the_first_coordinates():
+    assert TopK(k=2).encode(torch.zeros(5)).indices.tolist() == [0, 1]
+
+
+def test_random_k_sends_distinct_coordinates_and_the_receiver_finds_them_from_the_seed():
+    x = torch.arange(1.0, 101.0)
+    payload = RandomK(k=40).encode(x, Key(5, "down", 1))
+    assert payload.seed.dtype == torch.int64
+    assert payload.seed.numel() == 1
+    decoded = RandomK(k=40).decode(payload, 100)
+    kept = decoded != 0
+    assert kept.sum() == 40
+    assert torch.equal(decoded[kept], x[kept])
+
+
+def test_random_k_needs_a_key():
+    with pytest.raises(ValueError, match="key"):
+        RandomK(k=1)(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ScaledSign("linf"), "norm='linf'"),
+        (lambda: TopK(k=0), "k=0"),
+        (lambda: TopK(ratio=0.0), "ratio=0.0"),
+        (lambda: TopK(ratio=1.5), "ratio=1.5"),
+        (lambda: RandomK(k=-1), "k=-1"),
+        (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),
+        (lambda: RandomK(k=8).check(7), "k=8: random_k sends between 1 and d = 7"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
+def test_packing_round_trips_and_puts_the_first_coordinate_highest(d):
+    flags = torch.rand(3, 2, d) < 0.5
+    packed = pack(flags)
+    assert packed.shape == (3, 2, -(-d // 8))
+    assert torch.equal(unpack(packed, d), flags)
+    places = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1])
+    padded = torch.cat([flags, torch.zeros(3, 2, -d % 8, dtype=torch.bool)], -1)
+    assert torch.equal(packed.long(), (padded.unflatten(-1, (-1, 8)) * places).sum(-1))
+
+
+@pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
+def test_packing_on_any_device_agrees_with_numpys(d):
+    flags = torch.rand(3, 2, d) < 0.5
+    packed = pack(flags)
+    assert torch.equal(pack_by_torch(flags), packed)
+    assert torch.equal(unpack_by_torch(packed, d), flags)

@@ -1,0 +1,105 @@
+"""Updates against torch.optim, and their own forms by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from algorithms.schedules import SCHEDULES
+from algorithms.updates import SGD, Adam, AMSGrad
+
+D, ROUNDS, LR = 11, 40, 0.05
+
+
+def _signals() -> torch.Tensor:
+    """Signals that shrink, so that AMSGrad's maximum matters."""
+    torch.manual_seed(0)
+    return torch.randn(ROUNDS, D, dtype=torch.float64) * torch.logspace(0, -2, ROUNDS, dtype=torch.float64)[:, None]
+
+
+def _ours(update, signals: torch.Tensor) -> torch.Tensor:
+    x = torch.ones(D, dtype=torch.float64)
+    moments = update.start(x)
+    for t, u in enumerate(signals, 1):
+        x, moments = update.step(x, u, moments, LR, t)
+    return x
+
+
+def _torch(optimizer: type, signals: torch.Tensor, **options) -> torch.Tensor:
+    x = torch.ones(D, dtype=torch.float64, requires_grad=True)
+    stepper = optimizer([x], lr=LR, **options)
+    for u in signals:
+        x.grad = u.clone()
+        stepper.step()
+    return x.detach()
+
+
+ADAM = {"betas": (0.9, 0.99), "eps": 1e-8}
+
+
+@pytest.mark.parametrize(
+    ("update", "optimizer", "options"),
+    [
+        (SGD(), torch.optim.SGD, {}),
+        (SGD(momentum=0.9), torch.optim.SGD, {"momentum": 0.9}),
+        (SGD(momentum=0.9, dampening=0.3), torch.optim.SGD, {"momentum": 0.9, "dampening": 0.3}),
+        (SGD(weight_decay=0.1), torch.optim.SGD, {"weight_decay": 0.1}),
+        (Adam(form="torch"), torch.optim.Adam, ADAM),
+        (Adam(form="torch", weight_decay=0.1), torch.optim.Adam, ADAM | {"weight_decay": 0.1}),
+        (Adam(form="torch", weight_decay=0.1, decoupled=True), torch.optim.AdamW, ADAM | {"weight_decay": 0.1}),
+        (AMSGrad(form="torch"), torch.optim.Adam, ADAM | {"amsgrad": True}),
+        (AMSGrad(form="torch", beta1=0.5, beta2=0.9, nu=0.1), torch.optim.Adam,
+         {"betas": (0.5, 0.9), "eps": 0.1, "amsgrad": True}),
+        (AMSGrad(form="torch", weight_decay=0.1, decoupled=True), torch.optim.AdamW,
+         ADAM | {"weight_decay": 0.1, "amsgrad": True}),
+    ],
+)  # fmt: skip
+def test_the_torch_form_is_torch_optim(update, optimizer, options):
+    signals = _signals()
+    torch.testing.assert_close(_ours(update, signals), _torch(optimizer, signals, **options), rtol=1e-12, atol=1e-13)
+
+
+def test_the_maximum_makes_a_difference_here():
+    assert not torch.allclose(_ours(AMSGrad(), _signals()), _ours(Adam(), _signals()), rtol=0.01)
+
+
+def test_the_papers_form_by_hand():
+    """Two steps of one coordinate: no bias correction, ν inside the root, v̂ keeps the larger v."""
+    update = AMSGrad(beta1=0.5, beta2=0.5, nu=0.25)
+    x, u1, u2 = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([0.0])
+    x, moments = update.step(x, u1, update.start(x), 0.1, 1)
+    assert x.item() == pytest.approx(1 - 0.1 * 1.0 / (2.0 + 0.25) ** 0.5)
+    x2, moments = update.step(x, u2, moments, 0.1, 2)
+    assert (moments.v.item(), moments.v_hat.item()) == (1.0, 2.0)
+    assert x2.item() == pytest.approx(x.item() - 0.1 * 0.5 / 2.25**0.5)
+    assert update.second_moment(moments) is moments.v_hat
+
+
+def test_step_sizes_of_trials_are_apart():
+    x = torch.ones(2, D, dtype=torch.float64)
+    moved, _ = SGD().step(x, x, SGD().start(x), torch.tensor([[0.1], [0.5]], dtype=torch.float64), 1)
+    assert moved[0, 0].item() == pytest.approx(0.9)
+    assert moved[1, 0].item() == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AMSGrad(nu=0.0), "nu=0.0"),
+        (lambda: Adam(beta1=1.0), "beta1=1.0"),
+        (lambda: Adam(beta2=-0.1), "beta2=-0.1"),
+        (lambda: AMSGrad(form="keras"), "form='keras'"),
+        (lambda: SGD(momentum=1.0), "momentum=1.0"),
+        (lambda: SGD(weight_decay=-1.0), "weight_decay=-1.0"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_schedules():
+    rounds = 100
+    assert [SCHEDULES["constant"](t, rounds) for t in (1, 100)] == [1.0, 1.0]
+    assert [SCHEDULES["step_decay"](t, rounds) for t in (1, 50, 51, 75, 76, 100)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
+    assert [SCHEDULES["inverse_sqrt"](t, rounds) for t in (1, 4, 100)] == [1.0, 0.5, 0.1]
