@@ -4,8 +4,8 @@
 
 Times rounds of CD-Adam on w8a with 20 workers: dense numpy, one run and one worker at a time
 (`benchmarks.plain_loop`), and the harness's trainer with the five step sizes in one batch, evaluation every ten
-rounds included. Both are measured in this process, in turn; the ratio is per curve. The last line is the harness's whole
-process peak memory, data and libraries included.
+rounds included. Both are measured in this process, in turn; the ratio is per curve. The last line is the peak memory
+of the process before the plain loop, data and libraries included.
 """
 
 from __future__ import annotations

@@ -95,6 +95,10 @@ class RunFolder:
         self._write_json("summary.json", summary)
         self.set_status("finished")
 
+    def summary(self) -> dict:
+        """The summary of a finished run."""
+        return json.loads((self.path / "summary.json").read_text())
+
     def rows(self) -> list[dict]:
         """Every row of metrics.jsonl."""
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]

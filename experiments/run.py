@@ -42,7 +42,17 @@ def main(arguments: list[str] | None = None) -> None:
         with Display(sum(config["rounds"] for config in configs)) as display:
             for config in configs:
                 folder = run(config, display)
+                for trial in folder.summary()["trials"]:
+                    display.say(_line(trial["final"]))
                 display.say(f"results: {folder.path}")
+
+
+def _line(row: dict) -> str:
+    """A trial's last row in words."""
+    measured = ", ".join(
+        f"{name} {row[name]:.4g}" for name in ("train_loss", "grad_norm", "train_accuracy") if name in row
+    )
+    return f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits"
 
 
 if __name__ == "__main__":
