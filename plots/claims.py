@@ -43,10 +43,11 @@ def reaches_level(curves: Curves, subject: str, reference: str, within: float) -
 def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
     """Whether, of the bit budgets at which the subject was evaluated, it is below each other at `share` or more.
 
-    A method's gradient norm at a budget is that of its last evaluation within it. Measured: the share for each other.
+    A method's gradient norm at a budget is that of its last evaluation within it. Measured, for each other: the share,
+    and the subject's final gradient norm as a multiple of the other's.
     """
     mine = curves[subject].query("bits > 0")[["bits", "grad_norm"]]
-    shares = []
+    shares, texts = [], []
     for other in others:
         theirs = curves[other].query("bits > 0")[["bits", "grad_norm"]]
         both = pd.merge_asof(mine, theirs, on="bits", suffixes=("", "_other")).dropna()
@@ -54,7 +55,9 @@ def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: 
         if both.empty:
             return Finding(NOT_DECIDABLE, f"no budget shared with {other}")
         shares.append((both["grad_norm"] < both["grad_norm_other"]).mean())
-    return Finding(_verdict(min(shares) >= share), ", ".join(f"{100 * value:.0f} %" for value in shares))
+        end = level(curves[subject]) / level(curves[other])
+        texts.append(f"{100 * shares[-1]:.0f} %, ends at {_times(end)}")
+    return Finding(_verdict(min(shares) >= share), "; ".join(texts))
 
 
 def stops_early(curves: Curves, subjects: list[str], reference: str, factor: float) -> Finding:
@@ -159,4 +162,5 @@ def _verdict(true: bool) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.2g}×".replace("e+", "e")
+    """Two digits: 0.54×, 1900×, 4.2e14×."""
+    return f"{float(f'{ratio:.2g}'):g}×".replace("e+", "e")
