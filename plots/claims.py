@@ -43,8 +43,8 @@ def reaches_level(curves: Curves, subject: str, reference: str, within: float) -
 def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
     """Whether, of the bit budgets at which the subject was evaluated, it is below each other at `share` or more.
 
-    A method's gradient norm at a budget is that of its last evaluation within it. Measured, for each other: the share,
-    and the subject's final gradient norm as a multiple of the other's.
+    A method's gradient norm at a budget is that of its last evaluation within it. Measured, for each other: the
+    share, and the subject's final gradient norm as a multiple of the other's.
     """
     mine = curves[subject].query("bits > 0")[["bits", "grad_norm"]]
     shares, texts = [], []
