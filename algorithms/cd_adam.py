@@ -28,7 +28,7 @@ def cd_adam(
     mean C(ĝ_t − g̃_{t−1}), the difference to what the workers hold, and so does this file.
     """
     return Algorithm(
-        uplink=Markov(compressor, dense_start),
-        downlink=dense() if uplink_only else Markov(compressor, dense_start),
+        uplink=Markov(compressor, dense_rounds=int(dense_start)),
+        downlink=dense() if uplink_only else Markov(compressor, dense_rounds=int(dense_start)),
         update=update,
     )

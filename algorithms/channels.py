@@ -19,9 +19,14 @@ from algorithms.randomness import Key
 
 @dataclass(frozen=True)
 class Channel(ABC):
-    """What is sent, remembered and received in one direction."""
+    """What is sent, remembered and received in one direction.
+
+    In the first `dense_rounds` rounds vectors cross as they are, 32d bits each; a memory is then exact: no error is
+    left over, and ŵ = w.
+    """
 
     compressor: Compressor
+    dense_rounds: int = 0
 
     def start(self, like: Tensor) -> Tensor | None:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
@@ -37,7 +42,7 @@ class Channel(ABC):
 
     def codec(self, t: int) -> Compressor:
         """The compressor of round t (from 1)."""
-        return self.compressor
+        return Identity() if t <= self.dense_rounds else self.compressor
 
     def decode(self, payload: Payload, d: int, t: int) -> Tensor:
         """The message [..., d] in a payload of round t."""
@@ -59,7 +64,8 @@ class Channel(ABC):
         if self.compressor.unbiased and not self.compressor.contractive:
             raise ValueError(
                 f"{self.compressor}: {name} needs a contractive compressor (Assumption 4.1), and one scaled to be "
-                "unbiased is not: its memory would grow. Use it without `unbiased`, or with algorithm=naive"
+                "unbiased is not: its memory would grow. Take a contractive one (random_k without `unbiased`, say), "
+                "or send it without memory (algorithm=naive)"
             )
 
 
@@ -98,17 +104,11 @@ class Markov(Channel):
     """Sends c = C(w − ŵ); both ends keep ŵ ← ŵ + c, and the receiver uses ŵ (EF21's sequence, eq. 5.1).
 
     Since every worker adds its own c_i, the server only needs ĝ ← ĝ + mean_i c_i (Algorithm 1, line 8).
-    ŵ starts at zero, so that the first message is C(w₁) (line 1); `dense_start` sends the first vector as it is,
-    32d bits, which is how EF21's authors start.
+    ŵ starts at zero, so that the first message is C(w₁) (line 1); EF21's authors start with one dense round.
     """
-
-    dense_start: bool = False
 
     def __post_init__(self) -> None:
         self._refuse_scaled("the Markov sequence")
-
-    def codec(self, t: int) -> Compressor:
-        return Identity() if self.dense_start and t == 1 else self.compressor
 
     def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
         payload = self.codec(key.round).encode(w - memory, key)

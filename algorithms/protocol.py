@@ -1,15 +1,15 @@
 """One synchronous round: worker → server → replica, as three functions of explicit state.
 
-    worker:   (gradient, worker state, replica state, round) → payload        what goes up
-    server:   (payloads of all workers, server state, round)  → payload        what comes down
-    replica:  (payload, replica state, step size, round)      → updated model  identical on every worker
+    worker:   (gradient, worker state, replica state, step size, round) → payload  what goes up
+    server:   (payloads of all workers, server state, round) → payload             what comes down
+    replica:  (payload, replica state, step size, round) → updated model           identical on every worker
 
 State is dataclasses of tensors. The functions return new state and change none in place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ class WorkerState:
 
     ids: Tensor  # int64 [W], which of the n workers these are
     memory: Tensor | None  # [*T, W, d], the uplink senders'
+    moments: Moments = field(default_factory=Moments)  # [*T, W, d], where every worker keeps its own
 
 
 @dataclass
@@ -34,6 +35,7 @@ class ServerState:
 
     aggregate: Tensor  # ĝ_t [*T, d], what the server made of the workers' messages
     memory: Tensor | None  # [*T, d], the downlink sender's
+    x: Tensor | None = None  # [*T, d], the model, where the server keeps one
 
 
 @dataclass
@@ -66,21 +68,29 @@ class Algorithm:
         """State of every replica, for a model x [*T, d]."""
         return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x))
 
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        """What the workers want to send [*T, W, d] for their gradients, and their new moments."""
+        return self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+
     def worker(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, t: int, seed: int
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
     ) -> tuple[Payload, WorkerState]:
-        """What the workers send for their gradients [*T, W, d] in round t."""
-        key = Key(seed, "up", t, tuple(state.ids.tolist()))
-        payload, memory = self.uplink.send(gradient, state.memory, key)
-        return payload, replace(state, memory=memory)
+        """What the workers send for their gradients [*T, W, d] in round t, with step size lr (a float or [*T, 1])."""
+        wanted, moments = self.outgoing(gradient, state, replica, lr, t)
+        payload, memory = self.uplink.send(wanted, state.memory, Key(seed, "up", t, tuple(state.ids.tolist())))
+        return payload, replace(state, memory=memory, moments=moments)
 
     def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
         """What the server sends, given the payloads of all n workers in worker order."""
-        d = state.aggregate.shape[-1]
-        message = self.uplink.decode(payloads, d, t).mean(-2)  # the one place where workers are averaged
-        aggregate = self.uplink.receive(message, state.aggregate)
+        aggregate = self.uplink.receive(self.mean(payloads, state.aggregate.shape[-1], t), state.aggregate)
         payload, memory = self.downlink.send(aggregate, state.memory, Key(seed, "down", t))
-        return payload, ServerState(aggregate=aggregate, memory=memory)
+        return payload, replace(state, aggregate=aggregate, memory=memory)
+
+    def mean(self, payloads: Payload, d: int, t: int) -> Tensor:
+        """The mean message [*T, d] of all n workers: the one place where workers are averaged, in worker order."""
+        return self.uplink.decode(payloads, d, t).mean(-2)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         """The replica after round t, with step size lr (a float or [*T, 1])."""

@@ -38,13 +38,21 @@ class Update(ABC):
     def start(self, x: Tensor) -> Moments:
         """The moments before the first round."""
 
+    def receives_gradient(self, t: int) -> bool:
+        """Whether what the replica receives in round t is a gradient, to which weight decay is still to be added."""
+        return True
+
+    def outgoing(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
+        """What the workers send for gradients [*T, W, d]: these, unless the method forms something from them."""
+        return gradient
+
     @abstractmethod
     def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
         """What is subtracted from x per unit of step size, and the new moments."""
 
     def step(self, x: Tensor, u: Tensor, moments: Moments, lr: float | Tensor, t: int) -> tuple[Tensor, Moments]:
         """x_{t+1} [*T, d] and the new moments."""
-        if self.weight_decay and not self.decoupled:
+        if self.weight_decay and not self.decoupled and self.receives_gradient(t):
             u = u + self.weight_decay * x
         direction, moments = self.direction(u, moments, t)
         if self.weight_decay and self.decoupled:
@@ -83,15 +91,16 @@ class SGD(Update):
 class _Adaptive(Update):
     """What Adam and AMSGrad share: two moments and the form of the step.
 
-    `form: paper`  x ← x − α·m/√(w + ν), no bias correction, ν inside the root (CD-Adam paper, section 3);
-    `form: torch`  x ← x − α/(1−β₁^t)·m/(√w/√(1−β₂^t) + ν), torch.optim's and the CD-Adam authors' code,
+    `form: paper`        x ← x − α·m/√(w + ν), ν inside the root (CD-Adam paper, section 3);
+    `form: uncorrected`  x ← x − α·m/(√w + ν) (DeepSpeed's 1-bit Adam);
+    `form: torch`        x ← x − α/(1−β₁^t)·m/(√w/√(1−β₂^t) + ν), torch.optim's and the CD-Adam authors' code,
     with w = v for Adam and w = v̂ for AMSGrad. The paper names no value of ν: 1e-8 is its authors' code's.
     """
 
     beta1: float = 0.9
     beta2: float = 0.99
     nu: float = 1e-8
-    form: Literal["paper", "torch"] = "paper"
+    form: Literal["paper", "uncorrected", "torch"] = "paper"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,8 +109,8 @@ class _Adaptive(Update):
                 raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
         if self.nu <= 0:
             raise ValueError(f"nu={self.nu}: must be positive, or a coordinate without gradient divides 0 by 0")
-        if self.form not in ("paper", "torch"):
-            raise ValueError(f"form={self.form!r}: must be 'paper' or 'torch'")
+        if self.form not in ("paper", "uncorrected", "torch"):
+            raise ValueError(f"form={self.form!r}: must be 'paper', 'uncorrected' or 'torch'")
 
     def _averages(self, u: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""
@@ -112,6 +121,8 @@ class _Adaptive(Update):
     def _direction(self, m: Tensor, w: Tensor, t: int) -> Tensor:
         if self.form == "paper":
             return m / (w + self.nu).sqrt()
+        if self.form == "uncorrected":
+            return m / (w.sqrt() + self.nu)
         root = w.sqrt() / (1 - self.beta2**t) ** 0.5 + self.nu
         return m / root / (1 - self.beta1**t)
 

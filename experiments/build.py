@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hydra.utils import get_object
 
+from algorithms.compressors import Blocks, Compressor
 from algorithms.protocol import Algorithm
 from experiments.config import Config
 from experiments.errors import UsageError
@@ -21,18 +22,34 @@ _LABELS = ("name", "display")
 """Keys of algorithm and task that are for paths and figures, not for the constructor."""
 
 
-def build_algorithm(config: Config) -> Algorithm:
-    """The algorithm with its compressor and update. Raises UsageError for what does not fit together."""
-    parts = {group: _build(config[group], group) for group in ("compressor", "update")}
-    factory = _target(config["algorithm"], "algorithm")
-    hints = get_type_hints(factory)
-    for group, part in parts.items():
-        if not isinstance(part, hints[group]):
+def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Algorithm:
+    """The algorithm with its compressor and update. Raises UsageError for what does not fit together.
+
+    `sizes` are those of the task's parameter tensors, the blocks of `partition: layer`; without them the compressor
+    takes the vector as a whole, which is enough to check a configuration before there are data.
+    """
+    parts = {"compressor": _build_compressor(config["compressor"], sizes)}
+    if config["update"]["_target_"] is not None:
+        parts["update"] = _build(config["update"], "update")
+    hints = get_type_hints(_target(config["algorithm"], "algorithm"))
+    for group in ("compressor", "update"):
+        part, wanted = parts.get(group), hints.get(group, type(None))
+        if not isinstance(part, wanted):
             raise UsageError(
-                f"{group}={type(part).__name__}: algorithm={config['algorithm']['name']} takes only "
-                f"{hints[group].__name__}; leave {group} out, or choose another algorithm"
+                f"{group}={type(part).__name__}: algorithm={config['algorithm']['name']} takes "
+                f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
+                "another algorithm"
             )
     return _build(_unlabelled(config["algorithm"]), "algorithm", **parts)
+
+
+def _build_compressor(node: Config, sizes: tuple[int, ...] | None) -> Compressor:
+    options = dict(node)
+    partition = options.pop("partition", "whole")
+    if partition not in ("whole", "layer"):
+        raise UsageError(f"compressor.partition={partition}: expected whole or layer")
+    compressor = _build(options, "compressor")
+    return Blocks(compressor, sizes) if partition == "layer" and sizes else compressor
 
 
 def build_task(config: Config) -> LogisticRegression:

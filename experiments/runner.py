@@ -35,12 +35,12 @@ def run(config: Config, display: Display) -> RunFolder:
 
 
 def _train(config: Config, folder: RunFolder, display: Display) -> None:
-    algorithm = build_algorithm(config)
     task = build_task(config)
+    algorithm = build_algorithm(config, task.sizes)
     trainer = Trainer(
         task,
         algorithm,
-        lrs=config["lr"],
+        lrs=[lr * task.step_unit(algorithm.uplink.compressor) for lr in config["lr"]],
         rounds=config["rounds"],
         schedule=config["lr_schedule"],
         seed=config["seed"],

@@ -49,10 +49,14 @@ class Trainer:
         gradients = self.task.gradients(self.state.replica.x, t)
         self._require_finite("local gradient", gradients.sum(-1), t)
         lr = torch.tensor(self.lrs, dtype=self.task.dtype).unsqueeze(-1) * self.schedule(t, self.rounds)
-        self.state, self.t = self.cluster.round(gradients, self.state, lr, t), t
+        before = self.state
+        self.state, self.t = self.cluster.round(gradients, before, lr, t), t
         self.meter.count(self.algorithm, self.task.d, t, self.task.dtype)
         self.seconds += time.perf_counter() - begin
-        self.diagnostics = self._diagnose(gradients) if diagnose else {}
+        self.diagnostics = {}
+        if diagnose:
+            wanted, _ = self.algorithm.outgoing(gradients, before.workers, before.replica, lr, t)
+            self.diagnostics = self._diagnose(wanted.mean(-2))
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
         """One row per trial: the model after t rounds, what they cost, and the last round's compression errors."""
@@ -90,9 +94,11 @@ class Trainer:
             "seconds": self.seconds,
         }
 
-    def _diagnose(self, gradients: Tensor) -> dict[str, Tensor]:
-        """‖ĝ − mean_i g_i‖₂ and ‖g̃ − mean_i g_i‖₂ of the round just done, and Σ_k v̂_k where the update has it."""
-        mean = gradients.mean(-2)
+    def _diagnose(self, mean: Tensor) -> dict[str, Tensor]:
+        """‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
+
+        w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
+        """
         replica = self.state.replica
         second_moment = self.algorithm.update.second_moment(replica.moments)
         return {

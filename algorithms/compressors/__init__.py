@@ -1,9 +1,30 @@
 """Compressors C(x): what a vector becomes on the wire, and how many bits that takes. One family a file."""
 
-from algorithms.compressors.base import Compressor, Payload, Unpacked
+from algorithms.compressors.base import Compressor, Payload, Unpacked, tensors
+from algorithms.compressors.blocks import Blocks
 from algorithms.compressors.identity import Identity
+from algorithms.compressors.log_quantize import LogQuantize
+from algorithms.compressors.min_max import MinMaxUint8
+from algorithms.compressors.natural import Natural
+from algorithms.compressors.qsgd import Qsgd
 from algorithms.compressors.random_k import RandomK
 from algorithms.compressors.scaled_sign import ScaledSign
 from algorithms.compressors.top_k import TopK
+from algorithms.compressors.uniform_quantize import UniformQuantize
 
-__all__ = ["Compressor", "Identity", "Payload", "RandomK", "ScaledSign", "TopK", "Unpacked"]
+__all__ = [
+    "Blocks",
+    "Compressor",
+    "Identity",
+    "LogQuantize",
+    "MinMaxUint8",
+    "Natural",
+    "Payload",
+    "Qsgd",
+    "RandomK",
+    "ScaledSign",
+    "TopK",
+    "UniformQuantize",
+    "Unpacked",
+    "tensors",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -12,8 +13,25 @@ from torch import Tensor
 
 from algorithms.randomness import Key
 
-Payload = tuple[Tensor, ...]
-"""What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes."""
+Payload = tuple["Tensor | Payload", ...]
+"""What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes, or a tuple
+of such payloads, one a block."""
+
+
+def tensors(payload: Payload) -> Iterator[Tensor]:
+    """All tensors of a payload, in order: what is really sent."""
+    for part in payload:
+        if isinstance(part, Tensor):
+            yield part
+        else:
+            yield from tensors(part)
+
+
+def rebuild(like: Payload, flat: Iterable[Tensor]) -> Payload:
+    """The payload of the shape of `like` whose `tensors` are the given ones: what has arrived."""
+    flat = iter(flat)
+    parts = [next(flat) if isinstance(part, Tensor) else rebuild(part, flat) for part in like]
+    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
 
 
 class Compressor(ABC):
@@ -37,6 +55,14 @@ class Compressor(ABC):
     def decode(self, payload: Payload, d: int) -> Tensor:
         """C(x) [..., d] out of the payload of x, in the dtype of x."""
 
+    def pi(self, d: int) -> float:
+        """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
+        raise ValueError(f"{self}: no contraction constant π is known for it")
+
+    def partitioned(self, other: Compressor) -> Compressor:
+        """Another compressor with this one's partition into blocks."""
+        return other
+
     @abstractmethod
     def bits(self, d: int) -> int:
         """Bits of one message of d coordinates, as the literature counts them: a float is 32 bits."""
@@ -53,7 +79,7 @@ class Compressor(ABC):
 def payload_bytes(compressor: Compressor, d: int, dtype: torch.dtype) -> int:
     """Bytes of the payload that one vector of d coordinates really becomes, padding and the run's dtype included."""
     payload = compressor.encode(torch.zeros(d, dtype=dtype), Key.none())
-    return sum(tensor.nbytes for tensor in payload)
+    return sum(tensor.nbytes for tensor in tensors(payload))
 
 
 class Vector(NamedTuple):
@@ -84,6 +110,9 @@ class Unpacked(Compressor):
 
     def bits(self, d: int) -> int:
         return self.compressor.bits(d)
+
+    def pi(self, d: int) -> float:
+        return self.compressor.pi(d)
 
     def check(self, d: int) -> None:
         self.compressor.check(d)

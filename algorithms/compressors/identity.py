@@ -22,5 +22,8 @@ class Identity(Compressor):
     def decode(self, payload: Vector, d: int) -> Tensor:
         return payload.values
 
+    def pi(self, d: int) -> float:
+        return 1.0
+
     def bits(self, d: int) -> int:
         return 32 * d

@@ -1,4 +1,4 @@
-"""Eight booleans to a byte."""
+"""Eight booleans to a byte, and codes of a few bits each side by side."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
+_CHUNK = 1 << 16  # codes taken at once: they fit the cache, and as a multiple of 8 end on a whole byte
 
 
 def pack(flags: Tensor) -> Tensor:
@@ -39,3 +40,44 @@ def unpack_by_torch(packed: Tensor, d: int) -> Tensor:
     """`unpack` on any device."""
     places = torch.tensor(_PLACES, dtype=torch.uint8, device=packed.device)
     return (packed.unsqueeze(-1) & places).ne(0).flatten(-2)[..., :d]
+
+
+def pack_codes(codes: Tensor, bits: int) -> Tensor:
+    """Unsigned codes [..., d] below 2^bits, of any integer dtype, to uint8 [..., ⌈bits·d/8⌉].
+
+    Every code's highest bit comes first; the last byte is padded with zero bits. 1 ≤ bits ≤ 16.
+    """
+    _check_bits(bits)
+    if bits == 8:
+        return codes.to(torch.uint8)
+    return torch.cat([_pack_chunk(chunk.to(torch.int32), bits) for chunk in codes.split(_CHUNK, -1)], -1)
+
+
+def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
+    """The codes [..., d] that `pack_codes` was given, as uint8, or as int32 where bits > 8."""
+    _check_bits(bits)
+    if bits == 8:
+        return packed
+    chunks = packed.split(_CHUNK // 8 * bits, -1)
+    return torch.cat([_unpack_chunk(c, bits, min(_CHUNK, d - n * _CHUNK)) for n, c in enumerate(chunks)], -1)
+
+
+def _check_bits(bits: int) -> None:
+    if bits not in range(1, 17):
+        raise ValueError(f"bits={bits}: a packed code has 1 to 16 bits")
+
+
+def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
+    flags = codes.new_empty(*codes.shape, bits, dtype=torch.bool)
+    for place in range(bits):
+        flags[..., place] = codes & (1 << (bits - 1 - place))
+    return pack(flags.flatten(-2))
+
+
+def _unpack_chunk(packed: Tensor, bits: int, d: int) -> Tensor:
+    flags = unpack(packed, d * bits).unflatten(-1, (d, bits))
+    codes = packed.new_zeros(*packed.shape[:-1], d, dtype=torch.uint8 if bits < 8 else torch.int32)
+    for place in range(bits):
+        codes += codes  # shifts by one bit
+        codes += flags[..., place]
+    return codes

@@ -54,6 +54,9 @@ class RandomK(Compressor):
         indices = self._indices(seed, d).to(values.device)
         return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices, values)
 
+    def pi(self, d: int) -> float:
+        return chosen(d, self.k, self.ratio) / d
+
     def bits(self, d: int) -> int:
         return 32 * chosen(d, self.k, self.ratio) + 64
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors.base import Compressor
+from algorithms.compressors.norms import euclidean
 from algorithms.compressors.packing import pack, unpack
 from algorithms.randomness import Key
 
@@ -52,6 +53,9 @@ class ScaledSign(Compressor):
         scale = self._scale(x)
         return torch.where(x >= 0, scale, -scale)
 
+    def pi(self, d: int) -> float:
+        return 1 / d if self.norm == "l1" else super().pi(d)
+
     def bits(self, d: int) -> int:
         return d + 32
 
@@ -59,6 +63,5 @@ class ScaledSign(Compressor):
         d = x.shape[-1]
         if self.norm == "l1":
             return x.abs().sum(-1, keepdim=True) / d
-        largest = x.abs().amax(-1, keepdim=True)
-        unit = torch.where(largest > 0, largest, 1)  # squares of x itself would overflow for huge x
-        return unit * (torch.linalg.vector_norm(x / unit, dim=-1, keepdim=True) / d**0.5)
+        unit, length = euclidean(x)
+        return unit * (length / d**0.5)

@@ -58,6 +58,9 @@ class TopK(Compressor):
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
         return torch.where(self._keep(x), x, 0)
 
+    def pi(self, d: int) -> float:
+        return chosen(d, self.k, self.ratio) / d
+
     def bits(self, d: int) -> int:
         return 64 * chosen(d, self.k, self.ratio)
 

@@ -27,7 +27,8 @@ class ClusterState:
     def from_state_dict(cls, state: dict) -> ClusterState:
         """The state that `state_dict` described."""
         replica = {**state["replica"], "moments": Moments(**state["replica"]["moments"])}
-        return cls(WorkerState(**state["workers"]), ServerState(**state["server"]), ReplicaState(**replica))
+        workers = {**state["workers"], "moments": Moments(**state["workers"]["moments"])}
+        return cls(WorkerState(**workers), ServerState(**state["server"]), ReplicaState(**replica))
 
 
 class Simulated:
@@ -48,7 +49,7 @@ class Simulated:
 
     def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
         """Round t (from 1) with all workers' gradients [*T, n, d]; `state` itself is left as it was."""
-        up, workers = self.algorithm.worker(gradients, state.workers, state.replica, t, self.seed)
+        up, workers = self.algorithm.worker(gradients, state.workers, state.replica, lr, t, self.seed)
         down, server = self.algorithm.server(up, state.server, t, self.seed)
         replica = self.algorithm.replica(down, state.replica, lr, t)
         return ClusterState(workers, server, replica)

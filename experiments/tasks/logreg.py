@@ -7,10 +7,13 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
+import scipy.sparse.linalg  # noqa: F401 (makes sp.linalg available)
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from algorithms.compressors import Compressor
+from algorithms.ef21 import theoretical_step
 from algorithms.randomness import keyed_seed
 from data import partition as split
 from data.dataset import Dataset
@@ -25,7 +28,8 @@ class LogisticRegression:
 
     `regularization` is λ. `batch_size` is the number of rows each worker draws a round, without replacement; None
     takes all, so that local gradients are exact. `partition` is `contiguous` (file order, the paper's), `shuffled`
-    or `dirichlet` (label skew, the more the smaller `alpha`).
+    or `dirichlet` (label skew, the more the smaller `alpha`). `step_unit` is what lr counts in: `one`, or `ef21` for
+    EF21's theoretical step size on these data with the compressor at hand.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
@@ -40,6 +44,7 @@ class LogisticRegression:
         batch_size: int | None = None,
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",
         alpha: float = 0.5,
+        step_unit: Literal["one", "ef21"] = "one",
     ) -> None:
         if regularization < 0:
             raise ValueError(f"regularization={regularization}: λ must not be negative")
@@ -53,9 +58,11 @@ class LogisticRegression:
         if batch_size is not None and not 1 <= batch_size <= self.rows:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
         self.d = dataset.features.shape[1]
+        self.sizes = (self.d,)  # of the parameter tensors: there is one
         self.regularization = regularization
         self.batch_size = batch_size
         self.seed = seed
+        self._step_unit = step_unit
         self._dataset, self._left_out = dataset, parts.left_out
 
         used = parts.rows.reshape(-1)
@@ -99,6 +106,19 @@ class LogisticRegression:
             "train_accuracy": right.to(self.dtype).mean(0).view(x.shape[:-1]),
         }
 
+    def step_unit(self, compressor: Compressor) -> float:
+        """What a step size of 1 in the configuration stands for. Raises ValueError where the compressor has no π."""
+        if self._step_unit == "one":
+            return 1.0
+        return theoretical_step(*self.smoothness(), compressor.pi(self.d))
+
+    def smoothness(self) -> tuple[float, float]:
+        """L of f and L̃ = √(mean_i L_i²) of the f_i: λ_max of (1/4m)Σ_j a_j a_jᵀ + 2λI, as EF21's authors bound it."""
+        workers = [self._signed[i * self.rows : (i + 1) * self.rows] for i in range(self.workers)]
+        own = [_top_eigenvalue(rows) / (4 * self.rows) + 2 * self.regularization for rows in workers]
+        whole = _top_eigenvalue(self._signed) / (4 * self.rows * self.workers) + 2 * self.regularization
+        return whole, float(np.sqrt(np.mean(np.square(own))))
+
     def epoch(self, t: int) -> float:
         """Passes over the data after t rounds."""
         return float(t) if self.batch_size is None else t * self.batch_size / self.rows
@@ -132,6 +152,14 @@ class LogisticRegression:
         batch = self._signed[rows]
         weights = torch.sigmoid(-torch.from_numpy(batch @ columns.numpy()))
         return torch.from_numpy(_by_worker(batch, self.workers).T @ weights.numpy())
+
+
+def _top_eigenvalue(rows: sp.csr_array) -> float:
+    """λ_max of the Gram matrix AᵀA of rows A [m, d]."""
+    gram = rows.T @ rows
+    if gram.shape[0] <= 2000:
+        return float(np.linalg.eigvalsh(gram.toarray())[-1])
+    return float(sp.linalg.eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
 
 
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:

@@ -8,7 +8,19 @@ import pytest
 import torch
 from reference import compressors as plain
 
-from algorithms.compressors import Identity, RandomK, ScaledSign, TopK, Unpacked
+from algorithms.compressors import (
+    Blocks,
+    Identity,
+    LogQuantize,
+    MinMaxUint8,
+    Natural,
+    Qsgd,
+    RandomK,
+    ScaledSign,
+    TopK,
+    UniformQuantize,
+    Unpacked,
+)
 from algorithms.compressors.base import payload_bytes
 from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
 from algorithms.randomness import Key
@@ -22,6 +34,17 @@ COMPRESSORS = [
     RandomK(ratio=0.1),
     RandomK(k=3),
     RandomK(k=3, unbiased=True),
+    MinMaxUint8(),
+    LogQuantize(),
+    LogQuantize(8),
+    UniformQuantize(),
+    UniformQuantize(2),
+    Qsgd(),
+    Qsgd(300),
+    Natural(),
+    Blocks(ScaledSign(), (30, 7)),
+    Blocks(RandomK(k=3), (30, 7)),
+    Blocks(Natural(), (30, 7)),
 ]
 KEY = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
 D = 37  # no multiple of 8: signs are padded
@@ -86,7 +109,7 @@ def test_contraction(compressor, x):
         assert (pi >= 1 / D - 1e-12).all()
     elif isinstance(compressor, TopK):
         pi = 3 / D
-    else:  # random_k contracts in expectation; one draw never exceeds ‖x‖²
+    else:  # some contract in expectation; one draw never exceeds ‖x‖²
         pi = 1 if isinstance(compressor, Identity) else 0
     assert (error <= (1 - pi) * norm * (1 + 1e-12)).all()
 

@@ -12,13 +12,17 @@ from reference import methods, problem, updates
 
 from algorithms.adam import adam
 from algorithms.amsgrad import amsgrad
+from algorithms.apmsqueeze import apmsqueeze
 from algorithms.cd_adam import cd_adam
-from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
 from algorithms.ef21 import ef21
 from algorithms.error_feedback import error_feedback
 from algorithms.meter import Meter
 from algorithms.naive import naive
+from algorithms.onebit_adam import onebit_adam
 from algorithms.protocol import Algorithm
+from algorithms.qadam import qadam
+from algorithms.quantized_adam import quantized_adam
 from algorithms.sgd import sgd
 from algorithms.updates import SGD, Adam, AMSGrad
 from experiments.cluster.simulated import ClusterState, Simulated
@@ -89,12 +93,26 @@ def every_compressed() -> list:
     ]
 
 
+def every_phased() -> list:
+    """Methods that change after a warm-up of five rounds, and those that keep moments on the workers."""
+    return [
+        pytest.param(onebit_adam(ScaledSign("l2"), 20, warmup=5), id="onebit_adam"),
+        pytest.param(onebit_adam(TopK(k=2), 20, warmup=5, signal="gradient"), id="onebit_adam-gradient"),
+        pytest.param(onebit_adam(ScaledSign("l2"), 20, warmup=5, uplink_only=True), id="onebit_adam-uplink_only"),
+        pytest.param(onebit_adam(RandomK(k=3), 20, warmup=5), id="onebit_adam-random_3"),
+        pytest.param(qadam(MinMaxUint8(), 20, warmup=5), id="qadam"),
+        pytest.param(apmsqueeze(ScaledSign(), 20, warmup=5), id="apmsqueeze"),
+        pytest.param(quantized_adam(LogQuantize()), id="quantized_adam"),
+        pytest.param(quantized_adam(LogQuantize(), uplink_only=True), id="quantized_adam-uplink_only"),
+    ]
+
+
 def every_method() -> list:
     plain_ones = [
         pytest.param(factory(Identity(), UPDATES[update]), id=name)
         for name, (factory, update) in UNCOMPRESSED.items()
     ]
-    return plain_ones + every_compressed()
+    return plain_ones + every_compressed() + every_phased()
 
 
 @pytest.mark.parametrize("name", UNCOMPRESSED)
@@ -249,9 +267,9 @@ def test_randomised_messages_do_not_depend_on_how_workers_are_spread():
     algorithm = cd_adam(RandomK(k=3), AMSGrad())
     x = torch.full((1, problem.D), 0.1, dtype=torch.float64)
     replica, g = algorithm.start_replica(x), gradients(x)
-    together, _ = algorithm.worker(g, algorithm.start_workers(x, torch.arange(4)), replica, 5, seed=1)
+    together, _ = algorithm.worker(g, algorithm.start_workers(x, torch.arange(4)), replica, 0.1, 5, seed=1)
     for ids in (torch.tensor([0, 1]), torch.tensor([2, 3])):
-        apart, _ = algorithm.worker(g[:, ids], algorithm.start_workers(x, ids), replica, 5, seed=1)
+        apart, _ = algorithm.worker(g[:, ids], algorithm.start_workers(x, ids), replica, 0.1, 5, seed=1)
         assert torch.equal(apart.values, together.values[:, ids])
         assert torch.equal(apart.seed, together.seed[:, ids])
 
@@ -263,7 +281,7 @@ def test_randomised_messages_depend_on_seed_round_worker_and_direction():
     g = torch.ones(1, 2, 1000)
 
     def seeds(t: int, seed: int) -> list[int]:
-        payload, _ = algorithm.worker(g, state, replica, t, seed)
+        payload, _ = algorithm.worker(g, state, replica, 0.1, t, seed)
         down, _ = algorithm.server(payload, algorithm.start_server(x), t, seed)
         return [*payload.seed.flatten().tolist(), *down.seed.flatten().tolist()]
 

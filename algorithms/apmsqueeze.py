@@ -1,0 +1,48 @@
+"""APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, the forerunner of 1-bit Adam."""
+
+from __future__ import annotations
+
+from algorithms.channels import ErrorFeedback, dense
+from algorithms.compressors import Compressor
+from algorithms.frozen import FrozenAdam, warmup_rounds
+from algorithms.protocol import Algorithm
+
+FLOOR = 1e-16
+"""Under the root of the preconditioner, so that it is never zero."""
+
+
+def apmsqueeze(
+    compressor: Compressor,
+    rounds: int,
+    warmup: float = 0.13,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decoupled: bool = False,
+    uplink_only: bool = False,
+) -> Algorithm:
+    """Momentum SGD whose preconditioner is what T_w rounds of Adam left in v.
+
+        t ≤ T_w  ḡ = mean_i g_i,  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  x ← x − α·m/(√v + ε)
+        t > T_w  worker   m_i = β₁m + (1−β₁)g_i,  u_i = m_i + δ_i,  c_i = C(u_i),  δ_i ← u_i − c_i
+                 server   y = mean_i c_i + δ_s,  z = C(y),  δ_s ← y − z      (dense where `uplink_only`)
+                 replica  m ← z, zero where v = 0;  x ← x − α·m/√max(v, 1e-16)
+
+    State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica.
+    Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
+    Source: Tang et al., APMSqueeze, of which the abstract is at hand; this is 1-bit Adam but for the preconditioner
+    (no ε added, a floor) and C's scale (‖u‖₁/d by default).
+    """
+    update = FrozenAdam(
+        warmup=warmup_rounds(warmup, rounds),
+        floor=FLOOR,
+        beta1=beta1,
+        beta2=beta2,
+        nu=eps,
+        form="uncorrected",
+        weight_decay=weight_decay,
+        decoupled=decoupled,
+    )
+    channel = ErrorFeedback(compressor, dense_rounds=update.warmup)
+    return Algorithm(uplink=channel, downlink=dense() if uplink_only else channel, update=update)

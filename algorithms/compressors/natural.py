@@ -1,0 +1,76 @@
+"""Unbiased rounding to a power of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Compressor
+from algorithms.compressors.noise import uniform
+from algorithms.compressors.packing import pack, unpack
+from algorithms.randomness import Key
+
+_SMALLEST, _LARGEST = -126, 127  # exponents of the normal float32 numbers; codes are their exponent fields, 1 to 254
+_NOT_FINITE = 255
+_MAGNITUDES = [0.0, *(2.0**e for e in range(_SMALLEST, _LARGEST + 1)), float("nan")]  # by code
+
+
+class Powers(NamedTuple):
+    """The payload of signed powers of two: nine bits a coordinate."""
+
+    signs: Tensor  # uint8 [..., ⌈d/8⌉], 1 where x < 0
+    exponents: Tensor  # uint8 [..., d], 0 for zero
+    kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell
+
+
+@dataclass(frozen=True)
+class Natural(Compressor):
+    """C(x)_j = sgn(x_j)·2^{e+B}, e = ⌊log₂|x_j|⌋ and B Bernoulli(|x_j|/2ᵉ − 1): a sign and an exponent, 9d bits.
+
+    E C(x) = x and E‖C(x) − x‖² ≤ ‖x‖²/8, the most at |x_j| = 4/3·2ᵉ: unbiased and contractive at once, π = 7/8. One
+    draw is off by at most |x_j| a coordinate. Trials of one batch share the draw. Payload: packed signs and a byte of
+    exponent a coordinate; code 0 means 0, codes 1…254 mean 2⁻¹²⁶…2¹²⁷, code 255 a coordinate that is not finite, NaN.
+
+    At the ends of float32's range: |x_j| < 2⁻¹²⁶ becomes 2⁻¹²⁶ with probability 2¹²⁶|x_j| and else 0, which is
+    unbiased but has a variance of up to 2⁻²⁵⁴ that no share of x_j² bounds; |x_j| > 2¹²⁷ is capped at 2¹²⁷, which is
+    neither unbiased nor, for a float64 far beyond it, a contraction worth the name. The flags leave both ends aside.
+
+    Source: natural compression (Horváth et al. 2022). GRACE's code sends 8 bits, 7 of them exponent, for 2⁻¹⁰⁸ to
+    2¹⁸ and drops what is smaller; EF21's authors count 9 bits and bound no exponent.
+    """
+
+    contractive = True
+    unbiased = True
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Powers:
+        return Powers(pack(x < 0), self._codes(x, key).to(torch.uint8), x[..., :0])
+
+    def decode(self, payload: Powers, d: int) -> Tensor:
+        signs, exponents, kind = payload
+        return self._values(unpack(signs, d), exponents, kind.dtype)
+
+    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+        return self._values(x < 0, self._codes(x, key), x.dtype)
+
+    def bits(self, d: int) -> int:
+        return 9 * d
+
+    def pi(self, d: int) -> float:
+        return 7 / 8
+
+    def _codes(self, x: Tensor, key: Key | None) -> Tensor:
+        """int32 [..., d] in 0..255."""
+        size = x.abs()
+        fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
+        below = size < 2.0**_SMALLEST
+        chance = torch.where(below, size * 2.0**-_SMALLEST, 2 * fraction - 1)
+        low = torch.where(below, 0, exponent - _SMALLEST)
+        codes = (low + (uniform("natural", key, x) < chance)).clamp(max=len(_MAGNITUDES) - 2)
+        return torch.where(x.isfinite(), codes, _NOT_FINITE)
+
+    def _values(self, negative: Tensor, codes: Tensor, dtype: torch.dtype) -> Tensor:
+        size = torch.tensor(_MAGNITUDES, dtype=dtype, device=codes.device)[codes.to(torch.int32)]
+        return torch.where(negative, -size, size)

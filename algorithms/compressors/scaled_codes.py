@@ -1,0 +1,76 @@
+"""What log_quantize, uniform_quantize and qsgd share: one scale, and an integer for every coordinate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Compressor
+from algorithms.compressors.norms import divisor, largest
+from algorithms.compressors.packing import pack_codes, unpack_codes
+from algorithms.randomness import Key
+
+
+class Codes(NamedTuple):
+    """The payload of a scaled quantizer."""
+
+    codes: Tensor  # uint8 [..., ⌈width·d/8⌉], level + top of every coordinate
+    scale: Tensor  # [..., 1], in the dtype of x
+
+
+class ScaledCodes(Compressor):
+    """C(x) = scale · share(level) with a level in {−top, …, top} for every coordinate, share(±top) = ±1.
+
+    `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero.
+    """
+
+    width: int
+    """Bits of one code: ⌈log₂(2·top + 1)⌉."""
+
+    @property
+    def top(self) -> int:
+        """The largest level; as many as `width` bits hold unless said otherwise, and one code to spare."""
+        return 2 ** (self.width - 1) - 1
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Codes:
+        levels, scale = self._quantize(x, key)
+        return Codes(pack_codes((levels + self.top).to(torch.int32), self.width), scale)
+
+    def decode(self, payload: Codes, d: int) -> Tensor:
+        codes, scale = payload
+        levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
+        return scale * self._shares(levels, scale.dtype)
+
+    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+        levels, scale = self._quantize(x, key)
+        return scale * self._shares(levels, x.dtype)
+
+    def bits(self, d: int) -> int:
+        return self.width * d + 32
+
+    def _quantize(self, x: Tensor, key: Key | None) -> tuple[Tensor, Tensor]:
+        scale = self._scale(x)
+        return self._levels(x / divisor(scale), key) + 0, scale  # + 0 because −0 has no code
+
+    def _scale(self, x: Tensor) -> Tensor:
+        return largest(x)
+
+    @abstractmethod
+    def _levels(self, shares: Tensor, key: Key | None) -> Tensor:
+        """The levels, whole numbers of any dtype, of coordinates divided by the scale."""
+
+    def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
+        """What a level stands for, in units of the scale."""
+        return levels.to(dtype) / self.top
+
+
+def check_bits(name: str, bits: int, most: int) -> None:
+    """Raise ValueError unless 2 ≤ bits ≤ most."""
+    if bits not in range(2, most + 1):
+        raise ValueError(
+            f"bits={bits}: {name} takes 2 to {most} bits a coordinate, for 2^(bits−1) − 1 levels on either side of "
+            "zero; one bit or none leaves 0 levels"
+        )

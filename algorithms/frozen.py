@@ -1,0 +1,74 @@
+"""Adam whose second moment is frozen after a warm-up: what 1-bit Adam, QAdam and APMSqueeze share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from algorithms.updates import Moments, _Adaptive
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenAdam(_Adaptive):
+    """Adam for `warmup` rounds, momentum with a fixed preconditioner from then on.
+
+        t ≤ T_w   u is the mean gradient:   m ← β₁m + (1−β₁)u,  v ← β₂v + (1−β₂)u²
+        t > T_w   v stays;  `signal: momentum`  workers send m_i = β₁m + (1−β₁)g_i and m ← u, what came back
+                            `signal: gradient`  workers send g_i and m ← β₁m + (1−β₁)u
+
+    with the step of `form` in both phases; a `floor` replaces it after the warm-up by x ← x − α·m/√max(v, floor).
+    With `mask`, m is zero from then on where v was zero at the switch: one bit cannot hold the zero momentum of a
+    coordinate whose gradient is always zero (DeepSpeed's momentum mask). Weight decay is added to the received
+    gradient, or to g_i where momentum is sent.
+    """
+
+    warmup: int
+    signal: Literal["momentum", "gradient"] = "momentum"
+    mask: bool = True
+    floor: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.signal not in ("momentum", "gradient"):
+            raise ValueError(f"signal={self.signal!r}: must be 'momentum' or 'gradient'")
+
+    def start(self, x: Tensor) -> Moments:
+        return Moments(m=torch.zeros_like(x), v=torch.zeros_like(x))
+
+    def receives_gradient(self, t: int) -> bool:
+        return t <= self.warmup or self.signal == "gradient"
+
+    def outgoing(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
+        if self.receives_gradient(t):
+            return gradient
+        if self.weight_decay and not self.decoupled:
+            gradient = gradient + self.weight_decay * x.unsqueeze(-2)
+        return self.beta1 * moments.m.unsqueeze(-2) + (1 - self.beta1) * gradient
+
+    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
+        if t <= self.warmup:
+            m, v = self._averages(u, moments)
+            return self._direction(m, v, t), Moments(m=m, v=v)
+        v = moments.v
+        m = u if self.signal == "momentum" else self.beta1 * moments.m + (1 - self.beta1) * u
+        if self.mask:
+            m = torch.where(v > 0, m, 0)
+        direction = self._direction(m, v, t) if self.floor is None else m / v.clamp(min=self.floor).sqrt()
+        return direction, Moments(m=m, v=v)
+
+
+def warmup_rounds(warmup: float, rounds: int) -> int:
+    """T_w: `warmup` itself where it is a whole number of rounds, ⌊warmup·rounds⌋ where it is a share of them.
+
+    Raises ValueError unless 1 ≤ T_w < rounds.
+    """
+    count = warmup if isinstance(warmup, int) else int(warmup * rounds)
+    if not 1 <= count < rounds:
+        raise ValueError(
+            f"warmup={warmup}: {count} of {rounds} rounds; the warm-up takes at least one round and is shorter than "
+            "the run (a share such as 0.13, or a number of rounds)"
+        )
+    return count

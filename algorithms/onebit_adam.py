@@ -1,0 +1,54 @@
+"""1-bit Adam: dense Adam for a while, then one-bit momentum under a frozen second moment."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from algorithms.channels import ErrorFeedback, dense
+from algorithms.compressors import Compressor
+from algorithms.frozen import FrozenAdam, warmup_rounds
+from algorithms.protocol import Algorithm
+
+
+def onebit_adam(
+    compressor: Compressor,
+    rounds: int,
+    warmup: float = 0.13,
+    signal: Literal["momentum", "gradient"] = "momentum",
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    form: Literal["paper", "uncorrected", "torch"] = "uncorrected",
+    weight_decay: float = 0.0,
+    decoupled: bool = False,
+    uplink_only: bool = False,
+) -> Algorithm:
+    """Adam's second moment is learnt in T_w dense rounds and then kept, so that momentum can be compressed linearly.
+
+        t ≤ T_w  ḡ = mean_i g_i,  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²
+        t > T_w  worker   m_i = β₁m + (1−β₁)g_i,  u_i = m_i + δ_i,  c_i = C(u_i),  δ_i ← u_i − c_i
+                 server   y = mean_i c_i + δ_s,  z = C(y),  δ_s ← y − z      (dense where `uplink_only`)
+                 replica  m ← z, zero where v = 0
+        always   x ← x − α·m/(√v + ε)
+
+    State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica, carried
+    over. T_w is `warmup` rounds, or that share of the run.
+    Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
+    Source: Tang et al. 2021; the arithmetic (no bias correction, ε outside the root, C's scale ‖u‖₂/√d, the mask
+    where v = 0) is DeepSpeed's, with these differences: one server holds δ_s for the whole vector instead of a chunk
+    on every worker, nothing is padded, no first gradient is dropped by a dry run, and weight decay is added to g_i
+    (`decoupled` for DeepSpeed's). `signal: gradient` is the baseline of the CD-Adam authors' code: error feedback on
+    gradients, momentum computed after decompression.
+    """
+    update = FrozenAdam(
+        warmup=warmup_rounds(warmup, rounds),
+        signal=signal,
+        beta1=beta1,
+        beta2=beta2,
+        nu=eps,
+        form=form,
+        weight_decay=weight_decay,
+        decoupled=decoupled,
+    )
+    channel = ErrorFeedback(compressor, dense_rounds=update.warmup)
+    return Algorithm(uplink=channel, downlink=dense() if uplink_only else channel, update=update)

@@ -1,0 +1,47 @@
+"""QAdam: dense Adam for a while, then 8-bit momentum under a frozen second moment."""
+
+from __future__ import annotations
+
+from algorithms.channels import Direct, dense
+from algorithms.compressors import Compressor
+from algorithms.frozen import FrozenAdam, warmup_rounds
+from algorithms.protocol import Algorithm
+
+
+def qadam(
+    compressor: Compressor,
+    rounds: int,
+    warmup: float = 0.2,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    decoupled: bool = False,
+    uplink_only: bool = False,
+) -> Algorithm:
+    """As 1-bit Adam, with codes fine enough to need no error feedback.
+
+        t ≤ T_w  ḡ = mean_i g_i,  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²
+        t > T_w  worker   m_i = β₁m + (1−β₁)g_i,  c_i = C(m_i)
+                 server   z = C(mean_i c_i)                       (dense where `uplink_only`)
+                 replica  m ← z
+        always   x ← x − α/(1−β₁^t)·m/(√v/√(1−β₂^t) + ε)
+
+    State: m and v [d] on every replica. T_w is `warmup` rounds, or that share of the run.
+    Wire: 32d bits each way for T_w rounds, then one message of C each way, 8d + 64 bits with min_max_uint8.
+    Source: Bagua's QAdam, whose bias correction also goes on after v is frozen. Bagua compresses in one chunk a
+    worker (here the whole vector), drops the gradient of the switching round and loses weight decay after it; this
+    file does neither of the latter two.
+    """
+    update = FrozenAdam(
+        warmup=warmup_rounds(warmup, rounds),
+        mask=False,
+        beta1=beta1,
+        beta2=beta2,
+        nu=eps,
+        form="torch",
+        weight_decay=weight_decay,
+        decoupled=decoupled,
+    )
+    channel = Direct(compressor, dense_rounds=update.warmup)
+    return Algorithm(uplink=channel, downlink=dense() if uplink_only else channel, update=update)

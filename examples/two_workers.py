@@ -1,0 +1,42 @@
+"""CD-Adam in a plain torch training loop: a small network on scikit-learn's digits, one worker a process.
+
+torchrun --standalone --nproc-per-node=2 examples/two_workers.py
+"""
+
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from torch.nn.functional import cross_entropy
+
+from algorithms.cd_adam import cd_adam
+from algorithms.compressors import ScaledSign
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.updates import AMSGrad
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    rank, workers = dist.get_rank(), dist.get_world_size()
+    digits = load_digits()
+    images, labels = torch.tensor(digits.data, dtype=torch.float32) / 16, torch.tensor(digits.target)
+    images_here, labels_here = images[rank::workers], labels[rank::workers]
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    optimizer = CompressedOptimizer(model.parameters(), cd_adam(ScaledSign(), AMSGrad()), lr=1e-3)
+    for _ in range(300):
+        batch = torch.randint(len(images_here), (128,))
+        optimizer.zero_grad()
+        cross_entropy(model(images_here[batch]), labels_here[batch]).backward()
+        optimizer.step()
+
+    if rank == 0:
+        accuracy = (model(images).argmax(1) == labels).float().mean()
+        dense = 64 * sum(param.numel() for param in model.parameters()) * optimizer.t
+        bits = optimizer.meter.bits
+        print(f"accuracy {accuracy:.3f}; {bits} bits a worker instead of {dense}: {dense / bits:.1f} times fewer")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

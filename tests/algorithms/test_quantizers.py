@@ -1,0 +1,344 @@
+"""Quantizers: values against plain loops, error bounds, and what is random about the random ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from reference import quantizers as plain
+
+from algorithms.channels import ErrorFeedback, Markov
+from algorithms.compressors import LogQuantize, MinMaxUint8, Natural, Qsgd, UniformQuantize
+from algorithms.compressors.base import payload_bytes
+from algorithms.compressors.packing import pack_codes, unpack_codes
+from algorithms.randomness import Key
+
+D = 37
+SERVER = Key(seed=3, direction="down", round=5)
+WORKERS = Key(seed=3, direction="up", round=5, workers=(0, 1, 2))
+DETERMINISTIC = [MinMaxUint8(), *(LogQuantize(b) for b in (2, 3, 5, 8)), *(UniformQuantize(b) for b in (2, 4, 8, 16))]
+RANDOM = [Qsgd(1), Qsgd(), Qsgd(127), Qsgd(32767), Natural()]
+QUANTIZERS = DETERMINISTIC + RANDOM
+every_quantizer = pytest.mark.parametrize("compressor", QUANTIZERS, ids=str)
+every_random = pytest.mark.parametrize("compressor", RANDOM, ids=str)
+
+
+def _vectors() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    normal = torch.randn(D, dtype=torch.float64, generator=generator)
+    one = torch.zeros(D, dtype=torch.float64)
+    one[5] = -2.5
+    return {
+        "random": normal,
+        "sparse": normal * (torch.arange(D) % 7 == 0),
+        "one coordinate": one,
+        "constant": torch.full_like(normal, -0.7),
+        "ones": torch.ones_like(normal),
+        "zero": torch.zeros_like(normal),
+        "negative zero": torch.full_like(normal, -0.0),
+        "huge": normal * 1e30,
+        "tiny": normal * 1e-30,
+        "shifted": 1000 + normal,
+        "small range": 1e-9 * normal,
+        "heavy tailed": normal.sign() * normal.abs().exp() ** 3,
+        "ties": torch.arange(-18, 19, dtype=torch.float64) / 16,
+        "powers": 2.0 ** torch.arange(-18, 19, dtype=torch.float64),
+    }
+
+
+VECTORS = _vectors()
+every_vector = pytest.mark.parametrize("x", VECTORS.values(), ids=VECTORS)
+
+
+def _uniform(key: Key, d: int) -> list[float]:
+    """The numbers that the one message of a key is rounded with."""
+    generator = torch.Generator().manual_seed(key.seeds().item())
+    return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
+
+
+def _plain(compressor, x: torch.Tensor) -> torch.Tensor:
+    values = x.tolist()
+    out = {
+        MinMaxUint8: lambda: plain.min_max_uint8(values),
+        LogQuantize: lambda: plain.log_quantize(values, compressor.width),
+        UniformQuantize: lambda: plain.uniform_quantize(values, compressor.width),
+        Qsgd: lambda: plain.qsgd(values, compressor.levels, _uniform(SERVER, len(values))),
+        Natural: lambda: plain.natural(values, _uniform(SERVER, len(values))),
+    }[type(compressor)]()
+    return torch.tensor(out, dtype=x.dtype)
+
+
+def _raw(x: torch.Tensor) -> torch.Tensor:
+    return x.view(torch.int32 if x.dtype == torch.float32 else torch.int64)
+
+
+@every_vector
+@every_quantizer
+def test_values_equal_the_plain_loops(compressor, x):
+    torch.testing.assert_close(compressor(x, SERVER), _plain(compressor, x), rtol=1e-13, atol=0)
+
+
+@every_vector
+@every_quantizer
+def test_float32_takes_the_same_levels_but_for_rounding(compressor, x):
+    """A share within rounding of a tie may go to the other level, so at most 2 of 37 may be far from float64's."""
+    if isinstance(compressor, MinMaxUint8) and x.abs().max() * 255 / (x.max() - x.min() + 1e-7) > 2**22:
+        return  # float32 cannot count the levels: below
+    single = x.float()
+    fine = isinstance(compressor, Qsgd | UniformQuantize) and compressor.top > 1000  # levels near float32's own
+    close = torch.isclose(
+        compressor(single, SERVER).double(), compressor(single.double(), SERVER), rtol=1e-4 if fine else 1e-5, atol=0
+    )
+    assert (~close).sum() <= 2
+
+
+@every_vector
+@every_quantizer
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_decoding_gives_every_bit_of_the_dense_path_also_of_zeros(compressor, x, dtype):
+    batch = torch.stack([x, x.flip(0), -x]).to(dtype)
+    assert torch.equal(
+        _raw(compressor.decode(compressor.encode(batch, WORKERS), D)), _raw(compressor(batch, WORKERS))
+    )
+
+
+@every_quantizer
+def test_zero_stays_zero(compressor):
+    assert not compressor(torch.zeros(2, D), SERVER).any()
+    x = VECTORS["sparse"]
+    assert not compressor(x, SERVER)[x == 0].any()
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
+@pytest.mark.parametrize(
+    ("compressor", "slope", "constant"),
+    [
+        (MinMaxUint8(), 8, 64),
+        (LogQuantize(), 3, 32),
+        (LogQuantize(8), 8, 32),
+        (UniformQuantize(), 8, 32),
+        (UniformQuantize(5), 5, 32),
+        (UniformQuantize(16), 16, 32),
+        (Qsgd(1), 2, 32),
+        (Qsgd(3), 3, 32),
+        (Qsgd(4), 4, 32),
+        (Qsgd(), 4, 32),
+        (Qsgd(127), 8, 32),
+        (Qsgd(128), 9, 32),
+        (Natural(), 9, 0),
+    ],
+    ids=str,
+)
+def test_counted_bits_against_payload_bytes(compressor, slope, constant, d):
+    """For float32 vectors the payload is the counted bits, but for less than a byte of padding."""
+    assert compressor.bits(d) == slope * d + constant
+    assert 0 <= 8 * payload_bytes(compressor, d, torch.float32) - compressor.bits(d) < 8
+    payload = compressor.encode(torch.randn(2, d), SERVER)
+    assert sum(tensor.nbytes for tensor in payload) == 2 * payload_bytes(compressor, d, torch.float32)
+    assert all(tensor.shape[0] == 2 for tensor in payload)
+
+
+@every_vector
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_min_max_error_is_half_a_step(x, dtype):
+    x = x.to(dtype)
+    error = (MinMaxUint8()(x) - x).abs().max()
+    rounding = 4 * torch.finfo(dtype).eps * x.abs().max()
+    assert error <= (x.max() - x.min() + 1e-7) / 510 * (1 + 1e-5) + rounding
+    assert (MinMaxUint8()(x) - x).norm() <= x.norm() * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("shape", ["random", "one coordinate", "constant", "shifted", "heavy tailed"])
+def test_min_max_contracts_what_is_not_tiny(shape, scale):
+    x = VECTORS[shape] / VECTORS[shape].abs().max() * scale
+    assert (MinMaxUint8()(x) - x).square().sum() <= x.square().sum() - 0.9999 * x.abs().max() ** 2
+
+
+def test_min_max_loses_what_is_tiny():
+    assert not MinMaxUint8()(torch.full((D,), 1.9e-10, dtype=torch.float64)).any()
+    assert not MinMaxUint8.contractive
+
+
+def test_min_max_codes_stay_in_a_byte_where_float32_cannot_count_them():
+    """Bagua's kernel wraps 256 to 0 here."""
+    x = torch.ones(D)
+    steps = torch.tensor(255 / 1e-7)
+    upper = (x[0] * steps).round()
+    assert (x[0] * steps).round() - (upper - 255) == 256
+    payload = MinMaxUint8().encode(x)
+    assert payload.codes.tolist() == [255] * D
+    torch.testing.assert_close(MinMaxUint8().decode(payload, D), x)
+
+
+def test_min_max_codes_span_the_byte():
+    payload = MinMaxUint8().encode(torch.tensor([-1.0, 0.0, 0.25, 1.0]))
+    assert payload.codes.tolist() == [0, 127, 159, 255]  # S = 127.5 − 6·10⁻⁶, U = 127, L = −128: −1·S rounds to −127
+
+
+def test_log_quantize_by_hand():
+    x = torch.tensor([4.0, -3.0, 2.9, 1.5, -1.49, 0.5, 0.49, -0.5, 0.0])
+    assert LogQuantize(3)(x).tolist() == [4, -4, 2, 2, -1, 1, 0, -1, 0]  # 3 = 4·3/4, 1.5 and 0.5 are ties
+    assert LogQuantize(2)(x).tolist() == [4, -4, 4, 0, 0, 0, 0, 0, 0]
+    assert LogQuantize(3).encode(x).codes.tolist() == [0b11000010, 0b11010101, 0b00011010, 0b01100000]
+
+
+def test_uniform_quantize_by_hand():
+    x = torch.tensor([-3.0, 1.5, 0.5, 2.5, -0.5, 0.4])
+    assert UniformQuantize(3)(x).tolist() == [-3, 2, 0, 2, 0, 0]
+    assert UniformQuantize(3).encode(x).codes.tolist() == [0b00010101, 0b11010110, 0b11000000]
+
+
+@every_vector
+@pytest.mark.parametrize("compressor", [c for c in DETERMINISTIC if not isinstance(c, MinMaxUint8)], ids=str)
+def test_the_largest_coordinate_is_exact_and_no_other_is_off_by_more_than_itself(compressor, x):
+    """π ≥ 1/d."""
+    error, size = (compressor(x) - x).abs(), x.abs()
+    assert (error <= size).all()
+    assert not error[size == size.max()].any()
+    if isinstance(compressor, UniformQuantize):
+        assert (error <= size.max() / (2 * compressor.top) * (1 + 1e-12)).all()
+    else:
+        kept = size >= size.max() * 2.0 ** (1 - compressor.top)
+        assert (error[kept] <= size[kept] / 3 * (1 + 1e-12)).all()
+
+
+def _chances(compressor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gap between the two values each coordinate may get, and the chance of the outer one."""
+    if isinstance(compressor, Natural):
+        gap = 2.0 ** x.abs().log2().floor().clamp(min=-126)
+        return gap, torch.where(x.abs() < 2.0**-126, x.abs() / gap, x.abs() / gap - 1)
+    level = x.abs() / x.norm() * compressor.levels
+    return x.norm().expand_as(x) / compressor.levels, level - level.floor()
+
+
+DRAWS = 4000
+
+
+@pytest.mark.parametrize("name", ["random", "sparse", "heavy tailed", "constant"])
+@pytest.mark.parametrize("compressor", [Qsgd(1), Qsgd(), Natural()], ids=str)
+def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
+    """Over 4000 draws, to 5 standard deviations of the mean."""
+    x = VECTORS[name].masked_fill(VECTORS[name] == 0, 1e-3)
+    draws = compressor(x.expand(DRAWS, D), Key(0, "up", 1, tuple(range(DRAWS))))
+    gap, chance = _chances(compressor, x)
+    variance = gap**2 * chance * (1 - chance)
+    assert ((draws.mean(0) - x).abs() <= 5 * (variance / DRAWS).sqrt() + 1e-12 * x.norm()).all()
+    errors = (draws - x).square().sum(-1)
+    assert (errors.mean() - variance.sum()).abs() <= 5 * errors.std() / math.sqrt(DRAWS) + 1e-12 * x.norm() ** 2
+    s = getattr(compressor, "levels", None)
+    bound = 1 / 8 if s is None else min(D / s**2, math.sqrt(D) / s)
+    assert variance.sum() <= bound * x.square().sum()
+
+
+def test_qsgd_does_not_contract_a_constant_vector():
+    x = VECTORS["ones"]
+    errors = (Qsgd(1)(x.expand(DRAWS, D), Key(0, "up", 1, tuple(range(DRAWS)))) - x).square().sum(-1)
+    assert errors.mean().item() == pytest.approx((math.sqrt(D) - 1) * D, rel=0.02)
+
+
+def test_natural_at_the_ends_of_float32():
+    smallest, largest = 2.0**-126, 2.0**127
+    x = torch.tensor([smallest / 4, -smallest / 4, smallest, largest, 1.5 * largest, -1e200], dtype=torch.float64)
+    draws = Natural()(x.expand(DRAWS, 6), Key(0, "up", 1, tuple(range(DRAWS))))
+    assert set(draws[:, :2].abs().flatten().tolist()) == {0.0, smallest}
+    assert (draws[:, 0] / smallest).mean().item() == pytest.approx(1 / 4, abs=5 * math.sqrt(3 / 16 / DRAWS))
+    assert (draws[:, 2:] == torch.tensor([smallest, largest, largest, -largest])).all()
+    assert torch.equal(Natural()(x[2:4].float(), SERVER), x[2:4].float())
+
+
+def test_natural_does_not_hide_what_is_not_finite():
+    x = torch.tensor([1.0, math.inf, -math.inf, math.nan])
+    decoded = Natural().decode(Natural().encode(x, SERVER), 4)
+    assert decoded.isnan().tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("compressor", [MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd()], ids=str)
+def test_a_scale_that_is_not_finite_shows(compressor, bad):
+    x = torch.randn(9)
+    x[3] = bad
+    assert not compressor.decode(compressor.encode(x, SERVER), 9).isfinite().all()
+
+
+@every_random
+def test_the_draw_depends_on_the_key_alone(compressor):
+    x = VECTORS["random"].float().expand(2, 3, D)
+    first, again = compressor.encode(x, WORKERS), compressor.encode(x, WORKERS)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    decoded = compressor.decode(first, D)
+    assert torch.equal(decoded[0], decoded[1]), "trials share the draw"
+    assert not torch.equal(decoded[0, 0], decoded[0, 1]), "workers do not"
+    assert not torch.equal(decoded, compressor(x, WORKERS._replace(round=6)))
+    assert not torch.equal(decoded, compressor(x, WORKERS._replace(direction="down")))
+    alone = compressor(x[:, 2:], WORKERS._replace(workers=(2,)))
+    assert torch.equal(alone, decoded[:, 2:]), "a worker draws the same wherever it runs"
+
+
+@every_random
+def test_without_a_key_nothing_is_drawn(compressor):
+    with pytest.raises(ValueError, match="key"):
+        compressor(torch.ones(3))
+
+
+def test_a_memory_takes_natural_and_refuses_qsgd():
+    for channel in (ErrorFeedback, Markov):
+        channel(Natural())
+        with pytest.raises(ValueError, match="contractive"):
+            channel(Qsgd())
+    assert Natural.unbiased
+    assert Natural.contractive
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_qsgd_survives_squares_that_leave_float32(scale):
+    x = torch.tensor([3.0, -4.0]) * scale
+    assert Qsgd(5).encode(x, SERVER).scale.item() == pytest.approx(5 * scale, rel=1e-6)
+    torch.testing.assert_close(Qsgd(5)(x, SERVER).abs().sum() / scale, torch.tensor(7.0), rtol=0, atol=1.001)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: UniformQuantize(0), "bits=0: uniform_quantize takes 2 to 16 bits.* leaves 0 levels"),
+        (lambda: UniformQuantize(bits=1), "bits=1: uniform_quantize"),
+        (lambda: UniformQuantize(17), "bits=17"),
+        (lambda: LogQuantize(bits=1), "bits=1: log_quantize takes 2 to 8 bits"),
+        (lambda: LogQuantize(9), "bits=9"),
+        (lambda: Qsgd(0), "levels=0: qsgd"),
+        (lambda: Qsgd(32768), "levels=32768"),
+        (lambda: pack_codes(torch.zeros(3, dtype=torch.uint8), 0), "bits=0"),
+        (lambda: unpack_codes(torch.zeros(3, dtype=torch.uint8), 17, 1), "bits=17"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("bits", range(1, 17))
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 300])
+def test_packed_codes_are_their_binary_digits_in_a_row(bits, d):
+    codes = torch.randint(0, 2**bits, (3, 2, d), generator=torch.Generator().manual_seed(bits))
+    codes[0, 0] = 2**bits - 1
+    packed = pack_codes(codes, bits)
+    assert packed.dtype == torch.uint8
+    assert packed.shape == (3, 2, -(-bits * d // 8))
+    digits = "".join(f"{code:0{bits}b}" for code in codes[2, 1].tolist())
+    digits += "0" * (-len(digits) % 8)
+    assert packed[2, 1].tolist() == [int(digits[k : k + 8], 2) for k in range(0, len(digits), 8)]
+    assert torch.equal(unpack_codes(packed, bits, d).long(), codes)
+
+
+@pytest.mark.parametrize("bits", [3, 9])
+@pytest.mark.parametrize("d", [2**16 - 1, 2**16, 2**16 + 1, 2**17 + 11])
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
+def test_long_vectors_are_packed_like_short_ones(bits, d, dtype):
+    codes = torch.randint(0, 2**bits, (2, d), dtype=dtype)
+    packed = pack_codes(codes, bits)
+    assert packed.shape == (2, -(-bits * d // 8))
+    assert torch.equal(unpack_codes(packed, bits, d).to(dtype), codes)
+    start = 2**16 - 16
+    tail = pack_codes(codes[:, start:].contiguous(), bits)
+    assert torch.equal(packed[:, start * bits // 8 :], tail)

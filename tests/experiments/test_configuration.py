@@ -1,0 +1,431 @@
+"""From the command line to a checked configuration and its identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+from run_support import SMALL, configuration
+
+from experiments import run
+from experiments.build import build_algorithm, build_task, check
+from experiments.config import CONF, expand, folder, identity, load, load_run
+from experiments.errors import UsageError
+from experiments.reproduce import cells
+
+SVMLIGHT = "".join(f"{j % 2} 1:{j} {2 + j % 3}:0.5\n" for j in range(40))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Forty rows of four features."""
+    path = tmp_path / "mine.svm"
+    path.write_text(SVMLIGHT)
+    return path
+
+
+def choices(group: str) -> list[str]:
+    """Every choice of a configuration group, new ones included."""
+    return sorted(str(path.relative_to(CONF / group).with_suffix("")) for path in (CONF / group).rglob("*.yaml"))
+
+
+def small(*overrides: str) -> dict:
+    return configuration(*SMALL, *overrides)
+
+
+def refusal(overrides: Sequence[str], capsys: pytest.CaptureFixture) -> str:
+    """The message with which a command line is refused with exit status 2."""
+    with pytest.raises(SystemExit) as stop:
+        run.main(list(overrides))
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+# Every file of conf/
+
+
+@pytest.mark.parametrize("name", choices("algorithm"))
+def test_every_algorithm_with_its_defaults(name: str) -> None:
+    config = small(f"algorithm={name}")
+    check(config)
+    assert config["algorithm"]["name"] == name
+    assert set(config["algorithm"]["display"]) == {"label", "color", "marker"}
+
+
+def test_every_algorithm_looks_different() -> None:
+    displays = [small(f"algorithm={name}")["algorithm"]["display"] for name in choices("algorithm")]
+    for key in ("label", "color", "marker"):
+        assert len({display[key] for display in displays}) == len(displays)
+
+
+@pytest.mark.parametrize("name", choices("compressor"))
+def test_every_compressor(name: str) -> None:
+    check(load_run(["algorithm=naive", f"compressor={name}"]))
+
+
+# `own` is for the methods that bring their update, which are all checked above.
+@pytest.mark.parametrize("name", [name for name in choices("update") if name != "own"])
+def test_every_update(name: str) -> None:
+    check(load_run(["algorithm=naive", f"update={name}"]))
+
+
+@pytest.mark.parametrize("name", choices("task"))
+def test_every_task(name: str, file: Path) -> None:
+    needed = [f"task.dataset.file={file}"] if name.endswith("/file") else []
+    config = load_run([f"task={name}", *needed])
+    check(config)
+    assert config["task"]["name"] == name
+
+
+@pytest.mark.parametrize("name", choices("figure"))
+def test_every_figure_has_cells_that_check(name: str) -> None:
+    figure = load([f"figure={name}"], "reproduce")["figure"]
+    assert figure["name"] == name
+    configs = cells(figure, [])
+    assert len({identity(config) for config in configs}) == len(configs) > 1
+
+
+# What the command line says
+
+
+def test_defaults() -> None:
+    config = load_run([])
+    assert config["algorithm"]["name"] == "cd_adam"
+    assert config["task"]["name"] == "logreg/a9a"
+    assert config["cluster"] == {"workers": 20}
+    assert config["lr"] == [0.001]
+    assert config["task"]["regularization"] == 0.1
+    assert (config["update"]["beta1"], config["update"]["beta2"]) == (0.9, 0.99)
+
+
+@pytest.mark.parametrize(
+    "overrides", [("algorithm=cd_adam", "compressor=top_k"), ("compressor=top_k", "algorithm=cd_adam")]
+)
+def test_the_command_line_wins_over_an_algorithms_compressor(overrides: tuple[str, str]) -> None:
+    config = small(*overrides)
+    assert config["compressor"]["_target_"] == "algorithms.compressors.TopK"
+    assert build_algorithm(config).uplink.compressor.bits(1000) == 64 * 16
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "compressor", "update"),
+    [
+        ("cd_adam", "ScaledSign", "AMSGrad"),
+        ("ef21", "TopK", "SGD"),
+        ("amsgrad", "Identity", "AMSGrad"),
+        ("adam", "Identity", "Adam"),
+        ("sgd", "Identity", "SGD"),
+    ],
+)
+def test_algorithms_bring_what_they_were_published_with(algorithm: str, compressor: str, update: str) -> None:
+    config = small(f"algorithm={algorithm}")
+    assert config["compressor"]["_target_"].endswith(f".{compressor}")
+    assert config["update"]["_target_"].endswith(f".{update}")
+
+
+def test_options_reach_the_objects() -> None:
+    config = small("algorithm=naive", "update=sgd", "update.momentum=0.5", "algorithm.uplink_only=true")
+    algorithm = build_algorithm(config)
+    assert algorithm.update.momentum == 0.5
+    assert (algorithm.uplink.bits(100, 1), algorithm.downlink.bits(100, 1)) == (132, 3200)
+    task = build_task(small("cluster.workers=7", "task.batch_size=3", "task.regularization=0.25"))
+    assert (task.workers, task.rows, task.batch_size, task.regularization) == (7, 81, 3, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("text", "lrs"),
+    [("1", [1.0]), ("1e-3", [0.001]), ("[1]", [1.0]), ("[0.1,2]", [0.1, 2.0]), ("[3e-3,1e-3]", [0.003, 0.001])],
+)
+def test_lr_is_a_list_of_floats(text: str, lrs: list[float]) -> None:
+    config = small(f"lr={text}")
+    assert config["lr"] == lrs
+    assert all(type(lr) is float for lr in config["lr"])
+
+
+def test_cfg_prints_the_resolved_configuration_and_runs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    run.main([*SMALL, "seed=4", f"results_dir={tmp_path / 'results'}", "--cfg", "job"])
+    assert yaml.safe_load(capsys.readouterr().out) == small("seed=4", f"results_dir={tmp_path / 'results'}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_dir_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_DIR", "/somewhere")
+    assert load_run(["task=logreg/a9a"])["task"]["dataset"]["data_dir"] == "/somewhere"
+    assert load_run(["task=logreg/a9a", "data_dir=/else"])["task"]["dataset"]["data_dir"] == "/else"
+
+
+# Sweeps
+
+
+def test_a_sweep_is_every_combination_in_order() -> None:
+    jobs = expand(["algorithm=cd_adam,ef21", "rounds=5", "seed=0,1"], multirun=True)
+    assert jobs == [
+        ["algorithm=cd_adam", "rounds=5", "seed=0"],
+        ["algorithm=cd_adam", "rounds=5", "seed=1"],
+        ["algorithm=ef21", "rounds=5", "seed=0"],
+        ["algorithm=ef21", "rounds=5", "seed=1"],
+    ]
+
+
+@pytest.mark.parametrize("text", ["seed=range(3)", "seed=choice(0,1,2)", "seed=0,1,2"])
+def test_ways_to_write_a_sweep(text: str) -> None:
+    assert [load_run([*SMALL, *job])["seed"] for job in expand([text], multirun=True)] == [0, 1, 2]
+
+
+def test_a_list_is_no_sweep() -> None:
+    assert expand(["lr=[0.1,0.2]", "seed=1"], multirun=False) == [["lr=[0.1,0.2]", "seed=1"]]
+    assert expand(["lr=[0.1,0.2],0.3"], multirun=True) == [["lr=[0.1,0.2]"], ["lr=0.3"]]
+    assert expand([], multirun=True) == [[]]
+
+
+@pytest.mark.parametrize("text", ["seed=0,1", "algorithm=cd_adam,ef21", "seed=range(3)"])
+def test_a_sweep_needs_m(text: str) -> None:
+    with pytest.raises(UsageError, match=r"several values are a sweep: add -m"):
+        expand([text], multirun=False)
+
+
+def test_several_step_sizes_may_mean_a_grid() -> None:
+    with pytest.raises(UsageError, match=r"lr=0\.1,0\.2.*or write lr=\[0\.1,0\.2\]"):
+        expand(["lr=0.1,0.2"], multirun=False)
+
+
+@pytest.mark.parametrize("wrong", ["seed=0,oops", "algorithm=cd_adam,efx", "update.nu=1,0", "compressor=top_k,nope"])
+def test_one_wrong_cell_stops_a_sweep_before_it_begins(
+    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    refusal(["-m", *SMALL, wrong, f"results_dir={tmp_path / 'results'}"], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Refusals
+
+REFUSED = {
+    "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, amsgrad, ",
+    "algorithm=null": "no such choice",
+    "compressor=topk": "did you mean top_k? Valid: identity",
+    "update=amsgard": "did you mean amsgrad?",
+    "task=logreg/breast-cancer": "did you mean logreg/breast_cancer?",
+    "task=breast_cancer": "did you mean logreg/breast_cancer?",
+    "algoritm=cd_adam": "algoritm: no such key; did you mean algorithm?",
+    "learning_rate=1": "learning_rate: no such key; Valid here: compressor, update, algorithm, task, cluster, lr",
+    "workers=3": "did you mean cluster.workers?",
+    "beta1=0.5": "did you mean update.beta1?",
+    "compressor.nrom=l2": "did you mean compressor.norm? Valid here: compressor.norm",
+    "compressor.k=3": "compressor.k: no such key",
+    "+extra=1": "keys can be set, not added or deleted",
+    "~lr": "keys can be set, not added or deleted",
+    "lr": "lr: not of the form key=value",
+    "=3": "=3: no",
+    "lr=-0.1": "step sizes are positive numbers",
+    "lr=[]": "non-empty list",
+    "lr=nan": "step sizes are positive numbers",
+    "lr=[0.1,inf]": "step sizes are positive numbers",
+    "lr=[1,1.0]": "a step size stands there twice",
+    "lr=[[0.1]]": "not a number",
+    "lr=fast": "lr=fast: not a number",
+    "lr=true": "not a number",
+    "lr=null": "not a number",
+    "lr_schedule=step": "did you mean step_decay? Valid: constant, step_decay, inverse_sqrt",
+    "rounds=0": "rounds=0: must be a whole number of at least 1",
+    "rounds=1.5": "must be a whole number",
+    "eval_every=0": "eval_every=0: must be a whole number of at least 1",
+    "checkpoint_every=-1": "checkpoint_every=-1: must be a whole number of at least 1",
+    "seed=-1": "seed=-1: must be a whole number of at least 0",
+    "cluster.workers=0": "cluster.workers=0: must be a whole number of at least 1",
+    "seed=${nope}": "nope",
+    "task.regularization=-1": "must not be negative",
+    "task.regularization=much": "task.regularization=much: expected a number",
+    "task.batch_size=0": "batch_size=0: a worker has 28 rows",
+    "task.batch_size=29": "batch_size=29: a worker has 28 rows",
+    "task.batch_size=2.5": "task.batch_size=2.5: expected a whole number or null",
+    "task.partition=random": "task.partition=random: expected contiguous or shuffled or dirichlet",
+    "task.dataset=3": "task.dataset=3",
+    "algorithm.uplink_only=1": "algorithm.uplink_only=1: expected true or false",
+    "compressor.norm=l3": "compressor.norm=l3: expected l1 or l2",
+    "update.beta1=1": "beta1=1: must lie in [0, 1)",
+    "update.nu=0": "nu=0: must be positive",
+    "update.form=pytorch": "update.form=pytorch: expected paper or ",
+    "algorithm._target_=os.system": "algorithm._target_=os.system: must lie in one of algorithms, data, experiments",
+    "compressor._target_=algorithmsx.Evil": "must lie in one of algorithms, data, experiments",
+    "task.dataset._target_=builtins.open": "must lie in one of algorithms, data, experiments",
+    "algorithm._target_=algorithms.nowhere.f": "algorithm._target_=algorithms.nowhere.f",
+}
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_refusals(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    message = refusal([*SMALL, wrong, f"results_dir={tmp_path / 'results'}"], capsys)
+    assert message.startswith("error: ")
+    assert REFUSED[wrong] in message
+    if wrong.startswith(("task.batch_size=0", "task.batch_size=29", "task.regularization=-")):
+        # Refused by the task itself, which is built when the run's folder has been locked.
+        assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [".lock"]
+    else:
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ("algorithm=amsgrad compressor=top_k", "algorithm=amsgrad takes Identity; leave compressor out"),
+        ("algorithm=cd_adam update=sgd", "algorithm=cd_adam takes AMSGrad; leave update out"),
+        ("algorithm=ef21 update=amsgrad", "algorithm=ef21 takes SGD"),
+        ("compressor=random_k compressor.unbiased=true", "needs a contractive compressor"),
+        ("compressor=top_k compressor.k=0", "k=0: top_k sends between 1 and d"),
+        ("compressor=top_k compressor.ratio=0", "ratio=0: top_k sends a share of the coordinates in (0, 1]"),
+        ("compressor=top_k compressor.ratio=1.5", "in (0, 1]"),
+        ("compressor=top_k compressor.k=1.5", "compressor.k=1.5: expected a whole number or null"),
+        ("task=logreg/file", "task.dataset.file: Missing mandatory value"),
+        ("task=logreg/file task.dataset.file=/nowhere/at.all", "/nowhere/at.all: No such file"),
+    ],
+)
+def test_what_does_not_fit_together(
+    overrides: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert message in refusal([*SMALL, *overrides.split(), f"results_dir={tmp_path / 'results'}"], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+UNCAUGHT = [
+    "cluster=3",
+    "results_dir=null",
+    "task.name=3",
+    "algorithm.name=null",
+    "compressor=top_k compressor.k=31",
+    "-m algorithm=glob(c*)",
+    "-m seed=interval(0,1)",
+]
+
+
+@pytest.mark.parametrize("wrong", UNCAUGHT)
+@pytest.mark.xfail(strict=True, reason="ends in a traceback")
+def test_refusals_to_come(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    place = [] if "results_dir" in wrong else [f"results_dir={tmp_path / 'results'}"]
+    refusal([*SMALL, *place, *wrong.split()], capsys)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["lr=[0.1,nan]", "task.regularization=nan", "update.nu=nan", "update.weight_decay=nan"]
+)
+@pytest.mark.xfail(strict=True, reason="nan passes the checks and stops the run later")
+def test_nan_is_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match="nan"):
+        check(small(wrong))
+
+
+@pytest.mark.parametrize("target", ["data.cache.os.getcwd", "experiments.environment.os.getcwd"])
+@pytest.mark.xfail(strict=True, reason="a module of this project leads to every module it imports")
+def test_a_target_that_a_package_only_imports_is_refused(target: str) -> None:
+    config = deepcopy(small())
+    config["task"]["dataset"]["_target_"] = target
+    with pytest.raises(UsageError, match="must lie in one of"):
+        check(config)
+
+
+@pytest.mark.xfail(strict=True, reason="a small number is opened as a file descriptor before its type is checked")
+def test_a_number_is_no_file() -> None:
+    with pytest.raises(UsageError, match="expected text or Path"):
+        check(load_run(["task=logreg/file", "task.dataset.file=987"]))
+
+
+@pytest.mark.parametrize("outside", ["algorithm.name=../../../escaped", "task.name=/escaped"])
+@pytest.mark.xfail(strict=True, reason="a name can lead out of results_dir")
+def test_results_stay_in_results_dir(outside: str, tmp_path: Path) -> None:
+    config = small(outside.replace("/escaped", f"{tmp_path}/escaped"), f"results_dir={tmp_path / 'a' / 'results'}")
+    assert folder(config).resolve().is_relative_to(tmp_path / "a" / "results")
+
+
+# Identity
+
+
+def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
+    config = small("results_dir=here")
+    assert folder(config) == Path("here/logreg/breast_cancer/cd_adam", identity(config))
+    assert len(identity(config)) == 12
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "results_dir=elsewhere",
+        "data_dir=elsewhere",
+        "checkpoint_every=7",
+        "task.display.label=mine",
+        "algorithm.display.color=red",
+        "lr=[0.001]",
+        "lr=1e-3",
+        "seed=0",
+        "compressor=scaled_sign",
+        "update.beta1=0.90",
+    ],
+)
+def test_identity_does_not_depend_on(override: str) -> None:
+    assert identity(small(override)) == identity(small())
+
+
+def test_identity_does_not_depend_on_where_pinned_data_lies() -> None:
+    assert identity(load_run(["data_dir=/one"])) == identity(load_run(["data_dir=/other"]))
+
+
+RELEVANT = [
+    "lr=0.002",
+    "lr=[0.001,0.002]",
+    "lr=[0.002,0.001]",
+    "lr_schedule=step_decay",
+    "rounds=21",
+    "eval_every=6",
+    "seed=1",
+    "cluster.workers=19",
+    "algorithm=naive",
+    "algorithm=error_feedback",
+    "algorithm.uplink_only=true",
+    "algorithm.dense_start=true",
+    "compressor=top_k",
+    "compressor.norm=l2",
+    "update.beta1=0.8",
+    "update.beta2=0.999",
+    "update.nu=1e-6",
+    "update.form=torch",
+    "update.weight_decay=0.1",
+    "task=logreg/digits",
+    "task.regularization=0.2",
+    "task.batch_size=4",
+    "task.partition=shuffled",
+    "task.partition=dirichlet",
+    "task.alpha=0.1",
+]
+
+
+def test_identity_depends_on_everything_that_matters() -> None:
+    everything = [identity(small(override)) for override in RELEVANT] + [identity(small())]
+    assert len(set(everything)) == len(RELEVANT) + 1
+
+
+@pytest.mark.parametrize("same", ["update.weight_decay=0", "task.regularization=1 task.regularization=1.0"])
+@pytest.mark.xfail(strict=True, reason="0 and 0.0 are hashed apart")
+def test_identity_does_not_depend_on_how_a_number_is_written(same: str) -> None:
+    *one, other = same.split()
+    assert identity(small(*one)) == identity(small(other))
+
+
+def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
+    overrides = ["task=logreg/file", f"task.dataset.file={file}"]
+    before = load_run(overrides)
+    assert identity(load_run(overrides)) == identity(before)
+    file.write_text(SVMLIGHT.replace("0.5", "0.25", 1))
+    after = load_run(overrides)
+    assert identity(after) != identity(before)
+    assert before["task"]["dataset"]["sha256"] != after["task"]["dataset"]["sha256"]
+
+
+def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
+    config = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
+    assert config["task"]["dataset"]["sha256"] == "0" * 63 + "1"

@@ -1,0 +1,278 @@
+"""Nonconvex logistic regression (7.1) against automatic differentiation of the formula on dense arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from data import partition
+from data.dataset import Dataset
+from data.errors import DataError
+from experiments.tasks.logreg import LogisticRegression
+
+ROWS, D, WORKERS = 103, 13, 6  # 17 rows a worker, one left out
+
+
+def sparse_problem(rows: int = ROWS, d: int = D, seed: int = 0) -> Dataset:
+    """Random rows, two thirds zeros, with empty rows, an empty column and a worker without any non-zero."""
+    random = np.random.default_rng(seed)
+    features = random.standard_normal((rows, d)) * (random.random((rows, d)) < 1 / 3)
+    features[::10] = 0
+    features[:, 4] = 0
+    features[: rows // WORKERS] = 0
+    return Dataset.from_dense("random", features, random.random(rows) < 0.4)
+
+
+def one_coordinate_a_row(rows: int) -> Dataset:
+    """Row j is the j-th unit vector, so that a gradient shows which rows it was taken over."""
+    return Dataset.from_dense("units", np.eye(rows), np.arange(rows) % 3 == 0)
+
+
+def objective(features: np.ndarray, labels: np.ndarray, x: Tensor, regularization: float) -> Tensor:
+    """Eq. (7.1) as it is printed, over the given rows."""
+    a, y = torch.from_numpy(features), torch.from_numpy(labels.astype(float))
+    losses = torch.log(1 + torch.exp(-y * (a @ x)))
+    return losses.mean() + regularization * (x**2 / (1 + x**2)).sum()
+
+
+def derived(dataset: Dataset, rows: np.ndarray, x: Tensor, regularization: float) -> tuple[Tensor, Tensor]:
+    """Value and automatic derivative of `objective` over some rows of a set."""
+    x = x.clone().requires_grad_()
+    value = objective(dataset.features.toarray()[rows], dataset.labels[rows], x, regularization)
+    (gradient,) = torch.autograd.grad(value, x)
+    return value.detach(), gradient
+
+
+def points(*shape: int, scale: float = 2.0) -> Tensor:
+    return scale * torch.randn(*shape, D, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
+
+
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-13)
+
+
+SPLITS = {
+    "contiguous": lambda labels: np.arange(102).reshape(6, 17),
+    "shuffled": lambda labels: partition.shuffled(labels, WORKERS, 3).rows,
+    "dirichlet": lambda labels: partition.dirichlet(labels, WORKERS, 3, 0.2).rows,
+}
+
+
+@pytest.mark.parametrize("regularization", [0.0, 0.1, 2.5])
+@pytest.mark.parametrize("split", SPLITS)
+def test_local_gradients(split: str, regularization: float) -> None:
+    dataset = sparse_problem()
+    task = LogisticRegression(dataset, WORKERS, seed=3, regularization=regularization, partition=split, alpha=0.2)
+    x = points(4)
+    gradients = task.gradients(x, 1)
+    for trial in range(4):
+        for worker, rows in enumerate(SPLITS[split](dataset.labels)):
+            _, expected = derived(dataset, rows, x[trial], regularization)
+            close(gradients[trial, worker], expected)
+
+
+@pytest.mark.parametrize("regularization", [0.0, 0.1, 2.5])
+@pytest.mark.parametrize("split", SPLITS)
+def test_evaluation_is_over_the_rows_in_use(split: str, regularization: float) -> None:
+    dataset = sparse_problem()
+    task = LogisticRegression(dataset, WORKERS, seed=3, regularization=regularization, partition=split, alpha=0.2)
+    rows = SPLITS[split](dataset.labels).ravel()
+    x = points(4)
+    measured = task.evaluate(x)
+    for trial in range(4):
+        loss, gradient = derived(dataset, rows, x[trial], regularization)
+        close(measured["train_loss"][trial], loss)
+        close(measured["grad_norm"][trial], gradient.square().sum().sqrt())
+        predicted = np.where(dataset.features.toarray()[rows] @ x[trial].numpy() >= 0, 1, -1)
+        assert measured["train_accuracy"][trial].item() == pytest.approx((predicted == dataset.labels[rows]).mean())
+
+
+def test_left_out_rows_have_no_influence() -> None:
+    dataset = sparse_problem()
+    features = dataset.features.toarray()
+    features[-1] = 1e3
+    other = Dataset.from_dense("other", features, dataset.labels > 0)
+    one, two = (LogisticRegression(data, WORKERS, seed=0) for data in (dataset, other))
+    assert torch.equal(one.gradients(points(), 1), two.gradients(points(), 1))
+    assert torch.equal(one.evaluate(points())["train_loss"], two.evaluate(points())["train_loss"])
+    assert one.facts()["rows_left_out"] == 1
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_trial_axes(shape: tuple[int, ...], batch_size: int | None) -> None:
+    task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
+    x = points(*shape)
+    gradients, measured = task.gradients(x, 2), task.evaluate(x)
+    assert gradients.shape == (*shape, WORKERS, D)
+    assert gradients.dtype == torch.float64
+    assert {values.shape for values in measured.values()} == {torch.Size(shape)}
+    for place in np.ndindex(shape):
+        close(gradients[place], task.gradients(x[place], 2))
+        for name, value in task.evaluate(x[place]).items():
+            close(measured[name][place], value)
+
+
+def test_start_is_zero_where_half_the_loss_is_log_2() -> None:
+    task = LogisticRegression(sparse_problem(), WORKERS, seed=0)
+    assert torch.equal(task.start(), torch.zeros(D, dtype=torch.float64))
+    measured = task.evaluate(task.start())
+    assert measured["train_loss"].item() == pytest.approx(np.log(2), rel=1e-15)
+    # Every margin is zero there, and zero counts as +1.
+    share = (sparse_problem().labels[:102] == 1).mean()
+    assert measured["train_accuracy"].item() == pytest.approx(share)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e6, 1e100])
+def test_huge_margins(scale: float) -> None:
+    dataset = sparse_problem()
+    task = LogisticRegression(dataset, WORKERS, seed=0, regularization=0.1)
+    x = points(scale=scale)
+    margins = (dataset.labels[:, None] * dataset.features.toarray())[:102] @ x.numpy()
+    measured = task.evaluate(x)
+    expected = np.logaddexp(0, -margins).mean() + 0.1 * np.sum(1 / (1 + x.numpy() ** -2.0))
+    assert measured["train_loss"].item() == pytest.approx(expected, rel=1e-12)
+    gradients = task.gradients(x, 1)
+    assert torch.isfinite(gradients).all()
+    # At such points a row counts whole where it is classified wrong, and not at all where it is right.
+    if scale >= 1e6:
+        counts = np.where(margins == 0, 0.5, margins < 0)[:, None]
+        signed = dataset.labels[:102, None] * dataset.features.toarray()[:102]
+        close(gradients, -torch.from_numpy((counts * signed).reshape(WORKERS, 17, D).mean(1)))
+
+
+@pytest.mark.xfail(strict=True, reason="x²/(1 + x²) is computed as inf/inf")
+def test_regularizer_is_bounded_where_the_square_overflows() -> None:
+    task = LogisticRegression(one_coordinate_a_row(6), 2, seed=0, regularization=0.1)
+    x = torch.zeros(6, dtype=torch.float64)
+    x[3] = 1e200  # row 3 is positive, and so classified right: its loss is 0
+    assert task.evaluate(x)["train_loss"].item() == pytest.approx(5 / 6 * np.log(2) + 0.1)
+
+
+# Mini-batches
+
+
+def batch_rows(task: LogisticRegression, t: int) -> list[list[int]]:
+    """The row numbers of every worker's batch in round t, for a task on one_coordinate_a_row."""
+    gradients = task.gradients(task.start(), t)
+    return [worker.nonzero().ravel().tolist() for worker in gradients]
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 16])
+def test_batches_are_distinct_own_rows(batch_size: int) -> None:
+    task = LogisticRegression(one_coordinate_a_row(102), WORKERS, seed=0, batch_size=batch_size)
+    for t in range(1, 20):
+        for worker, rows in enumerate(batch_rows(task, t)):
+            assert len(rows) == batch_size
+            assert set(rows) <= set(range(17 * worker, 17 * worker + 17))
+        # Each row counts 1/batch_size: σ(0) = 1/2.
+        values = task.gradients(task.start(), t)
+        assert values[values != 0].abs().tolist() == pytest.approx([0.5 / batch_size] * WORKERS * batch_size)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_gradients_of_a_batch(split: str) -> None:
+    dataset = sparse_problem()
+    options = {"seed": 3, "batch_size": 5, "alpha": 0.2}
+    shown = LogisticRegression(one_coordinate_a_row(ROWS), WORKERS, **options)
+    task = LogisticRegression(dataset, WORKERS, partition=split, regularization=0.1, **options)
+    x = points(3)
+    for t in (1, 2, 9):
+        gradients = task.gradients(x, t)
+        for worker, places in enumerate(batch_rows(shown, t)):
+            # The contiguous task's row numbers are places in the parts of any other.
+            rows = SPLITS[split](dataset.labels).ravel()[places]
+            for trial in range(3):
+                _, expected = derived(dataset, rows, x[trial], 0.1)
+                close(gradients[trial, worker], expected)
+
+
+def test_batches_depend_on_seed_worker_and_round_alone() -> None:
+    task = LogisticRegression(one_coordinate_a_row(102), WORKERS, seed=0, batch_size=5)
+    first = batch_rows(task, 4)
+    batch_rows(task, 5)
+    assert batch_rows(task, 4) == first, "drawn from a stream"
+    # Twice as many workers with as many rows each.
+    wider = LogisticRegression(one_coordinate_a_row(204), 2 * WORKERS, seed=0, batch_size=5)
+    assert batch_rows(wider, 4)[:WORKERS] == first
+    other_seed = LogisticRegression(one_coordinate_a_row(102), WORKERS, seed=1, batch_size=5)
+    assert batch_rows(other_seed, 4) != first
+    assert batch_rows(task, 5) != first
+    assert len({tuple(row % 17 for row in rows) for rows in first}) > 1, "all workers draw alike"
+
+
+def test_trials_share_a_batch() -> None:
+    task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=5)
+    x = points(3)
+    alone = task.gradients(x[1], 6)
+    x[0], x[2] = 5.0, -1.0
+    close(task.gradients(x, 6)[1], alone)
+
+
+def test_every_row_is_drawn_equally_often() -> None:
+    task = LogisticRegression(one_coordinate_a_row(102), WORKERS, seed=0, batch_size=5)
+    rounds = 400
+    counts = np.zeros(102)
+    for t in range(1, rounds + 1):
+        for rows in batch_rows(task, t):
+            counts[rows] += 1
+    share = 5 / 17
+    # 102 binomial counts: five standard deviations are exceeded once in ten thousand seeds.
+    assert np.abs(counts / rounds - share).max() < 5 * np.sqrt(share * (1 - share) / rounds)
+
+
+def test_a_batch_of_all_rows_is_the_full_gradient() -> None:
+    full = LogisticRegression(sparse_problem(), WORKERS, seed=0)
+    batched = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=17)
+    close(batched.gradients(points(3), 4), full.gradients(points(3), 4))
+
+
+def test_evaluation_ignores_the_batch_size() -> None:
+    full, batched = (LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=size) for size in (None, 2))
+    for name, value in full.evaluate(points(3)).items():
+        assert torch.equal(batched.evaluate(points(3))[name], value)
+
+
+@pytest.mark.parametrize(("batch_size", "epochs"), [(None, 34.0), (17, 34.0), (5, 10.0), (1, 2.0)])
+def test_epochs_are_passes_over_the_data(batch_size: int | None, epochs: float) -> None:
+    task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
+    assert task.epoch(34) == pytest.approx(epochs)
+    assert task.epoch(0) == 0
+
+
+def test_facts() -> None:
+    dataset = sparse_problem()
+    assert LogisticRegression(dataset, WORKERS, seed=0).facts() == {
+        "data": "random",
+        "data_sha256": dataset.sha256(),
+        "d": D,
+        "rows": 103,
+        "rows_per_worker": 17,
+        "rows_left_out": 1,
+        "nonzeros": np.count_nonzero(dataset.features.toarray()),
+    }
+
+
+def test_the_data_set_is_left_as_it_was() -> None:
+    dataset = sparse_problem()
+    before = dataset.sha256()
+    LogisticRegression(dataset, 1, seed=0).gradients(points(), 1)
+    assert dataset.sha256() == before
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 18])
+def test_impossible_batch_sizes(batch_size: int) -> None:
+    with pytest.raises(ValueError, match=f"batch_size={batch_size}: a worker has 17 rows"):
+        LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
+
+
+def test_negative_regularization() -> None:
+    with pytest.raises(ValueError, match=r"regularization=-0\.1: λ must not be negative"):
+        LogisticRegression(sparse_problem(), WORKERS, seed=0, regularization=-0.1)
+
+
+def test_more_workers_than_rows() -> None:
+    with pytest.raises(DataError, match="103 rows for 104 workers"):
+        LogisticRegression(sparse_problem(), 104, seed=0)

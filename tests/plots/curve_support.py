@@ -1,0 +1,33 @@
+"""Hand-made curves for the tests of figures and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+
+def curve(
+    grad_norm: Sequence[float] | Callable[[np.ndarray], np.ndarray],
+    rounds: Sequence[int] = tuple(range(0, 101, 10)),
+    bits: int = 10,
+    **columns: object,
+) -> pd.DataFrame:
+    """One trial: a gradient norm, as values or as a function of the round, and so many bits a round."""
+    rounds = np.array(rounds)
+    values = grad_norm(rounds) if callable(grad_norm) else np.array(grad_norm, dtype=float)
+    return pd.DataFrame({"round": rounds, "bits": bits * rounds, "grad_norm": values, **columns})
+
+
+def labelled(algorithm: str, task: str, frame: pd.DataFrame, lr: float = 0.1, color: str = "k") -> pd.DataFrame:
+    """The same with the columns that `plots.results.read` adds for drawing."""
+    return frame.assign(
+        task=task,
+        algorithm=algorithm,
+        lr=lr,
+        task_label=task.upper(),
+        label=algorithm.title(),
+        color=color,
+        marker={"k": "o", "red": "s"}.get(color, "^"),
+    )

@@ -1,0 +1,187 @@
+"""What is on the drawn figure, and the tables it is drawn from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from curve_support import curve, labelled
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.lines import Line2D
+
+from experiments import run
+from plots.curves import LABELS, draw
+from plots.results import read
+
+ROWS = [{"x": "bits", "x_scale": "log", "y": "grad_norm"}, {"x": "round", "y": "grad_norm", "y_scale": "linear"}]
+
+
+@pytest.fixture(autouse=True)
+def without_windows() -> Iterator[None]:
+    with mpl.rc_context():
+        plt.switch_backend("Agg")
+        yield
+        plt.close("all")
+
+
+def two_by_two(second_task: str = "t") -> pd.DataFrame:
+    """Two methods on two tasks, rows in disorder."""
+    frame = pd.concat(
+        [
+            labelled("a", "s", curve(lambda r: 2.0 * 0.9**r, bits=3)),
+            labelled("b", "s", curve(lambda r: 1.0 * 0.95**r, bits=100), color="red"),
+            labelled("a", second_task, curve(lambda r: 4.0 * 0.8**r, bits=3)),
+            labelled("b", second_task, curve(lambda r: 5.0 + r, bits=100), color="red"),
+        ],
+        ignore_index=True,
+    )
+    return frame.sort_values(["task", "algorithm", "round"], ascending=[True, True, False])
+
+
+def panels(frame: pd.DataFrame, rows: list[dict]) -> list[Axes]:
+    return draw(frame, rows, "caption").axes
+
+
+def lines(axis: Axes) -> dict[str, Line2D]:
+    return {line.get_label(): line for line in axis.get_lines()}
+
+
+def test_one_panel_for_each_row_and_task() -> None:
+    axes = panels(two_by_two(), ROWS)
+    assert len(axes) == 4
+    assert [axis.get_title() for axis in axes] == ["S", "T", "", ""]
+    assert [axis.get_xlabel() for axis in axes] == [LABELS["bits"]] * 2 + [LABELS["round"]] * 2
+    assert [axis.get_ylabel() for axis in axes] == [LABELS["grad_norm"], ""] * 2
+    assert len(panels(two_by_two().query("task == 's'"), ROWS[:1])) == 1
+
+
+@pytest.mark.parametrize(("panel", "task", "row"), [(0, "s", 0), (1, "t", 0), (2, "s", 1), (3, "t", 1)])
+def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
+    frame = two_by_two()
+    drawn = lines(panels(frame, ROWS)[panel])
+    assert set(drawn) == {"A", "B"}
+    for algorithm in "ab":
+        rows = frame[(frame["task"] == task) & (frame["algorithm"] == algorithm)].sort_values("round")
+        if row == 0:
+            rows = rows[rows["round"] > 0]  # it has no place on a logarithmic axis
+        line = drawn[algorithm.upper()]
+        assert np.array_equal(line.get_xdata(), rows[ROWS[row]["x"]])
+        assert np.array_equal(line.get_ydata(), rows["grad_norm"])
+
+
+def test_scales() -> None:
+    axes = panels(two_by_two(), ROWS)
+    assert [(axis.get_xscale(), axis.get_yscale()) for axis in axes] == [("log", "log")] * 2 + [("linear",) * 2] * 2
+
+
+def test_a_method_looks_the_same_everywhere() -> None:
+    axes = panels(two_by_two(), ROWS)
+    for label, color, marker in (("A", "k", "o"), ("B", "red", "s")):
+        looks = {(to_rgba(lines(axis)[label].get_color()), lines(axis)[label].get_marker()) for axis in axes}
+        assert looks == {(to_rgba(color), marker)}
+
+
+def test_the_legend_names_every_method_once() -> None:
+    (legend,) = draw(two_by_two(), ROWS, "caption").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["A", "B"]
+
+
+def test_the_caption_is_there() -> None:
+    figure = draw(two_by_two(), ROWS, "Twenty workers. One seed.")
+    assert figure.get_supxlabel() == "Twenty workers. One seed."
+
+
+def test_markers_lie_on_points_and_reach_from_end_to_end() -> None:
+    frame = labelled("a", "s", curve(lambda r: 1.0 + r, tuple(range(1001))))
+    for axis, first in zip(panels(frame, ROWS), (1, 0), strict=True):
+        (line,) = axis.get_lines()
+        marks = line.get_markevery()
+        assert (marks[0], marks[-1]) == (0, 1000 - first)
+        assert len(marks) == 7
+        places = line.get_xdata()[marks]
+        steps = np.diff(np.log(places) if first else places)
+        assert steps == pytest.approx([steps.mean()] * 6, rel=0.1)
+
+
+def test_y_min_cuts_what_lies_below_and_nothing_else() -> None:
+    frame = two_by_two()
+    low, high = (panels(frame, [{"x": "round", "y": "grad_norm", "y_min": y_min}])[0] for y_min in (1e-30, 1e-2))
+    free = panels(frame, [{"x": "round", "y": "grad_norm"}])[0]
+    assert low.get_ylim() == pytest.approx(free.get_ylim())
+    assert high.get_ylim()[0] == 1e-2
+    assert np.array_equal(lines(high)["A"].get_ydata(), lines(free)["A"].get_ydata())
+
+
+def test_a_column_without_a_label_is_its_own() -> None:
+    frame = two_by_two().assign(extra=1.0)
+    assert panels(frame, [{"x": "round", "y": "extra"}])[0].get_ylabel() == "extra"
+
+
+def test_one_evaluation_can_be_drawn() -> None:
+    # With eval_every above the number of rounds all there is are round 0 and the last.
+    frame = labelled("a", "s", curve([2.0, 1.0], (0, 100)))
+    logarithmic, linear = panels(frame, ROWS)
+    assert len(lines(logarithmic)["A"].get_xdata()) == 1
+    assert len(lines(linear)["A"].get_xdata()) == 2
+
+
+def test_drawing_leaves_the_style_of_others_alone() -> None:
+    before = dict(mpl.rcParams)
+    draw(two_by_two(), ROWS, "caption")
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.xfail(strict=True, reason="the legend is that of the first panel")
+def test_the_legend_names_methods_that_the_first_task_lacks() -> None:
+    extra = labelled("c", "t", curve(lambda r: 1.0 + r), color="blue")
+    (legend,) = draw(pd.concat([two_by_two(), extra]), ROWS, "caption").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["A", "B", "C"]
+
+
+# plots.results.read
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two finished runs."""
+    place = tmp_path_factory.mktemp("results")
+    for algorithm in ("sgd", "cd_adam"):
+        overrides = ["task=logreg/breast_cancer", "rounds=6", "eval_every=2", "lr=[0.001,0.003]", "seed=3"]
+        run.main([f"algorithm={algorithm}", *overrides, f"results_dir={place}"])
+    return [path.parent for name in ("sgd", "cd_adam") for path in place.rglob(f"{name}/*/status.json")]
+
+
+def test_reading_runs(folders: list[Path]) -> None:
+    frame = read(folders)
+    written = [json.loads(line) for path in folders for line in (path / "metrics.jsonl").read_text().splitlines()]
+    assert len(frame) == len(written) == 2 * 4 * 2
+    for (_, row), expected in zip(frame.iterrows(), written, strict=True):
+        for name, value in expected.items():
+            assert row[name] == value, name  # to the last bit
+    assert frame["algorithm"].tolist() == ["sgd"] * 8 + ["cd_adam"] * 8
+    assert frame["compressor"].tolist() == ["Identity"] * 8 + ["ScaledSign"] * 8
+    assert frame["run"].tolist() == [folders[0].name] * 8 + [folders[1].name] * 8
+    assert frame["label"].tolist() == ["SGD"] * 8 + ["CD-Adam"] * 8
+    for name, value in {"task": "logreg/breast_cancer", "task_label": "breast cancer", "seed": 3, "d": 30}.items():
+        assert set(frame[name]) == {value}
+
+
+def test_what_a_method_does_not_measure_is_missing(folders: list[Path]) -> None:
+    frame = read(folders)
+    assert frame[frame["algorithm"] == "sgd"]["second_moment"].isna().all()
+    later = frame[(frame["algorithm"] == "cd_adam") & (frame["round"] > 0)]
+    assert later["second_moment"].gt(0).all()
+
+
+def test_real_runs_can_be_drawn(folders: list[Path]) -> None:
+    frame = read(folders)
+    axes = panels(frame[frame["lr"] == 0.003], ROWS)
+    assert len(axes) == 2
+    assert lines(axes[0])["CD-Adam"].get_xdata().tolist() == [124 * r for r in (2, 4, 6)]
