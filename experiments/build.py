@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Callable
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -31,7 +32,12 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
     parts = {"compressor": _build_compressor(config["compressor"], sizes)}
     if config["update"]["_target_"] is not None:
         parts["update"] = _build(config["update"], "update")
-    hints = get_type_hints(_target(config["algorithm"], "algorithm"))
+    factory = _target(config["algorithm"], "algorithm")
+    hints = get_type_hints(factory)
+    if "compressor" not in hints:
+        raise UsageError(
+            f"algorithm._target_={config['algorithm']['_target_']}: takes no compressor; is it an algorithm?"
+        )
     for group in ("compressor", "update"):
         part, wanted = parts.get(group), hints.get(group, type(None))
         if not isinstance(part, wanted):
@@ -91,7 +97,7 @@ def _check_options(node: Config, path: str) -> None:
             raise UsageError(f"{path}.{key}: {node['_target_']} has no such option")
         if _is_node(value):
             _check_options(value, f"{path}.{key}")
-        elif not _fits(value, hints[key]):
+        elif not _fits(value, hints[key]) or (isinstance(value, float) and not math.isfinite(value)):
             raise UsageError(f"{path}.{key}={value}: expected {_wanted(hints[key])}")
 
 
@@ -100,13 +106,17 @@ def _is_node(value: object) -> bool:
 
 
 def _target(node: Config, path: str) -> Callable:
-    name = node["_target_"]
-    if not str(name).startswith(PACKAGES):
-        raise UsageError(f"{path}._target_={name}: must lie in one of {', '.join(p[:-1] for p in PACKAGES)}")
+    name = str(node["_target_"])
     try:
-        return get_object(name)
+        target = get_object(name) if name.startswith(PACKAGES) else None
     except Exception as error:
         raise UsageError(f"{path}._target_={name}: {error}") from error
+    # A module of ours leads to every module that it imports: what counts is where the object was defined.
+    if not callable(target) or not str(target.__module__).startswith(PACKAGES):
+        raise UsageError(
+            f"{path}._target_={name}: must be a class or function of {', '.join(p[:-1] for p in PACKAGES)}"
+        )
+    return target
 
 
 def _fits(value: object, hint: Any) -> bool:

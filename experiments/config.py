@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
@@ -42,7 +44,10 @@ def expand(overrides: Iterable[str], multirun: bool) -> list[list[str]]:
         if not override.is_sweep_override():
             choices.append([text])
         elif multirun:
-            choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
+            try:
+                choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
+            except HydraException as error:
+                raise UsageError(f"{text}: {error}; list the values, separated by commas") from error
         else:
             raise UsageError(
                 f"{text}: several values are a sweep: add -m for one run each"
@@ -63,12 +68,13 @@ def load(overrides: Iterable[str], name: str = "config") -> Config:
             raise UsageError(f"{override.input_line}: keys can be set, not added or deleted; drop the + or ~")
     with initialize_config_dir(str(CONF), version_base="1.3"):
         try:
-            base = hydra_compose(name, [override.input_line for override in groups])
-            for override in parsed:
-                if override not in groups:
-                    _check_key(override, base)
             composed = hydra_compose(name, overrides)
         except HydraException as error:
+            with suppress(HydraException):  # which then is no matter of a wrong key
+                base = hydra_compose(name, [override.input_line for override in groups])
+                for override in parsed:
+                    if override not in groups:
+                        _check_key(override, base)
             raise UsageError(str(error)) from error
     try:
         return OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
@@ -81,13 +87,20 @@ def load_run(overrides: Iterable[str]) -> Config:
     config = load(overrides)
     lr = config["lr"]
     config["lr"] = [_number(value, "lr") for value in (lr if isinstance(lr, list) else [lr])]
-    if not config["lr"] or min(config["lr"]) <= 0 or not math.isfinite(max(config["lr"])):
+    if not config["lr"] or not all(0 < value < math.inf for value in config["lr"]):
         raise UsageError(f"lr={lr}: step sizes are positive numbers, or a non-empty list of them")
     if len(set(config["lr"])) < len(config["lr"]):
         raise UsageError(f"lr={lr}: a step size stands there twice")
     for key, least in (("rounds", 1), ("eval_every", 1), ("checkpoint_every", 1), ("seed", 0)):
         _integer(config[key], key, least)
+    if not isinstance(config["cluster"], dict):
+        raise UsageError(f"cluster={config['cluster']}: holds settings of its own; set cluster.workers, say")
     _integer(config["cluster"]["workers"], "cluster.workers", 1)
+    for group in ("task", "algorithm"):
+        _path_name(config[group]["name"], f"{group}.name")
+    for key in ("results_dir", "data_dir"):
+        if not isinstance(config[key], str) or not config[key]:
+            raise UsageError(f"{key}={config[key]}: must be a path")
     if config["lr_schedule"] not in SCHEDULES:
         raise UsageError(_unknown("lr_schedule", str(config["lr_schedule"]), SCHEDULES))
     _pin_files(config)
@@ -100,7 +113,7 @@ def identity(config: Config) -> str:
         "format": RESULTS_FORMAT,
         "workers": config["cluster"]["workers"],
         **{key: config[key] for key in ("lr", "lr_schedule", "rounds", "eval_every", "seed")},
-        **{group: _without(config[group], "display", "data_dir") for group in _GROUPS},
+        **{group: _relevant(config[group]) for group in _GROUPS},
     }
     canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
@@ -113,9 +126,12 @@ def folder(config: Config) -> Path:
 
 def _parse(text: str) -> Override:
     try:
-        return OverridesParser.create().parse_override(text)
+        override = OverridesParser.create().parse_override(text)
     except HydraException as error:
         raise UsageError(f"{text}: not of the form key=value ({str(error).splitlines()[0]})") from error
+    if not override.key_or_group:
+        raise UsageError(f"{text}: not of the form key=value (there is no key)")
+    return override
 
 
 def _check_choice(override: Override) -> None:
@@ -131,11 +147,17 @@ def _check_key(override: Override, config: DictConfig) -> None:
     keys = list(_dotted(OmegaConf.to_container(config, resolve=False)))
     key = override.key_or_group
     if key not in keys:
-        near = get_close_matches(key, keys, n=1, cutoff=0.75) or [
-            other for other in keys if other.rpartition(".")[2] == key.rpartition(".")[2]
-        ]
-        parent = key.rpartition(".")[0]
+        parent, _, last = key.rpartition(".")
         beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
+        elsewhere = {other.rpartition(".")[2]: other for other in keys}
+        near = (
+            [
+                f"{parent}.{name}".lstrip(".")
+                for name in get_close_matches(last, [k.rpartition(".")[2] for k in beside], 1)
+            ]
+            or [elsewhere[name] for name in get_close_matches(last, elsewhere, 1, cutoff=0.8)]
+            or get_close_matches(key, keys, 1, cutoff=0.8)
+        )
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(f"{key}: no such key; {hint}Valid here: {', '.join(beside) or ', '.join(config)}")
 
@@ -154,6 +176,12 @@ def _unknown(key: str, value: str, names: Iterable[str]) -> str:
     return f"{key}={value}: no such choice; {hint}Valid: {', '.join(names)}"
 
 
+def _path_name(value: object, key: str) -> None:
+    """Names become folders, which must lie within the results."""
+    if not isinstance(value, str) or not re.fullmatch(r"\w[\w.+-]*(/\w[\w.+-]*)*", value):
+        raise UsageError(f"{key}={value}: must be words of letters, digits, _ . + and -, separated by slashes")
+
+
 def _number(value: object, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UsageError(f"{key}={value}: not a number")
@@ -170,7 +198,7 @@ def _pin_files(node: object) -> None:
     if isinstance(node, dict):
         if "file" in node and "sha256" in node and node["sha256"] is None:
             try:
-                with open(node["file"], "rb") as file:
+                with Path(str(node["file"])).expanduser().open("rb") as file:
                     node["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
                 raise UsageError(f"{node['file']}: {error.strerror}") from error
@@ -178,7 +206,12 @@ def _pin_files(node: object) -> None:
             _pin_files(value)
 
 
-def _without(node: object, *keys: str) -> object:
+def _relevant(node: object) -> object:
+    """A part of a configuration without what results do not depend on: labels, colours, and where data lie.
+
+    Whole numbers become floats, so that 1 and 1.0 are the same setting. A file is known by its hash, not its path.
+    """
     if isinstance(node, dict):
-        return {key: _without(value, *keys) for key, value in node.items() if key not in keys}
-    return node
+        dropped = {"display", "data_dir"} | ({"file"} if node.get("sha256") else set())
+        return {key: _relevant(value) for key, value in node.items() if key not in dropped}
+    return float(node) if isinstance(node, int) and not isinstance(node, bool) else node

@@ -23,12 +23,17 @@ class Interrupted(Exception):
 
 @contextmanager
 def exit_with_message() -> Iterator[None]:
-    """Turn the errors above, and those of the data loaders, into a message and an exit status."""
+    """Turn the errors above, those of the data loaders and the system's into a message and an exit status."""
     try:
         yield
     except (UsageError, RunError, DataError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, UsageError) else 1)
+    except OSError as error:
+        print(
+            f"error: {error.filename or ''}: {error.strerror or error}".replace("error: :", "error:"), file=sys.stderr
+        )
+        sys.exit(1)
     except (Interrupted, KeyboardInterrupt) as error:
         print(str(error) or "stopped", file=sys.stderr)
         sys.exit(130)

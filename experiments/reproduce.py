@@ -17,7 +17,7 @@ from rich.console import Console
 
 from experiments.build import check
 from experiments.config import Config, expand, load, load_run
-from experiments.errors import exit_with_message
+from experiments.errors import UsageError, exit_with_message
 from experiments.progress import Display
 from experiments.runner import run
 from plots.report import report
@@ -25,10 +25,18 @@ from plots.report import report
 
 def cells(figure: Config, overrides: list[str]) -> list[Config]:
     """The configurations of a figure's runs, all of them checked."""
+    if not figure["grid"] or not all(figure["grid"]) or not figure["rows"]:
+        raise UsageError(f"figure={figure['name']}: its grid and its rows of panels must not be empty")
+    ours = {
+        override.partition("=")[0] for entries in figure["grid"] for entry in entries for override in entry.split()
+    }
+    for override in overrides:
+        if override.partition("=")[0] in ours:
+            raise UsageError(f"{override}: the figure itself sets this key, differently for each of its runs")
     configs = []
     for entries in product(*figure["grid"]):
         cell = [override for entry in entries for override in entry.split()]
-        configs.append(load_run([*cell, *figure["overrides"], *overrides]))
+        configs.append(load_run([*figure["overrides"], *cell, *overrides]))
         check(configs[-1])
     return configs
 

@@ -46,21 +46,41 @@ class RunFolder:
             raise RunError(f"{self.path}: another process is at this run; wait for it or stop it") from error
 
     def status(self) -> str | None:
-        """The recorded status; None for a run never begun."""
-        file = self.path / "status.json"
-        return json.loads(file.read_text())["status"] if file.exists() else None
+        """The recorded status; None for a run never begun. Raises RunError where it cannot be told."""
+        if not (self.path / "status.json").exists():
+            return None
+        status = self._read_json("status.json").get("status")
+        if status == "finished":
+            missing = [name for name in ("metrics.jsonl", "summary.json") if not (self.path / name).exists()]
+            if missing:
+                raise RunError(f"{self.path}: finished, but without {' and '.join(missing)}; {self._anew}")
+        return status
 
     def set_status(self, status: str, **details: object) -> None:
         """Record a status with the time and anything worth knowing about it."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_json("status.json", {"status": status, "time": now, **details})
 
-    def begin(self, config: Config, environment: dict) -> None:
-        """Describe the run, and drop whatever rows an earlier try without a checkpoint left."""
-        with atomic(self.path / "config.yaml") as file:
-            file.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+    def describe(self, config: Config) -> None:
+        """Record the configuration; a run known by its identity may since have got another label or colour."""
+        target, text = self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+        if not target.exists() or target.read_text() != text:
+            with atomic(target) as file:
+                file.write_text(text)
+
+    def begin(self, environment: dict) -> None:
+        """Record what the run runs on, and drop whatever rows an earlier try without a checkpoint left."""
         self._write_json("environment.json", environment)
         self.metrics.write_bytes(b"")
+
+    def note_resume(self, t: int, environment: dict) -> None:
+        """Add to environment.json what the rounds after t run on, where that has changed."""
+        recorded = self._read_json("environment.json")
+        resumed = recorded.setdefault("resumed", [])
+        latest = resumed[-1] if resumed else recorded
+        if any(latest.get(key) != value for key, value in environment.items()):
+            resumed.append({"round": t, **environment})
+            self._write_json("environment.json", recorded)
 
     def append(self, rows: list[dict]) -> None:
         """Add rows to metrics.jsonl."""
@@ -82,13 +102,18 @@ class RunFolder:
             return None
         try:
             saved = torch.load(self.checkpoint, weights_only=True)
-            if self.metrics.stat().st_size < saved["metrics_size"]:
-                raise ValueError("metrics.jsonl is shorter than it was then")
+            size = saved["metrics_size"]
+            written = self.metrics.read_bytes()
+            if len(written) < size or (size and written[size - 1 : size] != b"\n"):
+                raise ValueError("metrics.jsonl is not what it was then")
         except Exception as error:
-            advice = f"delete {self.path} to begin anew"
-            raise RunError(f"{self.checkpoint}: cannot be resumed ({error}); {advice}") from error
-        os.truncate(self.metrics, saved["metrics_size"])
+            raise self.unusable(error) from error
+        os.truncate(self.metrics, size)
         return saved["state"]
+
+    def unusable(self, error: Exception) -> RunError:
+        """What to raise where the checkpoint is not that of this run."""
+        return RunError(f"{self.checkpoint}: cannot be resumed ({error!r}); {self._anew}")
 
     def finish(self, summary: dict) -> None:
         """Record the summary, then that the run is finished."""
@@ -97,11 +122,24 @@ class RunFolder:
 
     def summary(self) -> dict:
         """The summary of a finished run."""
-        return json.loads((self.path / "summary.json").read_text())
+        return self._read_json("summary.json")
 
     def rows(self) -> list[dict]:
         """Every row of metrics.jsonl."""
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+
+    @property
+    def _anew(self) -> str:
+        return f"delete {self.path} to begin anew"
+
+    def _read_json(self, name: str) -> dict:
+        try:
+            content = json.loads((self.path / name).read_text())
+            if not isinstance(content, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            raise RunError(f"{self.path / name}: damaged ({error}); {self._anew}") from error
+        return content
 
     def _write_json(self, name: str, content: dict) -> None:
         with atomic(self.path / name) as file:

@@ -14,9 +14,11 @@ import argparse
 
 import yaml
 
+from data.errors import DataError
 from experiments.build import check
 from experiments.config import expand, load_run
-from experiments.errors import exit_with_message
+from experiments.config import folder as configuration_folder
+from experiments.errors import RunError, exit_with_message
 from experiments.progress import Display
 from experiments.runner import run
 
@@ -40,11 +42,20 @@ def main(arguments: list[str] | None = None) -> None:
             print(yaml.safe_dump_all(configs, sort_keys=False, allow_unicode=True), end="")
             return
         with Display(sum(config["rounds"] for config in configs)) as display:
+            failed = 0
             for config in configs:
-                folder = run(config, display)
-                for trial in folder.summary()["trials"]:
-                    display.say(_line(trial["final"]))
-                display.say(f"results: {folder.path}")
+                try:
+                    folder = run(config, display)
+                    for trial in folder.summary()["trials"]:
+                        display.say(_line(trial["final"]))
+                    display.say(f"results: {folder.path}")
+                except (RunError, DataError) as error:
+                    if len(configs) == 1:
+                        raise
+                    failed += 1
+                    display.say(f"failed: {configuration_folder(config)}: {error}")
+        if failed:
+            raise RunError(f"{failed} of {len(configs)} runs failed, see above; the others are done")
 
 
 def _line(row: dict) -> str:

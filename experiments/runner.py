@@ -11,7 +11,7 @@ from experiments import config as configuration
 from experiments.build import build_algorithm, build_task
 from experiments.config import Config
 from experiments.environment import environment
-from experiments.errors import Interrupted
+from experiments.errors import Interrupted, UsageError
 from experiments.progress import Display
 from experiments.results import RunFolder
 from experiments.trainer import Trainer
@@ -25,37 +25,53 @@ def run(config: Config, display: Display) -> RunFolder:
     """
     folder = RunFolder(configuration.folder(config))
     display.begin(f"{config['task']['name']} · {config['algorithm']['name']}")
+    trainer = None if folder.status() == "finished" else _trainer(config)
     with folder.locked():
-        if folder.status() == "finished":
+        if trainer is None or folder.status() == "finished":
             display.say(f"already finished: {folder.path}")
             display.advance(config["rounds"])
+            folder.describe(config)
         else:
-            _train(config, folder, display)
+            _train(trainer, config, folder, display)
     return folder
 
 
-def _train(config: Config, folder: RunFolder, display: Display) -> None:
+def _trainer(config: Config) -> Trainer:
+    """Everything built and checked, with nothing yet on disk."""
     task = build_task(config)
     algorithm = build_algorithm(config, task.sizes)
-    trainer = Trainer(
-        task,
-        algorithm,
-        lrs=[lr * task.step_unit(algorithm.uplink.compressor) for lr in config["lr"]],
-        rounds=config["rounds"],
-        schedule=config["lr_schedule"],
-        seed=config["seed"],
-    )
+    try:
+        return Trainer(
+            task,
+            algorithm,
+            lrs=[lr * task.step_unit(algorithm.uplink.compressor) for lr in config["lr"]],
+            rounds=config["rounds"],
+            schedule=config["lr_schedule"],
+            seed=config["seed"],
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display) -> None:
     state = folder.resume()
+    folder.describe(config)
     if state is None:
-        folder.begin(config, {**environment(), **task.facts()})
-        folder.append(trainer.evaluate())
+        folder.begin({**environment(), **trainer.task.facts()})
     else:
-        trainer.load_state_dict(state)
+        try:
+            trainer.load_state_dict(state)
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise folder.unusable(error) from error
+        folder.note_resume(trainer.t, environment())
         display.say(f"resumed at round {trainer.t}: {folder.path}")
     display.advance(trainer.t)
     folder.set_status("running", round=trainer.t)
     snapshot = folder.snapshot(trainer.state_dict())
     try:
+        if state is None:
+            folder.append(trainer.evaluate())
+            snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:
             while trainer.t < trainer.rounds:
                 _round(trainer, folder, config["eval_every"])
@@ -66,7 +82,8 @@ def _train(config: Config, folder: RunFolder, display: Display) -> None:
                 if requests and trainer.t < trainer.rounds:
                     raise Interrupted(f"stopped after round {trainer.t}; the same command goes on: {folder.path}")
     except BaseException as error:
-        folder.save(snapshot)
+        if snapshot["metrics_size"]:  # else the next try begins with the first evaluation again
+            folder.save(snapshot)
         stopped = isinstance(error, (Interrupted, KeyboardInterrupt))
         folder.set_status(
             "interrupted" if stopped else "failed", round=snapshot["state"]["t"], error=str(error) or repr(error)

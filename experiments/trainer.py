@@ -60,11 +60,11 @@ class Trainer:
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
         """One row per trial: the model after t rounds, what they cost, and the last round's compression errors."""
-        measured = self.task.evaluate(self.state.replica.x)
+        measured = self.task.evaluate(self.state.replica.x) | self.diagnostics
         for quantity, values in measured.items():
             self._require_finite(quantity, values.unsqueeze(-1), self.t)
         common = {"round": self.t, "epoch": self.task.epoch(self.t), **self._cost()}
-        columns = {name: values.tolist() for name, values in (measured | self.diagnostics).items()}
+        columns = {name: values.tolist() for name, values in measured.items()}
         return [
             {**common, "trial": trial, "lr": lr, **{name: values[trial] for name, values in columns.items()}}
             for trial, lr in enumerate(self.lrs)
@@ -116,7 +116,10 @@ class Trainer:
             return
         trial, worker = wrong[0]
         where = f"worker {worker}, " if values.shape[-1] == self.task.workers else "all workers, "
-        raise RunError(
-            f"round {t}, {where}trial {trial} (lr={self.lrs[trial]}): {quantity} is {values[trial, worker].item()}. "
+        advice = (
             "A smaller step size, or leaving this one out of the grid, avoids it; rows up to here are kept"
+            if self.t
+            else "No step was taken yet: look for values in the data or settings that overflow"
         )
+        which = f"trial {trial} (lr={self.lrs[trial]})"
+        raise RunError(f"round {t}, {where}{which}: {quantity} is {values[trial, worker].item()}. {advice}")

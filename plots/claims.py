@@ -7,6 +7,7 @@ step size and once for each step size that all methods share.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ def reaches_level(curves: Curves, subject: str, reference: str, within: float) -
     Measured: their ratio.
     """
     ratio = level(curves[subject]) / level(curves[reference])
-    return Finding(_verdict(ratio <= within), _times(ratio))
+    return Finding(_verdict(ratio <= within, ratio), _times(ratio))
 
 
 def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
@@ -66,28 +67,32 @@ def stops_early(curves: Curves, subjects: list[str], reference: str, factor: flo
 
     Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
     """
-    texts, stopped = [], True
+    texts, numbers, stopped = [], [], True
     for subject in subjects:
         fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
         above = level(curves[subject]) / level(curves[reference])
         stopped &= fall < factor and above > factor
+        numbers += [fall, above]
         texts.append(f"falls {_times(fall)}, ends at {_times(above)}")
-    return Finding(_verdict(stopped), "; ".join(texts))
+    return Finding(_verdict(stopped, *numbers), "; ".join(texts))
 
 
 def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
     """Whether every round of every subject is counted as 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of
     signs and one 8-byte scale each way (the runs are in float64).
 
-    Measured: bits and payload bytes of a message.
+    Measured: bits and payload bytes of a message, of the first subject that fails or of the last.
     """
-    exact = True
     for subject in subjects:
         frame = curves[subject]
         d = frame["d"].iloc[0]
-        for direction in ("bits_up", "bits_down"):
-            exact &= bool((frame[direction] == frame["round"] * (32 + d)).all())
-        exact &= bool((frame["payload_bytes"] == frame["round"] * 2 * (-(-d // 8) + 8)).all())
+        exact = (
+            (frame["bits_up"] == frame["round"] * (32 + d))
+            & (frame["bits_down"] == frame["round"] * (32 + d))
+            & (frame["payload_bytes"] == frame["round"] * 2 * (-(-d // 8) + 8))
+        ).all()
+        if not exact:
+            break
     last = frame.iloc[-1]
     bits, size = last["bits_up"] / last["round"], last["payload_bytes"] / last["round"] / 2
     return Finding(_verdict(exact), f"d = {d}: {bits:g} bits, {size:g} bytes")
@@ -100,7 +105,7 @@ def second_moment_grows(curves: Curves, subject: str, reference: str, factor: fl
     """
     last = {name: curves[name]["second_moment"].iloc[-1] for name in (subject, reference)}
     ratio = last[subject] / last[reference]
-    return Finding(_verdict(ratio > factor), _times(ratio))
+    return Finding(_verdict(ratio > factor, ratio), _times(ratio))
 
 
 def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
@@ -113,7 +118,7 @@ def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
     error = level(frame, "signal_error", 0, 0.1) / level(frame, "signal_error")
     gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
     text = f"error falls {_times(error)}, gradient {_times(gradient)}"
-    return Finding(_verdict(error >= factor) if gradient >= factor else NOT_DECIDABLE, text)
+    return Finding(_verdict(error >= factor, error) if gradient >= factor else NOT_DECIDABLE, text)
 
 
 CHECKS: dict[str, Callable[..., Finding]] = {
@@ -140,7 +145,9 @@ def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
     for claim in claims:
         options = {key: value for key, value in claim.items() if key not in DESCRIPTION}
         for task, rows in frame.groupby("task", sort=False):
-            settings = {"best": rows[rows["best"]]} | {f"{lr:g}": some for lr, some in rows.groupby("lr")}
+            by_lr = dict(list(rows.groupby("lr")))
+            shared = [lr for lr, some in by_lr.items() if some["algorithm"].nunique() == rows["algorithm"].nunique()]
+            settings = {"best": rows[rows["best"]]} | {f"{lr:.12g}": by_lr[lr] for lr in shared}
             for setting, chosen in settings.items():
                 curves = {name: curve.sort_values("round") for name, curve in chosen.groupby("algorithm")}
                 finding = CHECKS[claim["check"]](curves, **options)
@@ -154,13 +161,18 @@ def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
                         "measured": finding.measured,
                     }
                 )
-    return pd.DataFrame(findings)
+    return pd.DataFrame(findings, columns=["number", "statement", "task", "step_size", "verdict", "measured"])
 
 
-def _verdict(true: bool) -> str:
+def _verdict(true: bool, *numbers: float) -> str:
+    """What a comparison came to; nothing where one of the numbers it rests on is missing."""
+    if any(math.isnan(number) for number in numbers):
+        return NOT_DECIDABLE
     return HOLDS if true else FAILS
 
 
 def _times(ratio: float) -> str:
-    """Two digits: 0.54×, 1900×, 4.2e14×."""
+    """Two digits: 0.54×, 1900×, 4.2e14×; a dash where there is no number."""
+    if math.isnan(ratio):
+        return "–"
     return f"{float(f'{ratio:.2g}'):g}×".replace("e+", "e")

@@ -40,9 +40,9 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
                 _draw_panel(axes[row][column], here, panel)
         for row, panel in enumerate(rows):
             axes[row][0].set_ylabel(LABELS.get(panel["y"], panel["y"]))
-        handles, labels = axes[0][0].get_legend_handles_labels()
+        lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
         figure.supxlabel(caption)
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=min(len(lines), 6))
     return figure
 
 

@@ -96,7 +96,8 @@ class LogisticRegression:
         """
         columns = x.reshape(-1, self.d).T.contiguous()
         margins = self._forward @ columns
-        loss = -logsigmoid(margins).mean(0) + self.regularization * (columns**2 / (1 + columns**2)).sum(0)
+        # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
+        loss = -logsigmoid(margins).mean(0) + self.regularization * (1 / (1 + columns**-2)).sum(0)
         sums = (self._backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
         gradient = sums.T.reshape(x.shape) / -(self.workers * self.rows) + self._regularizer_gradient(x)
         right = (margins > 0) | ((margins == 0) & self._positive)

@@ -253,9 +253,9 @@ REFUSED = {
     "update.beta1=1": "beta1=1: must lie in [0, 1)",
     "update.nu=0": "nu=0: must be positive",
     "update.form=pytorch": "update.form=pytorch: expected paper or ",
-    "algorithm._target_=os.system": "algorithm._target_=os.system: must lie in one of algorithms, data, experiments",
-    "compressor._target_=algorithmsx.Evil": "must lie in one of algorithms, data, experiments",
-    "task.dataset._target_=builtins.open": "must lie in one of algorithms, data, experiments",
+    "algorithm._target_=os.system": "algorithm._target_=os.system: must be a class or function of algorithms, data",
+    "compressor._target_=algorithmsx.Evil": "must be a class or function of algorithms, data, experiments",
+    "task.dataset._target_=builtins.open": "must be a class or function of algorithms, data, experiments",
     "algorithm._target_=algorithms.nowhere.f": "algorithm._target_=algorithms.nowhere.f",
 }
 
@@ -265,11 +265,7 @@ def test_refusals(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> 
     message = refusal([*SMALL, wrong, f"results_dir={tmp_path / 'results'}"], capsys)
     assert message.startswith("error: ")
     assert REFUSED[wrong] in message
-    if wrong.startswith(("task.batch_size=0", "task.batch_size=29", "task.regularization=-")):
-        # Refused by the task itself, which is built when the run's folder has been locked.
-        assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [".lock"]
-    else:
-        assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -306,7 +302,6 @@ UNCAUGHT = [
 
 
 @pytest.mark.parametrize("wrong", UNCAUGHT)
-@pytest.mark.xfail(strict=True, reason="ends in a traceback")
 def test_refusals_to_come(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     place = [] if "results_dir" in wrong else [f"results_dir={tmp_path / 'results'}"]
     refusal([*SMALL, *place, *wrong.split()], capsys)
@@ -315,32 +310,28 @@ def test_refusals_to_come(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     "wrong", ["lr=[0.1,nan]", "task.regularization=nan", "update.nu=nan", "update.weight_decay=nan"]
 )
-@pytest.mark.xfail(strict=True, reason="nan passes the checks and stops the run later")
 def test_nan_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="nan"):
         check(small(wrong))
 
 
 @pytest.mark.parametrize("target", ["data.cache.os.getcwd", "experiments.environment.os.getcwd"])
-@pytest.mark.xfail(strict=True, reason="a module of this project leads to every module it imports")
 def test_a_target_that_a_package_only_imports_is_refused(target: str) -> None:
     config = deepcopy(small())
     config["task"]["dataset"]["_target_"] = target
-    with pytest.raises(UsageError, match="must lie in one of"):
+    with pytest.raises(UsageError, match="must be a class or function of"):
         check(config)
 
 
-@pytest.mark.xfail(strict=True, reason="a small number is opened as a file descriptor before its type is checked")
 def test_a_number_is_no_file() -> None:
-    with pytest.raises(UsageError, match="expected text or Path"):
-        check(load_run(["task=logreg/file", "task.dataset.file=987"]))
+    with pytest.raises(UsageError, match="987: No such file"):
+        load_run(["task=logreg/file", "task.dataset.file=987"])
 
 
 @pytest.mark.parametrize("outside", ["algorithm.name=../../../escaped", "task.name=/escaped"])
-@pytest.mark.xfail(strict=True, reason="a name can lead out of results_dir")
-def test_results_stay_in_results_dir(outside: str, tmp_path: Path) -> None:
-    config = small(outside.replace("/escaped", f"{tmp_path}/escaped"), f"results_dir={tmp_path / 'a' / 'results'}")
-    assert folder(config).resolve().is_relative_to(tmp_path / "a" / "results")
+def test_results_stay_in_results_dir(outside: str) -> None:
+    with pytest.raises(UsageError, match="separated by slashes"):
+        small(outside)
 
 
 # Identity
@@ -410,7 +401,6 @@ def test_identity_depends_on_everything_that_matters() -> None:
 
 
 @pytest.mark.parametrize("same", ["update.weight_decay=0", "task.regularization=1 task.regularization=1.0"])
-@pytest.mark.xfail(strict=True, reason="0 and 0.0 are hashed apart")
 def test_identity_does_not_depend_on_how_a_number_is_written(same: str) -> None:
     *one, other = same.split()
     assert identity(small(*one)) == identity(small(other))

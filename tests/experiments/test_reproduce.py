@@ -157,7 +157,6 @@ def test_refusals_before_anything_is_run(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="labels and colours are those of the day a run was begun")
 def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
     monkeypatch.setattr("plots.curves.draw", lambda frame, *_: drawn.append(frame) or Figure())
@@ -166,7 +165,6 @@ def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkey
 
 
 @pytest.mark.parametrize("override", ["algorithm=sgd", "task=logreg/digits"])
-@pytest.mark.xfail(strict=True, reason="every cell becomes the same run, drawn several times or missed by the claims")
 def test_overrides_that_undo_the_grid_are_refused(override: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stop:
         reproduce.main(["figure=demo", override, "rounds=2", "lr=0.1", f"results_dir={tmp_path / 'results'}"])

@@ -138,7 +138,6 @@ def test_drawing_leaves_the_style_of_others_alone() -> None:
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.xfail(strict=True, reason="the legend is that of the first panel")
 def test_the_legend_names_methods_that_the_first_task_lacks() -> None:
     extra = labelled("c", "t", curve(lambda r: 1.0 + r), color="blue")
     (legend,) = draw(pd.concat([two_by_two(), extra]), ROWS, "caption").legends
