@@ -3,6 +3,8 @@
 torchrun --standalone --nproc-per-node=2 examples/two_workers.py
 """
 
+import gc
+
 import torch
 import torch.distributed as dist
 from sklearn.datasets import load_digits
@@ -36,6 +38,7 @@ def main() -> None:
         bits = optimizer.meter.bits
         print(f"accuracy {accuracy:.3f}; {bits} bits a worker instead of {dense}: {dense / bits:.1f} times fewer")
     dist.destroy_process_group()
+    gc.collect()  # or gloo's threads may outlive the interpreter and abort it (seen with torch 2.13)
 
 
 if __name__ == "__main__":

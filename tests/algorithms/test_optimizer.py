@@ -1,0 +1,153 @@
+"""The algorithms in a torch training loop: alone, and over a real process group, against the simulated cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from algorithms.cd_adam import cd_adam
+from algorithms.compressors import ScaledSign, TopK
+from algorithms.meter import Meter
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.updates import SGD, AMSGrad
+from experiments.cluster.simulated import Simulated
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def simulated(algorithm, workers: int) -> torch.Tensor:
+    """x after every round [ROUNDS, d] of the same training in the simulated cluster."""
+    net = model(seed=0)
+    cluster = Simulated(algorithm, workers, seed=3)
+    state, path = cluster.start(parameters_to_vector(net.parameters()).detach()), []
+    for t in range(1, ROUNDS + 1):
+        vector_to_parameters(state.replica.x.clone(), net.parameters())
+        gradients = [
+            parameters_to_vector(torch.autograd.grad(loss(net, worker), list(net.parameters())))
+            for worker in range(workers)
+        ]
+        state = cluster.round(torch.stack(gradients), state, 0.05, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory) -> list[dict]:
+    """What two ranks over gloo came to."""
+    target = tmp_path_factory.mktemp("ranks")
+    script = Path(__file__).with_name("optimizer_script.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", script, target]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    done = subprocess.run(map(str, command), env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [torch.load(target / f"results-{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_two_ranks_equal_the_simulation_bit_for_bit(name, two_ranks):
+    """Halfway through, every rank was restarted from its state dict: memories are part of it."""
+    expected = simulated(ALGORITHMS[name], workers=2)
+    for rank in range(2):
+        assert torch.equal(two_ranks[rank][name]["x"], expected)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_bits_are_counted_across_a_restart(name, two_ranks):
+    meter = Meter()
+    for t in range(1, ROUNDS + 1):
+        meter.count(ALGORITHMS[name], sum(SIZES), t, torch.float32)
+    assert two_ranks[0][name]["bits"] == two_ranks[1][name]["bits"] == meter.bits
+    assert two_ranks[0][name]["t"] == ROUNDS
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_alone_it_is_a_cluster_of_one(name):
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS[name], lr=0.05, seed=3)
+    expected = simulated(ALGORITHMS[name], workers=1)
+    for t in range(ROUNDS):
+        optimizer.zero_grad()
+        loss(net, 0).backward()
+        optimizer.step()
+        assert torch.equal(parameters_to_vector(net.parameters()), expected[t])
+
+
+def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), cd_adam(TopK(k=3), AMSGrad()), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = loss(net, 0)
+        value.backward()
+        return value
+
+    first = optimizer.step(closure)
+    assert first.item() == pytest.approx(loss(model(seed=0), 0).item())
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
+    before = parameters_to_vector(net.parameters()).detach().clone()
+    replica = optimizer._replica
+    optimizer.step(closure)
+    direction = optimizer._replica.moments.m / (optimizer._replica.moments.v_hat + 1e-8).sqrt()
+    torch.testing.assert_close(parameters_to_vector(net.parameters()), before - 0.01 * direction)
+    assert not torch.equal(replica.x, optimizer._replica.x)
+
+
+def test_a_missing_gradient_counts_as_zero():
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["amsgrad"], lr=0.1)
+    before = parameters_to_vector(net.parameters()).detach().clone()
+    optimizer.step()
+    assert torch.equal(parameters_to_vector(net.parameters()), before)
+
+
+def test_what_cannot_be_one_vector_is_refused():
+    net = model(seed=0)
+    algorithm = cd_adam(ScaledSign(), AMSGrad())
+    groups = [{"params": [param]} for param in net.parameters()]
+    with pytest.raises(ValueError, match="one parameter group"):
+        CompressedOptimizer(groups, algorithm, lr=0.1)
+    net[0].double()
+    with pytest.raises(ValueError, match="dtype"):
+        CompressedOptimizer(net.parameters(), algorithm, lr=0.1)
+    with pytest.raises(ValueError, match="k=33"):
+        CompressedOptimizer(model(0).parameters(), cd_adam(TopK(k=33), AMSGrad()), lr=0.1)
+
+
+def test_sgd_without_compression_is_torch_sgd():
+    ours, theirs = model(seed=0), model(seed=0)
+    from algorithms.compressors import Identity
+    from algorithms.sgd import sgd
+
+    mine = CompressedOptimizer(ours.parameters(), sgd(Identity(), SGD(momentum=0.9)), lr=0.1)
+    other = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(5):
+        for net, optimizer in ((ours, mine), (theirs, other)):
+            optimizer.zero_grad()
+            loss(net, 0).backward()
+            optimizer.step()
+    torch.testing.assert_close(parameters_to_vector(ours.parameters()), parameters_to_vector(theirs.parameters()))
+
+
+def test_the_example_trains_and_counts():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, str(ROOT / "examples" / "two_workers.py")],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    accuracy, times = float(done.stdout.split()[1].rstrip(";")), float(done.stdout.split()[-3])
+    assert accuracy > 0.9
+    assert times == pytest.approx(32 / (1 + 32 / 4810), abs=0.05)
