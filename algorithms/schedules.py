@@ -18,5 +18,10 @@ def inverse_sqrt(t: int, rounds: int) -> float:
     return t**-0.5
 
 
-SCHEDULES = {"constant": constant, "step_decay": step_decay, "inverse_sqrt": inverse_sqrt}
+def horizon(t: int, rounds: int) -> float:
+    """α_t = α/√T for all T rounds: how the step size of Theorem 6.4 of the CD-Adam paper scales with T."""
+    return rounds**-0.5
+
+
+SCHEDULES = {"constant": constant, "step_decay": step_decay, "inverse_sqrt": inverse_sqrt, "horizon": horizon}
 """By configured name; each takes the round t (from 1) and the number of rounds."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from plots.selection import level
@@ -101,7 +102,7 @@ def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
 def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
     """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
 
-    Measured: their ratio.
+    Measured: their ratio. Where each has its own best step size, the ratio also holds the difference between these.
     """
     last = {name: curves[name]["second_moment"].iloc[-1] for name in (subject, reference)}
     ratio = last[subject] / last[reference]
@@ -121,6 +122,18 @@ def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
     return Finding(_verdict(error >= factor, error) if gradient >= factor else NOT_DECIDABLE, text)
 
 
+def falls_with_rounds(curves: Curves, subject: str, exponent: float, tolerance: float) -> Finding:
+    """Whether min_t ‖∇f‖² of the subject falls at least as T^exponent, up to `tolerance` in the exponent.
+
+    Measured: the least-squares slope of log min_t ‖∇f‖² over log T, one point a run of T rounds (at least three).
+    """
+    frame = curves[subject]
+    if len(frame) < 3:
+        return Finding(NOT_DECIDABLE, f"{len(frame)} runs")
+    slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]
+    return Finding(_verdict(slope <= exponent + tolerance, slope), f"T^{slope:.2f}, {len(frame)} runs")
+
+
 CHECKS: dict[str, Callable[..., Finding]] = {
     check.__name__: check
     for check in (
@@ -130,6 +143,7 @@ CHECKS: dict[str, Callable[..., Finding]] = {
         one_bit_a_coordinate,
         second_moment_grows,
         error_vanishes,
+        falls_with_rounds,
     )
 }
 """By the name a figure's configuration calls them."""

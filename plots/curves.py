@@ -18,6 +18,9 @@ LABELS = {
     "grad_norm": r"gradient norm  $\|\nabla f(x)\|_2$",
     "train_loss": "training loss",
     "train_accuracy": "training accuracy",
+    "aggregate_error": r"compression error  $\|\hat g - g\|_2$",
+    "second_moment_ratio": r"$\sum \hat v$ over AMSGrad's",
+    "min_grad_norm_squared": r"$\min_t\, \|\nabla f(x_t)\|_2^2$",
 }
 """Axis labels by column of the results; a column that is not here is its own label."""
 
@@ -26,8 +29,9 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
 
     `frame` holds one trial per task and algorithm (columns of `plots.results.read`). Each of `rows` names the columns
-    x and y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said) and `y_min`, below which
-    curves are cut. Round 0 has no place on a logarithmic axis of bits and is left out there. Close it after use.
+    x and y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min`, below which curves
+    are cut, and `guide`, the slope of a dotted line. Round 0 has no place on a logarithmic axis of bits and is left
+    out there. Close the figure after use.
     """
     tasks = list(dict.fromkeys(frame["task"]))
     with plt.style.context(STYLE):
@@ -64,8 +68,17 @@ def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
         if side.get_scale() == "log":
             side.set_major_locator(LogLocator(numticks=6))
             side.set_minor_locator(NullLocator())
+    if "guide" in panel:
+        _draw_guide(axis, frame, panel)
     if "y_min" in panel:
         axis.set_ylim(bottom=max(panel["y_min"], axis.get_ylim()[0]))
+
+
+def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
+    """A dotted line of slope `guide` in log-log through the upper left of the curves."""
+    x = np.array([frame[panel["x"]].min(), frame[panel["x"]].max()], dtype=float)
+    y = frame.loc[frame[panel["x"]] == x[0], panel["y"]].max() * (x / x[0]) ** panel["guide"]
+    axis.plot(x, y, color="#888888", linestyle=":", marker="", label=f"slope {panel['guide']:g}")
 
 
 def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:

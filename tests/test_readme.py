@@ -53,13 +53,22 @@ def test_links_point_at_files():
 
 
 def test_the_example_compressor_keeps_the_contract():
-    [code] = _blocks("python")
+    [code] = [block for block in _blocks("python") if "class Top1" in block]
     namespace: dict = {"__name__": "example"}
     exec(compile(code, "README.md", "exec", dont_inherit=True), namespace)
     compressor = namespace["Top1"]()
     x = torch.tensor([[0.5, -3.0, 1.0], [0.0, 0.0, 0.0]])
     assert compressor(x).tolist() == [[0.0, -3.0, 0.0], [0.0, 0.0, 0.0]]
     assert 8 * sum(tensor.nbytes for tensor in compressor.encode(x[0])) == compressor.bits(3) == 64
+
+
+def test_the_lines_for_a_training_loop_of_your_own_run():
+    [code] = [block for block in _blocks("python") if "CompressedOptimizer" in block]
+    namespace = {"model": torch.nn.Linear(3, 2)}
+    exec(compile(code, "README.md", "exec", dont_inherit=True), namespace)
+    namespace["model"](torch.ones(1, 3)).sum().backward()
+    namespace["optimizer"].step()
+    assert namespace["optimizer"].meter.bits == 2 * (8 + 32)
 
 
 def test_the_table_of_keys_names_every_choice():

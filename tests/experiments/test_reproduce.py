@@ -34,7 +34,7 @@ def runs(results: Path) -> list[Path]:
 
 def test_files(results: Path) -> None:
     figure = results / "figures" / "demo"
-    assert {file.name for file in figure.iterdir()} == {"demo.pdf", "demo.png", "demo.csv", "claims.csv", "claims.md"}
+    assert {file.name for file in figure.iterdir()} == {"demo.pdf", "demo.png", "demo.csv", "claims.csv", "report.md"}
     assert (figure / "demo.pdf").read_bytes().startswith(b"%PDF")
     assert (figure / "demo.png").read_bytes().startswith(b"\x89PNG")
 
@@ -80,8 +80,8 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
 
 
 def test_the_claims_can_be_read(results: Path) -> None:
-    text = (results / "figures" / "demo" / "claims.md").read_text()
-    assert text.startswith("# Claims of demo\n")
+    text = (results / "figures" / "demo" / "report.md").read_text()
+    assert text.startswith("# demo\n")
     assert "20 rounds, seed 0." in text
     assert "## 10. A message of d coordinates takes 32 + d bits" in text
     assert "`reaches_level(subject=cd_adam, reference=amsgrad, within=2.0)`: Whether" in text
@@ -95,7 +95,7 @@ def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, cap
         }
 
     before = {path: state(path) for path in runs(results)}
-    tables = [results / "figures" / "demo" / name for name in ("demo.csv", "claims.csv", "claims.md")]
+    tables = [results / "figures" / "demo" / name for name in ("demo.csv", "claims.csv", "report.md")]
     written = [file.read_bytes() for file in tables]
     reproduce.main(["figure=demo", *TINY, f"results_dir={results}"])
     assert {path: state(path) for path in runs(results)} == before

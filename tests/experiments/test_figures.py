@@ -1,0 +1,54 @@
+"""Every figure under conf/figure: its runs and its claims are what the code understands."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from experiments.config import CONF, identity, load
+from experiments.reproduce import cells
+from plots.claims import CHECKS, DESCRIPTION
+from plots.derive import DERIVATIONS
+
+FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
+
+
+def figure_named(name: str) -> dict:
+    return load([f"figure={name}"], "reproduce")["figure"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_claims_and_derivations_fit_their_functions(name):
+    figure = figure_named(name)
+    assert figure["name"] == name
+    methods = {
+        word.partition("=")[2] for entries in figure["grid"] for entry in entries for word in entry.split()
+        if word.startswith("algorithm=")
+    }  # fmt: skip
+    for claim in figure.get("claims", []):
+        options = {key: value for key, value in claim.items() if key not in DESCRIPTION}
+        inspect.signature(CHECKS[claim["check"]]).bind({}, **options)
+        for option in ("subject", "reference", "subjects", "others"):
+            named = options.get(option, [])
+            assert set([named] if isinstance(named, str) else named) <= methods
+    for derivation in figure.get("derive", []):
+        inspect.signature(DERIVATIONS[derivation["name"]]).bind(None, **derivation.get("options", {}))
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("methods", "rate")])
+def test_cells_are_different_runs(name):
+    configs = cells(figure_named(name), [])
+    assert len({identity(config) for config in configs}) == len(configs) >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["methods", "rate"])
+def test_cells_of_large_figures_are_different_runs(name):
+    test_cells_are_different_runs(name)
+
+
+def test_figures_share_their_runs():
+    shared = {identity(config) for config in cells(figure_named("figure_2"), [])}
+    assert {identity(config) for config in cells(figure_named("why"), [])} == shared
+    assert len({identity(config) for config in cells(figure_named("figure_2_top_k"), [])} & shared) == 4  # AMSGrad's

@@ -1,0 +1,66 @@
+"""Derived columns, targets and the slope check on hand-made frames."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from curve_support import curve, labelled
+
+from plots.claims import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
+from plots.derive import minimum_over_rounds, second_moment_ratio
+from plots.targets import bits_to_reach
+
+
+def test_the_ratio_is_taken_at_the_same_task_step_size_and_round():
+    frames = [
+        labelled(name, task, curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10]), lr)
+        for task in ("a", "b")
+        for name, scale in (("plain", 2.0), ("noisy", 10.0 if task == "a" else 4.0))
+        for lr in (0.1, 0.5)
+    ]
+    frame = second_moment_ratio(pd.concat(frames, ignore_index=True), over="plain")
+    ratios = frame.groupby(["task", "algorithm"])["second_moment_ratio"].unique()
+    assert ratios["a", "noisy"].tolist() == pytest.approx([5.0])
+    assert ratios["b", "noisy"].tolist() == pytest.approx([2.0])
+    assert ratios["a", "plain"].tolist() == [1.0]
+
+
+def test_the_ratio_to_a_run_that_is_missing_is_missing():
+    frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0]))
+    assert second_moment_ratio(frame, over="plain")["second_moment_ratio"].isna().all()
+
+
+def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
+    first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
+    other_trial = labelled("m", "a", curve([3.0, 1.5, 4.0], (0, 1, 2))).assign(run="x", trial=1)
+    longer = labelled("m", "a", curve([3.0, 0.25, 0.1, 0.2], (0, 1, 2, 4))).assign(run="y", trial=0)
+    frame = minimum_over_rounds(pd.concat([first, other_trial, longer], ignore_index=True))
+    assert list(frame[["round", "grad_norm", "min_grad_norm_squared"]].itertuples(index=False, name=None)) == [
+        (2, 0.5, 0.25),
+        (2, 1.5, 2.25),
+        (4, 0.1, pytest.approx(0.01)),
+    ]
+
+
+def test_targets_take_the_cheapest_step_size_and_the_first_time_there():
+    slow = labelled("m", "a", curve([1.0, 0.5, 0.09, 0.5, 0.05], (0, 10, 20, 30, 40)), lr=0.1)
+    fast = labelled("m", "a", curve([1.0, 0.2, 0.2, 0.2, 0.2], (0, 10, 20, 30, 40)), lr=0.5)
+    table = bits_to_reach(pd.concat([slow, fast]), "grad_norm", [0.5, 0.1, 0.01]).set_index("level")
+    assert (table.loc[0.5, "bits"], table.loc[0.5, "round"]) == (100, 10)
+    assert (table.loc[0.1, "bits"], table.loc[0.1, "lr"]) == (200, 0.1)
+    assert table.loc[0.01, ["bits", "round", "lr"]].isna().all()
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(-1.0, HOLDS), (-0.5, HOLDS), (-0.46, HOLDS), (-0.44, FAILS)])
+def test_the_slope_of_a_power_law_is_found(slope, verdict):
+    rounds = np.array([100, 200, 400, 800])
+    frame = pd.DataFrame({"round": rounds, "min_grad_norm_squared": 3.0 * rounds**slope})
+    finding = falls_with_rounds({"m": frame}, "m", exponent=-0.5, tolerance=0.05)
+    assert finding.verdict == verdict
+    assert finding.measured == f"T^{slope:.2f}, 4 runs"
+
+
+def test_two_runs_make_no_slope():
+    frame = pd.DataFrame({"round": [1, 2], "min_grad_norm_squared": [1.0, 0.1]})
+    assert falls_with_rounds({"m": frame}, "m", -0.5, 0.05).verdict == NOT_DECIDABLE
