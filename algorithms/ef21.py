@@ -18,20 +18,11 @@ def ef21(compressor: Compressor, update: SGD, uplink_only: bool = False, dense_s
     State: ĝ_i [d] on every worker; ĝ and g̃ [d] on the server; g̃ [d] on every replica; all zero at the start.
     Wire: one message of C up and one down, 64k bits each with top-k.
     Source: Richtárik, Sokolov and Fatkhullin 2021, extended to both directions by the CD-Adam paper, section 7.2,
-    with k = 0.016d. EF21's own setting is `uplink_only` and `dense_start`; its authors do not count the start.
+    with k = 0.016d. EF21's own setting is `uplink_only` and `dense_start`; its authors do not count the start. Its
+    step size is `algorithms.theory.markov_step_size`, on logistic regression `task.step_unit=theory`.
     """
     return Algorithm(
         uplink=Markov(compressor, dense_rounds=int(dense_start)),
         downlink=dense() if uplink_only else Markov(compressor, dense_rounds=int(dense_start)),
         update=update,
     )
-
-
-def theoretical_step(smoothness: float, worker_smoothness: float, pi: float) -> float:
-    """γ = 1/(L + L̃√(β/θ)) with θ = 1 − √(1−π) and β = (1−π)/θ, where √(β/θ) = √(1−π)/(1 − √(1−π)).
-
-    `smoothness` is L of f, `worker_smoothness` L̃ = √(mean_i L_i²), `pi` the compressor's contraction (Assumption
-    4.1), k/d for top-k. Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1.
-    """
-    root = (1 - pi) ** 0.5
-    return 1 / (smoothness + worker_smoothness * root / (1 - root))

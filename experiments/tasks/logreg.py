@@ -7,14 +7,14 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg  # noqa: F401 (makes sp.linalg available)
 import torch
+from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from algorithms.compressors import Compressor
-from algorithms.ef21 import theoretical_step
 from algorithms.randomness import keyed_seed
+from algorithms.theory import markov_step_size
 from data import partition as split
 from data.dataset import Dataset
 
@@ -28,8 +28,9 @@ class LogisticRegression:
 
     `regularization` is λ. `batch_size` is the number of rows each worker draws a round, without replacement; None
     takes all, so that local gradients are exact. `partition` is `contiguous` (file order, the paper's), `shuffled`
-    or `dirichlet` (label skew, the more the smaller `alpha`). `step_unit` is what lr counts in: `one`, or `ef21` for
-    EF21's theoretical step size on these data with the compressor at hand.
+    or `dirichlet` (label skew, the more the smaller `alpha`). `step_unit` is what lr counts in: `one`, or
+    `theory` for the largest step that gradient descent on a Markov sequence is proven for, on these data and with the
+    compressor at hand.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
@@ -44,7 +45,7 @@ class LogisticRegression:
         batch_size: int | None = None,
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",
         alpha: float = 0.5,
-        step_unit: Literal["one", "ef21"] = "one",
+        step_unit: Literal["one", "theory"] = "one",
     ) -> None:
         if regularization < 0:
             raise ValueError(f"regularization={regularization}: λ must not be negative")
@@ -111,7 +112,7 @@ class LogisticRegression:
         """What a step size of 1 in the configuration stands for. Raises ValueError where the compressor has no π."""
         if self._step_unit == "one":
             return 1.0
-        return theoretical_step(*self.smoothness(), compressor.pi(self.d))
+        return markov_step_size(*self.smoothness(), compressor.pi(self.d))
 
     def smoothness(self) -> tuple[float, float]:
         """L of f and L̃ = √(mean_i L_i²) of the f_i: λ_max of (1/4m)Σ_j a_j a_jᵀ + 2λI, as EF21's authors bound it."""
@@ -160,7 +161,7 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
     gram = rows.T @ rows
     if gram.shape[0] <= 2000:
         return float(np.linalg.eigvalsh(gram.toarray())[-1])
-    return float(sp.linalg.eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
+    return float(eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
 
 
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:

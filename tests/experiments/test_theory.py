@@ -1,0 +1,99 @@
+"""EF21's own setting: its step size from the data, and the method as its authors run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_support import go, rows
+
+from algorithms.theory import markov_step_size
+from data.embedded import breast_cancer
+from data.libsvm import load
+from data.partition import contiguous
+from experiments.tasks.logreg import LogisticRegression
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "libsvm"
+EF21 = ["task=logreg/breast_cancer", "algorithm=ef21", "algorithm.uplink_only=true", "algorithm.dense_start=true"]
+
+
+def _parts(workers: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    dataset = breast_cancer()
+    shares = contiguous(dataset.labels, workers)
+    dense = dataset.features.toarray()
+    return [(dense[rows], dataset.labels[rows].astype(float)) for rows in shares.rows]
+
+
+def test_smoothness_is_that_of_the_hessian_bounds():
+    parts, lam = _parts(20), 0.1
+    own = [np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * lam for a, _ in parts]
+    everything = np.concatenate([a for a, _ in parts])
+    whole = np.linalg.norm(everything, 2) ** 2 / (4 * len(everything)) + 2 * lam
+    task = LogisticRegression(breast_cancer(), workers=20, seed=0)
+    assert task.smoothness() == pytest.approx((whole, np.sqrt(np.mean(np.square(own)))), rel=1e-12)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the LibSVM sets are not at {SHARED}")
+@pytest.mark.parametrize(
+    ("name", "smoothness", "worker_smoothness", "step"),
+    [
+        ("mushrooms", 2.786214, 3.493226, 1.28201e-3),
+        ("phishing", 0.362551, 0.366085, 2.01612e-2),
+        ("a9a", 1.771920, 1.773067, 2.29735e-3),
+        ("w8a", 0.861199, 1.016118, 1.64202e-3),
+    ],
+)
+def test_published_values_are_met(name, smoothness, worker_smoothness, step, tmp_path):
+    """Of EF21's authors' code with k = 1; it gives the last worker the rows that are left out here, hence 0.1 %."""
+    (tmp_path / f"{name}.xz").symlink_to(SHARED / f"{name}.xz")
+    task = LogisticRegression(load(name, tmp_path), workers=20, seed=0)
+    assert task.smoothness() == pytest.approx((smoothness, worker_smoothness), rel=1e-3)
+    assert markov_step_size(*task.smoothness(), pi=1 / task.d) == pytest.approx(step, rel=1e-3)
+    assert markov_step_size(smoothness, worker_smoothness, pi=1 / task.d) == pytest.approx(step, rel=3e-6)
+
+
+def test_without_compression_it_is_one_over_the_smoothness():
+    assert markov_step_size(4.0, 5.0, pi=1.0) == 0.25
+
+
+def test_ef21_as_its_authors_run_it(tmp_path):
+    """x ← x − γ·mean g_i, g_i ← g_i + TopK(∇f_i(x) − g_i) from g_i = ∇f_i(x₀), γ twice the theoretical step."""
+    path = go(*EF21, "compressor.k=3", "task.step_unit=theory", "lr=2", "rounds=40", "eval_every=1",
+              f"results_dir={tmp_path}")  # fmt: skip
+    parts, lam = _parts(20), 0.1
+    own = [np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * lam for a, _ in parts]
+    everything = np.concatenate([a for a, _ in parts])
+    whole = np.linalg.norm(everything, 2) ** 2 / (4 * len(everything)) + 2 * lam
+    alpha = 3 / 30
+    theta = 1 - np.sqrt(1 - alpha)
+    beta = (1 - alpha) / theta
+    gamma = 2 / (whole + np.sqrt(np.mean(np.square(own))) * np.sqrt(beta / theta))
+
+    def gradient(a: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return -(a.T @ (y / (1 + np.exp(y * (a @ x))))) / len(y) + lam * 2 * x / (1 + x**2) ** 2
+
+    x = np.zeros(30)
+    known = [gradient(a, y, x) for a, y in parts]
+    norms = [np.linalg.norm(np.mean(known, 0))]
+    for _ in range(40):
+        x = x - gamma * np.mean(known, 0)
+        fresh = [gradient(a, y, x) for a, y in parts]
+        norms.append(np.linalg.norm(np.mean(fresh, 0)))
+        for i, g in enumerate(fresh):
+            difference = g - known[i]
+            kept = np.argsort(-np.abs(difference), kind="stable")[:3]
+            known[i][kept] += difference[kept]
+    measured = rows(path)
+    np.testing.assert_allclose([row["grad_norm"] for row in measured], norms, rtol=1e-10)
+    assert [row["lr"] for row in measured] == pytest.approx([gamma] * 41, rel=1e-12)
+    assert measured[-1]["bits_up"] == 32 * 30 + 39 * 64 * 3
+    assert measured[-1]["bits_down"] == 40 * 32 * 30
+
+
+def test_a_compressor_without_a_constant_is_refused(tmp_path):
+    from experiments.errors import UsageError
+
+    with pytest.raises(UsageError, match="no contraction constant"):
+        go("task=logreg/breast_cancer", "task.step_unit=theory", "algorithm=naive", "compressor=qsgd", "rounds=20",
+           f"results_dir={tmp_path}")  # fmt: skip
