@@ -21,10 +21,10 @@ $(READY): requirements.lock
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
 	$(BIN)/python -m experiments.reproduce figure=demo $(ARGS)
 
-reproduce-%: $(READY)  ## reproduce-figure-2, reproduce-figure-2-top-k: data, missing runs, figure, claims
+reproduce-%: $(READY)  ## figure-2, figure-2-top-k, methods, why or rate: data, missing runs, figure, claims
 	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(ARGS)
 
-reproduce-all: reproduce-figure-2 reproduce-figure-2-top-k  ## every figure
+reproduce-all: reproduce-figure-2 reproduce-figure-2-top-k reproduce-methods reproduce-why reproduce-rate  ## every figure
 
 data: $(READY)  ## fetch and verify the LibSVM sets (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data

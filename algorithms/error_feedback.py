@@ -18,7 +18,8 @@ def error_feedback(compressor: Compressor, update: Update, uplink_only: bool = F
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the start; the update's.
     Wire: one message of C up and one down; with `uplink_only` 32d bits down.
     Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD.
-    The errors are kept unscaled by the step size, as in the CD-Adam authors' code; EF21's authors scale theirs.
+    The errors are kept unscaled by the step size, as in the CD-Adam authors' code; the code of EF21's authors scales
+    them in its logistic regression.
     """
     return Algorithm(
         uplink=ErrorFeedback(compressor),

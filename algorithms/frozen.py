@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.updates import Moments, _Adaptive
+from algorithms.updates import Adaptive, Moments
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrozenAdam(_Adaptive):
+class FrozenAdam(Adaptive):
     """Adam for `warmup` rounds, momentum with a fixed preconditioner from then on.
 
         t ≤ T_w   u is the mean gradient:   m ← β₁m + (1−β₁)u,  v ← β₂v + (1−β₂)u²

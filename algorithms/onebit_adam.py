@@ -37,8 +37,9 @@ def onebit_adam(
     Source: Tang et al. 2021; the arithmetic (no bias correction, ε outside the root, C's scale ‖u‖₂/√d, the mask
     where v = 0) is DeepSpeed's, with these differences: one server holds δ_s for the whole vector instead of a chunk
     on every worker, nothing is padded, no first gradient is dropped by a dry run, and weight decay is added to g_i
-    (`decoupled` for DeepSpeed's). `signal: gradient` is the baseline of the CD-Adam authors' code: error feedback on
-    gradients, momentum computed after decompression.
+    (`decoupled` for DeepSpeed's). `signal: gradient` compresses gradients with error feedback and computes momentum
+    after decompression, as the baseline of the CD-Adam authors' code does; with `form: torch` and β₂ = 0.99 its step
+    is theirs too. What remains: their sgn(0) is 0, they have no mask, and freeze v two rounds before they compress.
     """
     update = FrozenAdam(
         warmup=warmup_rounds(warmup, rounds),

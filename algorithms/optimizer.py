@@ -6,14 +6,13 @@ The one file of this package that knows of process groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from algorithms.compressors.base import Payload, rebuild, tensors
+from algorithms.compressors.base import Compressor, Payload, rebuild, tensors
 from algorithms.meter import Meter
 from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
 from algorithms.randomness import Key
@@ -30,36 +29,46 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     Gradients are the worker's own: do not average them, nor wrap the module in DistributedDataParallel. Rank 0 is the
     server; its parameters are broadcast at the start, and from then on all ranks hold the same ones. Where no process
-    group was initialised there is one worker, and messages are compressed all the same. `meter` counts what one
-    worker sent and received. The step size is `param_groups[0]["lr"]`, where torch's schedulers find it.
-    `state_dict` holds this rank's memories, moments and counters; save and load it on every rank.
+    group was initialised there is one worker, and messages are compressed all the same. Parameters that do not
+    require a gradient are left alone; one that does but has none sends zero, for which one bit has no code. A step
+    starts from the parameters as they are, so that they may be changed from outside, alike on all ranks (but
+    not with quantized_adam, whose server holds the weights). `meter` counts what one worker sent and received. The
+    step size is `param_groups[0]["lr"]`, where torch's schedulers find it. `state_dict` holds this rank's memories,
+    moments and counters; save and load it on every rank.
 
-    Raises ValueError for parameters of several dtypes or devices, for more than one parameter group, and where the
+    Raises ValueError for no parameters, several dtypes or devices, or more than one parameter group, and where the
     algorithm's compressor cannot take so few coordinates.
     """
 
     def __init__(self, params: Iterable[Tensor], algorithm: Algorithm, lr: float, seed: int = 0) -> None:
         super().__init__(params, {"lr": lr})
-        if len(self.param_groups) > 1:
-            raise ValueError("one parameter group only: all parameters are compressed as one vector")
-        self._params: list[Tensor] = self.param_groups[0]["params"]
+        self._params = [param for param in self.param_groups[0]["params"] if param.requires_grad]
+        if not self._params:
+            raise ValueError("no parameter requires a gradient")
         if len({(param.dtype, param.device) for param in self._params}) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")
         together = dist.is_available() and dist.is_initialized()
         self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
         self.algorithm, self.seed, self.t, self.meter = algorithm, seed, 0, Meter()
-        x = parameters_to_vector(self._params).detach()
+        x = self._vector(self._params)
         algorithm.check(x.numel())
         if self.workers > 1:
             dist.broadcast(x, src=0)
-        vector_to_parameters(x, self._params)
-        self._replica = algorithm.start_replica(x.clone())
+        self._set_parameters(x)
+        self._replica = algorithm.start_replica(x)
         self._worker = algorithm.start_workers(x, torch.tensor([self.rank]))
-        self._server = algorithm.start_server(x.clone()) if self.rank == 0 else None
+        self._server = algorithm.start_server(x) if self.rank == 0 else None
+        self._templates: dict[Compressor, Payload] = {}
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Refused after the first group: all parameters are compressed as one vector of fixed length."""
+        if self.param_groups:
+            raise ValueError("one parameter group only: all parameters are compressed as one vector")
+        super().add_param_group(param_group)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """One round: send this worker's gradient, receive the server's answer, update. A missing gradient is zero.
+        """One round: send this worker's gradient, receive the server's answer, update.
 
         Returns what `closure` returned, if one was given to compute the gradient.
         """
@@ -67,20 +76,23 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        t, lr = self.t + 1, self.param_groups[0]["lr"]
-        grads = [torch.zeros_like(param) if param.grad is None else param.grad for param in self._params]
-        gradient = parameters_to_vector(grads).unsqueeze(0)
-        up, self._worker = self.algorithm.worker(gradient, self._worker, self._replica, lr, t, self.seed)
-        self._replica = self.algorithm.replica(self._exchange(up, t), self._replica, lr, t)
-        vector_to_parameters(self._replica.x.clone(), self._params)
-        self.t = t
-        self.meter.count(self.algorithm, gradient.shape[-1], t, gradient.dtype)
+        t, lr = self.t + 1, float(self.param_groups[0]["lr"])
+        gradient = self._vector(
+            [torch.zeros_like(param) if param.grad is None else param.grad for param in self._params]
+        )
+        replica = replace(self._replica, x=self._vector(self._params))
+        up, worker = self.algorithm.worker(gradient.unsqueeze(0), self._worker, replica, lr, t, self.seed)
+        self._replica = self.algorithm.replica(self._exchange(up, t), replica, lr, t)
+        self._worker, self.t = worker, t
+        self._set_parameters(self._replica.x)
+        self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
         return loss
 
     def state_dict(self) -> dict:
         """This rank's state, in nested dicts of tensors and numbers."""
         return {
             "param_groups": super().state_dict()["param_groups"],
+            "of": self._identity(),
             "t": self.t,
             "meter": asdict(self.meter),
             "worker": asdict(self._worker),
@@ -89,15 +101,40 @@ class CompressedOptimizer(torch.optim.Optimizer):
         }
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from what `state_dict` of the same rank gave; the parameters are set to the saved ones too."""
+        """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
+
+        Raises ValueError for the state of another rank, number of workers, algorithm, seed or number of coordinates.
+        """
+        for what, mine in self._identity().items():
+            saved = state_dict["of"][what]
+            if saved != mine:
+                raise ValueError(f"this state is of {what} {saved}, not {mine}: every rank loads what it saved")
         super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
-        self._params = self.param_groups[0]["params"]
-        worker, replica = dict(state_dict["worker"]), dict(state_dict["replica"])
-        self._worker = WorkerState(**{**worker, "moments": Moments(**worker["moments"])})
-        self._replica = ReplicaState(**{**replica, "moments": Moments(**replica["moments"])})
-        self._server = None if state_dict["server"] is None else ServerState(**state_dict["server"])
-        self.t, self.meter = state_dict["t"], Meter(**state_dict["meter"])
-        vector_to_parameters(self._replica.x.clone(), self._params)
+        here = _to(state_dict, self._params[0].device)
+        self._worker = WorkerState(**{**here["worker"], "moments": Moments(**here["worker"]["moments"])})
+        self._replica = ReplicaState(**{**here["replica"], "moments": Moments(**here["replica"]["moments"])})
+        self._server = None if here["server"] is None else ServerState(**here["server"])
+        self.t, self.meter = here["t"], Meter(**here["meter"])
+        self._set_parameters(self._replica.x)
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "rank": self.rank,
+            "workers": self.workers,
+            "algorithm": repr(self.algorithm),
+            "seed": self.seed,
+            "d": sum(param.numel() for param in self._params),
+            "dtype": str(self._params[0].dtype),
+        }
+
+    def _vector(self, parts: list[Tensor]) -> Tensor:
+        """A new flat vector [d]."""
+        return torch.cat([tensor.detach().reshape(-1) for tensor in parts])
+
+    @torch.no_grad()
+    def _set_parameters(self, x: Tensor) -> None:
+        for param, values in zip(self._params, x.split([param.numel() for param in self._params]), strict=True):
+            param.copy_(values.view(param.shape))
 
     def _exchange(self, up: Payload, t: int) -> Payload:
         """Gather all workers' payloads on rank 0, run the server there, and broadcast its payload."""
@@ -105,15 +142,20 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if self.rank == 0:
             down, self._server = self.algorithm.server(rebuild(up, gathered), self._server, t, self.seed)
         else:
-            like = torch.zeros_like(self._replica.x)
-            down = self.algorithm.downlink.codec(t).encode(like, Key.none())
+            down = self._template(self.algorithm.downlink.codec(t))
         if self.workers == 1:
             return down
         received = [tensor.contiguous() for tensor in tensors(down)]
         for tensor in received:
             if tensor.numel():
                 dist.broadcast(tensor, src=0)
-        return rebuild(down, received)
+        return rebuild(down, [tensor.clone() for tensor in received])
+
+    def _template(self, codec: Compressor) -> Payload:
+        """A payload of the shapes and dtypes that come down, to receive into."""
+        if codec not in self._templates:
+            self._templates[codec] = codec.encode(torch.zeros_like(self._replica.x), Key.none())
+        return self._templates[codec]
 
     def _gather(self, tensor: Tensor) -> Tensor:
         """All workers' tensors [1, ...] in worker order, [n, ...], on rank 0; on other ranks nothing of use."""
@@ -125,3 +167,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         parts = [torch.empty_like(tensor) for _ in range(self.workers)] if self.rank == 0 else None
         dist.gather(tensor, parts, dst=0)
         return torch.cat(parts) if parts else tensor
+
+
+def _to(node: object, device: torch.device) -> object:
+    """Nested dicts with their floating-point tensors on a device; worker numbers stay on the CPU."""
+    if isinstance(node, dict):
+        return {key: _to(value, device) for key, value in node.items()}
+    return node.to(device) if isinstance(node, Tensor) and node.is_floating_point() else node

@@ -88,7 +88,7 @@ class SGD(Update):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Adaptive(Update):
+class Adaptive(Update):
     """What Adam and AMSGrad share: two moments and the form of the step.
 
     `form: paper`        x ← x − α·m/√(w + ν), ν inside the root (CD-Adam paper, section 3);
@@ -128,7 +128,7 @@ class _Adaptive(Update):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(_Adaptive):
+class Adam(Adaptive):
     """m ← β₁m + (1−β₁)u, v ← β₂v + (1−β₂)u², x ← x − α·m/√(v + ν) (Kingma and Ba 2014; forms above)."""
 
     def start(self, x: Tensor) -> Moments:
@@ -140,7 +140,7 @@ class Adam(_Adaptive):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AMSGrad(_Adaptive):
+class AMSGrad(Adaptive):
     """Adam with v̂ ← max(v̂, v) under the root (Reddi et al. 2019; Algorithm 1, lines 13 to 16)."""
 
     def start(self, x: Tensor) -> Moments:

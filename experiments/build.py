@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hydra.utils import get_object
 
-from algorithms.compressors import Blocks, Compressor
+from algorithms.compressors import Blocks
 from algorithms.protocol import Algorithm
 from experiments.config import Config
 from experiments.errors import UsageError
@@ -29,7 +29,10 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
     `sizes` are those of the task's parameter tensors, the blocks of `partition: layer`; without them the compressor
     takes the vector as a whole, which is enough to check a configuration before there are data.
     """
-    parts = {"compressor": _build_compressor(config["compressor"], sizes)}
+    compressor = _build(config["compressor"], "compressor")
+    if config["partition"] == "layer" and sizes:
+        compressor = Blocks(compressor, sizes)
+    parts: dict[str, Any] = {"compressor": compressor}
     if config["update"]["_target_"] is not None:
         parts["update"] = _build(config["update"], "update")
     factory = _target(config["algorithm"], "algorithm")
@@ -46,16 +49,9 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
                 f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
                 "another algorithm"
             )
+    if "rounds" in hints:
+        parts["rounds"] = config["rounds"]
     return _build(_unlabelled(config["algorithm"]), "algorithm", **parts)
-
-
-def _build_compressor(node: Config, sizes: tuple[int, ...] | None) -> Compressor:
-    options = dict(node)
-    partition = options.pop("partition", "whole")
-    if partition not in ("whole", "layer"):
-        raise UsageError(f"compressor.partition={partition}: expected whole or layer")
-    compressor = _build(options, "compressor")
-    return Blocks(compressor, sizes) if partition == "layer" and sizes else compressor
 
 
 def build_task(config: Config) -> LogisticRegression:
@@ -66,7 +62,15 @@ def build_task(config: Config) -> LogisticRegression:
 def check(config: Config) -> None:
     """Raise UsageError for a wrong option anywhere, without loading any data."""
     build_algorithm(config)
-    _check_options(_unlabelled(config["task"]), "task")
+    task = _unlabelled(config["task"])
+    _check_options(task, "task")
+    target = _target(task, "task")
+    if hasattr(target, "check_options"):
+        options = {key: value for key, value in task.items() if key != "_target_" and not _is_node(value)}
+        try:
+            target.check_options(**options)
+        except ValueError as error:
+            raise UsageError(f"task: {error}") from error
 
 
 def _unlabelled(node: Config) -> Config:

@@ -103,6 +103,8 @@ def load_run(overrides: Iterable[str]) -> Config:
             raise UsageError(f"{key}={config[key]}: must be a path")
     if config["lr_schedule"] not in SCHEDULES:
         raise UsageError(_unknown("lr_schedule", str(config["lr_schedule"]), SCHEDULES))
+    if config["partition"] not in ("whole", "layer"):
+        raise UsageError(_unknown("partition", str(config["partition"]), ("whole", "layer")))
     _pin_files(config)
     return config
 
@@ -112,7 +114,7 @@ def identity(config: Config) -> str:
     relevant = {
         "format": RESULTS_FORMAT,
         "workers": config["cluster"]["workers"],
-        **{key: config[key] for key in ("lr", "lr_schedule", "rounds", "eval_every", "seed")},
+        **{key: config[key] for key in ("partition", "lr", "lr_schedule", "rounds", "eval_every", "seed")},
         **{group: _relevant(config[group]) for group in _GROUPS},
     }
     canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))

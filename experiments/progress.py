@@ -49,6 +49,8 @@ class Display:
         """A run by this name begins."""
         self._name = name
         self._bar.update(self._task, description=name)
+        if not self.console.is_terminal:
+            self.say(name)
 
     def advance(self, rounds: int) -> None:
         """So many more rounds are done (or need not be done)."""

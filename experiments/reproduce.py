@@ -38,6 +38,13 @@ def cells(figure: Config, overrides: list[str]) -> list[Config]:
         cell = [override for entry in entries for override in entry.split()]
         configs.append(load_run([*figure["overrides"], *cell, *overrides]))
         check(configs[-1])
+    curves = [(config["task"]["name"], config["algorithm"]["name"], config["rounds"]) for config in configs]
+    for curve in curves:
+        if curves.count(curve) > 1:
+            raise UsageError(
+                f"{curve[1]} on {curve[0]} stands twice in the figure: its curves would become one; give the runs "
+                "different task.name or algorithm.name"
+            )
     return configs
 
 

@@ -18,7 +18,7 @@ from data.errors import DataError
 from experiments.build import check
 from experiments.config import expand, load_run
 from experiments.config import folder as configuration_folder
-from experiments.errors import RunError, exit_with_message
+from experiments.errors import RunError, UsageError, exit_with_message
 from experiments.progress import Display
 from experiments.runner import run
 
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
                     for trial in folder.summary()["trials"]:
                         display.say(_line(trial["final"]))
                     display.say(f"results: {folder.path}")
-                except (RunError, DataError) as error:
+                except (RunError, UsageError, DataError) as error:
                     if len(configs) == 1:
                         raise
                     failed += 1

@@ -41,10 +41,11 @@ def _trainer(config: Config) -> Trainer:
     task = build_task(config)
     algorithm = build_algorithm(config, task.sizes)
     try:
+        unit = task.step_unit(algorithm.uplink.compressor)
         return Trainer(
             task,
             algorithm,
-            lrs=[lr * task.step_unit(algorithm.uplink.compressor) for lr in config["lr"]],
+            lrs=[lr * unit for lr in config["lr"]],
             rounds=config["rounds"],
             schedule=config["lr_schedule"],
             seed=config["seed"],
@@ -79,8 +80,10 @@ def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display
                 if trainer.t % config["checkpoint_every"] == 0:
                     folder.save(snapshot)
                 display.advance(1)
-                if requests and trainer.t < trainer.rounds:
-                    raise Interrupted(f"stopped after round {trainer.t}; the same command goes on: {folder.path}")
+                if requests:
+                    break
+        if trainer.t < trainer.rounds:
+            raise Interrupted(f"stopped after round {trainer.t}; the same command goes on: {folder.path}")
     except BaseException as error:
         if snapshot["metrics_size"]:  # else the next try begins with the first evaluation again
             folder.save(snapshot)
@@ -91,6 +94,8 @@ def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display
         raise
     folder.save(snapshot)
     folder.finish(_summary(folder.rows(), trainer.lrs))
+    if requests:
+        raise Interrupted(f"stopped; this run was just finished: {folder.path}")
 
 
 def _round(trainer: Trainer, folder: RunFolder, eval_every: int) -> None:

@@ -19,8 +19,7 @@ from experiments.tasks.logreg import LogisticRegression
 class Trainer:
     """Trains all trials of a run, one per step size, in one batch.
 
-    `t` is the number of rounds done. The state changes in one assignment at the end of a round, so that stopping
-    between any two statements leaves either the old round or the new one.
+    `t` is the number of rounds done.
     """
 
     def __init__(

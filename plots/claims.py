@@ -36,7 +36,7 @@ class Finding:
 def reaches_level(curves: Curves, subject: str, reference: str, within: float) -> Finding:
     """Whether the subject's final gradient norm is at most `within` times the reference's after equal rounds.
 
-    Measured: their ratio.
+    Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
     """
     ratio = level(curves[subject]) / level(curves[reference])
     return Finding(_verdict(ratio <= within, ratio), _times(ratio))

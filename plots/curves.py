@@ -19,7 +19,7 @@ LABELS = {
     "train_loss": "training loss",
     "train_accuracy": "training accuracy",
     "aggregate_error": r"compression error  $\|\hat g - g\|_2$",
-    "second_moment_ratio": r"$\sum \hat v$ over AMSGrad's",
+    "second_moment_ratio": r"$\sum \hat v$ over uncompressed",
     "min_grad_norm_squared": r"$\min_t\, \|\nabla f(x_t)\|_2^2$",
 }
 """Axis labels by column of the results; a column that is not here is its own label."""

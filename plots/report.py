@@ -73,7 +73,7 @@ def _introduction(frame: pd.DataFrame, figure: dict) -> list[str]:
     return [
         f"# {figure['name']}",
         "",
-        f"{figure['title']}. {frame['round'].max()} rounds, seed {seeds}.",
+        f"{figure['title']}. Up to {frame['round'].max()} rounds, seed {seeds}.",
         "",
         f"Best step sizes, that is {RULE}:",
         "",

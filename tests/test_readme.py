@@ -71,11 +71,10 @@ def test_the_lines_for_a_training_loop_of_your_own_run():
     assert namespace["optimizer"].meter.bits == 2 * (8 + 32)
 
 
-def test_the_table_of_keys_names_every_choice():
-    for group in ("algorithm", "compressor", "update"):
-        [row] = [line for line in README.splitlines() if line.startswith(f"| `{group}` |")]
-        for file in (ROOT / "conf" / group).glob("*.yaml"):
-            assert f"`{file.stem}`" in row
-    [row] = [line for line in README.splitlines() if line.startswith("| `task` |")]
-    for file in (ROOT / "conf" / "task" / "logreg").glob("*.yaml"):
-        assert f"`{file.stem}`" in row
+@pytest.mark.parametrize("group", ["algorithm", "compressor", "update"])
+def test_the_choices_in_the_table_of_keys_exist(group):
+    [row] = [line for line in README.splitlines() if line.startswith(f"| `{group}` |")]
+    names = re.findall(r"`(\w+)`", row.partition("|")[2].partition("|")[2])
+    assert len(names) >= 4
+    for name in names:
+        assert (ROOT / "conf" / group / f"{name}.yaml").exists(), name

@@ -47,7 +47,7 @@ class RandomK(Compressor):
         values = x.gather(-1, self._indices(seed, x.shape[-1]).to(x.device))
         if self.unbiased:
             values = values * (x.shape[-1] / values.shape[-1])
-        return Sampled(values, seed)
+        return Sampled(values, seed.to(x.device))
 
     def decode(self, payload: Sampled, d: int) -> Tensor:
         values, seed = payload

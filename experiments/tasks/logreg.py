@@ -47,8 +47,7 @@ class LogisticRegression:
         alpha: float = 0.5,
         step_unit: Literal["one", "theory"] = "one",
     ) -> None:
-        if regularization < 0:
-            raise ValueError(f"regularization={regularization}: λ must not be negative")
+        self.check_options(regularization, batch_size, partition, alpha, step_unit)
         if partition == "contiguous":
             parts = split.contiguous(dataset.labels, workers)
         elif partition == "shuffled":
@@ -56,7 +55,7 @@ class LogisticRegression:
         else:
             parts = split.dirichlet(dataset.labels, workers, seed, alpha)
         self.workers, self.rows = parts.rows.shape
-        if batch_size is not None and not 1 <= batch_size <= self.rows:
+        if batch_size is not None and batch_size > self.rows:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
         self.d = dataset.features.shape[1]
         self.sizes = (self.d,)  # of the parameter tensors: there is one
@@ -75,6 +74,20 @@ class LogisticRegression:
         self._signed.data *= np.repeat(labels, np.diff(self._signed.indptr))
         self._forward = _torch_csr(self._signed)
         self._backward = _torch_csr(_by_worker(self._signed, self.workers).T.tocsr())
+
+    @staticmethod
+    def check_options(
+        regularization: float, batch_size: int | None, partition: str, alpha: float, step_unit: str
+    ) -> None:
+        """Raise ValueError for settings that no data could mend, before any are loaded."""
+        if regularization < 0:
+            raise ValueError(f"regularization={regularization}: λ must not be negative")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: a worker draws at least one row, or null for all")
+        if alpha <= 0:
+            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
+        if partition not in ("contiguous", "shuffled", "dirichlet") or step_unit not in ("one", "theory"):
+            raise ValueError(f"partition={partition}, step_unit={step_unit}: no such choice")
 
     def start(self) -> Tensor:
         """x₁ = 0, [d]."""

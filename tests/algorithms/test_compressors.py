@@ -21,7 +21,7 @@ from algorithms.compressors import (
     UniformQuantize,
     Unpacked,
 )
-from algorithms.compressors.base import payload_bytes
+from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
 from algorithms.randomness import Key
 
@@ -185,6 +185,13 @@ def test_counted_bits_against_payload_bytes(name, d):
     assert sum(tensor.nbytes for tensor in compressor.encode(x, Key(0, "up", 1))) == payload_bytes(
         compressor, d, torch.float32
     )
+
+
+@pytest.mark.parametrize("compressor", [c for c in COMPRESSORS if not isinstance(c, TopK)], ids=str)
+def test_payloads_lie_on_the_device_of_x(compressor):
+    """Tried with the device that holds no data; top_k looks at values to find how many there are."""
+    payload = compressor.encode(torch.zeros(3, D, device="meta"), Key(0, "up", 1, (0, 1, 2)))
+    assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
 
 
 @every_compressor

@@ -110,12 +110,86 @@ def test_a_missing_gradient_counts_as_zero():
     assert torch.equal(parameters_to_vector(net.parameters()), before)
 
 
+def test_frozen_parameters_are_left_alone():
+    net = model(seed=0)
+    net[0].bias.requires_grad_(False)
+    before = net[0].bias.clone()
+    optimizer = CompressedOptimizer(net.parameters(), cd_adam(ScaledSign(), AMSGrad()), lr=0.1)
+    loss(net, 0).backward()
+    optimizer.step()
+    assert torch.equal(net[0].bias, before)
+    assert optimizer.meter.bits == 2 * (sum(SIZES) - 5 + 32)
+
+
+def test_a_step_starts_from_the_parameters_as_they_are():
+    """As after loading a pretrained model, or clamping; and other views of the parameters see the step."""
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["amsgrad"], lr=0.1)
+    view = net[0].weight.data
+    with torch.no_grad():
+        for param in net.parameters():
+            param.fill_(5.0)
+    optimizer.step()
+    assert all((param == 5.0).all() for param in net.parameters())
+    loss(net, 0).backward()
+    optimizer.step()
+    assert net[0].weight.data_ptr() == view.data_ptr()
+    assert not (view == 5.0).all()
+    assert not torch.equal(optimizer.state_dict()["replica"]["x"], torch.full((sum(SIZES),), 5.0))
+
+
+def test_channels_last_parameters_work():
+    torch.manual_seed(0)
+    net = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    before = net.weight.detach().clone()
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam uplink_only"], lr=0.1)
+    net(torch.ones(1, 3, 5, 5)).sum().backward()
+    optimizer.step()
+    assert net.weight.is_contiguous(memory_format=torch.channels_last)
+    assert not torch.equal(net.weight, before)
+
+
+def test_a_saved_state_does_not_change_with_later_steps():
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], lr=0.1)
+    loss(net, 0).backward()
+    optimizer.step()
+    saved = optimizer.state_dict()["replica"]["x"].clone()
+    state = optimizer.state_dict()
+    optimizer.step()
+    assert torch.equal(state["replica"]["x"], saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": ALGORITHMS["naive"]}, "of algorithm"),
+        ({"seed": 4}, "of seed 3, not 4"),
+    ],
+)
+def test_the_state_of_something_else_is_refused(change, message):
+    state = CompressedOptimizer(model(0).parameters(), ALGORITHMS["cd_adam"], lr=0.1, seed=3).state_dict()
+    options = {"algorithm": ALGORITHMS["cd_adam"], "lr": 0.1, "seed": 3} | change
+    with pytest.raises(ValueError, match=message):
+        CompressedOptimizer(model(0).parameters(), **options).load_state_dict(state)
+    other_rank = state | {"of": state["of"] | {"rank": 1}}
+    with pytest.raises(ValueError, match="of rank 1, not 0"):
+        CompressedOptimizer(model(0).parameters(), ALGORITHMS["cd_adam"], 0.1, 3).load_state_dict(other_rank)
+    with pytest.raises(ValueError, match="dtype"):
+        CompressedOptimizer(model(0).double().parameters(), ALGORITHMS["cd_adam"], 0.1, 3).load_state_dict(state)
+
+
 def test_what_cannot_be_one_vector_is_refused():
     net = model(seed=0)
     algorithm = cd_adam(ScaledSign(), AMSGrad())
     groups = [{"params": [param]} for param in net.parameters()]
     with pytest.raises(ValueError, match="one parameter group"):
         CompressedOptimizer(groups, algorithm, lr=0.1)
+    optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.1)
+    with pytest.raises(ValueError, match="one parameter group"):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+    with pytest.raises(ValueError, match="no parameter requires"):
+        CompressedOptimizer([torch.ones(3)], algorithm, lr=0.1)
     net[0].double()
     with pytest.raises(ValueError, match="dtype"):
         CompressedOptimizer(net.parameters(), algorithm, lr=0.1)

@@ -41,6 +41,6 @@ def test_it_learns_with_every_compressor(compressor, tmp_path):
 
 def test_one_parameter_tensor_has_one_layer(tmp_path):
     run = ["task=logreg/breast_cancer", "rounds=20", "eval_every=5", f"results_dir={tmp_path}"]
-    whole, layer = (rows(go(*run, f"compressor.partition={kind}")) for kind in ("whole", "layer"))
+    whole, layer = (rows(go(*run, f"partition={kind}")) for kind in ("whole", "layer"))
     strip = [{key: value for key, value in row.items() if key != "seconds"} for row in whole]
     assert strip == [{key: value for key, value in row.items() if key != "seconds"} for row in layer]
