@@ -30,5 +30,10 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT)(url, str(temporary), None)
             return check(temporary)
     except OSError as error:  # what requests raises is an OSError too
-        reason = f"{type(error).__name__}: {error}"
-        raise DataError(f"could not download {url}: fetch it by hand and put it at {target} ({reason})") from error
+        # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
+        answered = getattr(error, "response", None) is not None or error.strerror
+        reason = str(error) if answered else type(error).__name__
+        raise DataError(
+            f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
+            f"data_dir= or DATA_DIR ({reason})"
+        ) from error

@@ -33,7 +33,7 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
     if config["partition"] == "layer" and sizes:
         compressor = Blocks(compressor, sizes)
     parts: dict[str, Any] = {"compressor": compressor}
-    if config["update"]["_target_"] is not None:
+    if config["update"].get("_target_", "") is not None:
         parts["update"] = _build(config["update"], "update")
     factory = _target(config["algorithm"], "algorithm")
     hints = get_type_hints(factory)
@@ -88,6 +88,10 @@ def _build(node: Config, path: str, **extra: Any) -> Any:
         return _target(node, path)(**options, **extra)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
+    except TypeError as error:
+        if "abstract" not in str(error):
+            raise
+        raise UsageError(f"{path}: {error}") from error
 
 
 def _check_options(node: Config, path: str) -> None:
@@ -110,7 +114,7 @@ def _is_node(value: object) -> bool:
 
 
 def _target(node: Config, path: str) -> Callable:
-    name = str(node["_target_"])
+    name = str(node.get("_target_"))
     try:
         target = get_object(name) if name.startswith(PACKAGES) else None
     except Exception as error:

@@ -1,9 +1,8 @@
-"""From a command line to one resolved, checked configuration, and from that to a run's identity."""
+"""From a command line to one resolved, checked configuration."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Iterable
@@ -24,10 +23,6 @@ from algorithms.schedules import SCHEDULES
 from experiments.errors import UsageError
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
-RESULTS_FORMAT = 1
-"""Part of every run's identity: raise it when a change of the code changes what runs compute or record."""
-
-_GROUPS = ("algorithm", "compressor", "update", "task")
 
 Config = dict
 """A resolved configuration: nested dicts, lists and scalars."""
@@ -103,27 +98,12 @@ def load_run(overrides: Iterable[str]) -> Config:
             raise UsageError(f"{key}={config[key]}: must be a path")
     if config["lr_schedule"] not in SCHEDULES:
         raise UsageError(_unknown("lr_schedule", str(config["lr_schedule"]), SCHEDULES))
+    if config["threads"] is not None:
+        _integer(config["threads"], "threads", 1)
     if config["partition"] not in ("whole", "layer"):
         raise UsageError(_unknown("partition", str(config["partition"]), ("whole", "layer")))
     _pin_files(config)
     return config
-
-
-def identity(config: Config) -> str:
-    """The hash of everything in a run's configuration that its results depend on."""
-    relevant = {
-        "format": RESULTS_FORMAT,
-        "workers": config["cluster"]["workers"],
-        **{key: config[key] for key in ("partition", "lr", "lr_schedule", "rounds", "eval_every", "seed")},
-        **{group: _relevant(config[group]) for group in _GROUPS},
-    }
-    canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
-
-
-def folder(config: Config) -> Path:
-    """Where a run's results lie: results/<task>/<algorithm>/<id>."""
-    return Path(config["results_dir"], config["task"]["name"], config["algorithm"]["name"], identity(config))
 
 
 def _parse(text: str) -> Override:
@@ -161,7 +141,8 @@ def _check_key(override: Override, config: DictConfig) -> None:
             or get_close_matches(key, keys, 1, cutoff=0.8)
         )
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"{key}: no such key; {hint}Valid here: {', '.join(beside) or ', '.join(config)}")
+        valid = ", ".join(beside) or (f"none, {parent} has no options" if parent in keys else ", ".join(config))
+        raise UsageError(f"{key}: no such key; {hint}Valid here: {valid}")
 
 
 def _dotted(node: object, prefix: str = "") -> Iterable[str]:
@@ -206,14 +187,3 @@ def _pin_files(node: object) -> None:
                 raise UsageError(f"{node['file']}: {error.strerror}") from error
         for value in node.values():
             _pin_files(value)
-
-
-def _relevant(node: object) -> object:
-    """A part of a configuration without what results do not depend on: labels, colours, and where data lie.
-
-    Whole numbers become floats, so that 1 and 1.0 are the same setting. A file is known by its hash, not its path.
-    """
-    if isinstance(node, dict):
-        dropped = {"display", "data_dir"} | ({"file"} if node.get("sha256") else set())
-        return {key: _relevant(value) for key, value in node.items() if key not in dropped}
-    return float(node) if isinstance(node, int) and not isinstance(node, bool) else node

@@ -17,8 +17,8 @@ import yaml
 from data.errors import DataError
 from experiments.build import check
 from experiments.config import expand, load_run
-from experiments.config import folder as configuration_folder
 from experiments.errors import RunError, UsageError, exit_with_message
+from experiments.identity import folder as folder_of
 from experiments.progress import Display
 from experiments.runner import run
 
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
                     if len(configs) == 1:
                         raise
                     failed += 1
-                    display.say(f"failed: {configuration_folder(config)}: {error}")
+                    display.say(f"failed: {folder_of(config)}: {error}")
         if failed:
             raise RunError(f"{failed} of {len(configs)} runs failed, see above; the others are done")
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from experiments import config as configuration
+import torch
+
+from experiments import identity
 from experiments.build import build_algorithm, build_task
 from experiments.config import Config
 from experiments.environment import environment
@@ -23,7 +25,7 @@ def run(config: Config, display: Display) -> RunFolder:
     A finished run is left as it is. Ctrl-C and termination end it after the round at hand with Interrupted. Whatever
     ends it early, the last whole round is checkpointed first, and the same call goes on from there.
     """
-    folder = RunFolder(configuration.folder(config))
+    folder = RunFolder(identity.folder(config))
     display.begin(f"{config['task']['name']} · {config['algorithm']['name']}")
     trainer = None if folder.status() == "finished" else _trainer(config)
     with folder.locked():
@@ -38,6 +40,8 @@ def run(config: Config, display: Display) -> RunFolder:
 
 def _trainer(config: Config) -> Trainer:
     """Everything built and checked, with nothing yet on disk."""
+    if config["threads"]:
+        torch.set_num_threads(config["threads"])
     task = build_task(config)
     algorithm = build_algorithm(config, task.sizes)
     try:

@@ -18,8 +18,11 @@ from plots.selection import level
 
 HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
 
-DESCRIPTION = ("number", "statement", "check")
-"""Keys of a configured claim that are not options of its check."""
+DESCRIPTION = ("number", "statement", "check", "negated")
+"""Keys of a configured claim that are not options of its check. A `negated` claim holds where its check fails."""
+
+ROLES = ("subject", "reference", "subjects", "others")
+"""Options of checks that name methods."""
 
 Curves = Mapping[str, pd.DataFrame]
 """By algorithm: the rows of one trial in order of rounds."""
@@ -165,13 +168,14 @@ def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
             for setting, chosen in settings.items():
                 curves = {name: curve.sort_values("round") for name, curve in chosen.groupby("algorithm")}
                 finding = CHECKS[claim["check"]](curves, **options)
+                verdict = {HOLDS: FAILS, FAILS: HOLDS}.get(finding.verdict) if claim.get("negated") else None
                 findings.append(
                     {
                         "number": claim["number"],
                         "statement": claim["statement"],
                         "task": task,
                         "step_size": setting,
-                        "verdict": finding.verdict,
+                        "verdict": verdict or finding.verdict,
                         "measured": finding.measured,
                     }
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -35,7 +36,7 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
     """
     tasks = list(dict.fromkeys(frame["task"]))
     with plt.style.context(STYLE):
-        size = (0.5 + 1.85 * len(tasks), 0.65 + 1.6 * len(rows))
+        size = (max(6.6, 0.5 + 1.85 * len(tasks)), 0.65 + 1.6 * len(rows))
         figure, axes = plt.subplots(len(rows), len(tasks), figsize=size, squeeze=False, layout="constrained")
         for column, task in enumerate(tasks):
             here = frame[frame["task"] == task]
@@ -45,9 +46,19 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
         for row, panel in enumerate(rows):
             axes[row][0].set_ylabel(LABELS.get(panel["y"], panel["y"]))
         lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
-        figure.supxlabel(caption)
-        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=min(len(lines), 6))
+        figure.supxlabel("\n".join(textwrap.fill(line, int(18 * size[0])) for line in caption.splitlines()))
+        widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
+        columns = max(1, min(len(lines), int(size[0] / widest)))
+        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns)
     return figure
+
+
+def save(figure: Figure, target: Path) -> None:
+    """Write a figure as <target>.pdf and <target>.png, and close it."""
+    with plt.style.context(STYLE):
+        for suffix in (".pdf", ".png"):
+            figure.savefig(target.with_name(target.name + suffix))
+    plt.close(figure)
 
 
 def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
@@ -78,7 +89,7 @@ def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
     """A dotted line of slope `guide` in log-log through the upper left of the curves."""
     x = np.array([frame[panel["x"]].min(), frame[panel["x"]].max()], dtype=float)
     y = frame.loc[frame[panel["x"]] == x[0], panel["y"]].max() * (x / x[0]) ** panel["guide"]
-    axis.plot(x, y, color="#888888", linestyle=":", marker="", label=f"slope {panel['guide']:g}")
+    axis.plot(x, y, color="#888888", linestyle=":", marker="", label=f"slope {panel['guide']:g}".replace("-", "−"))
 
 
 def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:

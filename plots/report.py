@@ -35,10 +35,7 @@ def report(folders: Iterable[Path], figure: dict, target: Path, console: Console
     name = figure["name"]
     target.mkdir(parents=True, exist_ok=True)
     caption = _caption(figure, step_size)
-    drawing = curves.draw(frame[frame["drawn"]], figure["rows"], caption)
-    for suffix in ("pdf", "png"):
-        drawing.savefig(target / f"{name}.{suffix}")
-    curves.plt.close(drawing)
+    curves.save(curves.draw(frame[frame["drawn"]], figure["rows"], caption), target / name)
     frame.drop(columns=_HIDDEN).to_csv(target / f"{name}.csv", index=False)
     text = _introduction(frame, figure)
     if "targets" in figure:
@@ -90,7 +87,7 @@ def _targets(reached: pd.DataFrame, metric: str) -> list[str]:
     lines += ["one that got there with the fewest bits in parentheses). A dash: none did."]
     reached = reached.assign(
         cell=[
-            "–" if pd.isna(bits) else f"{bits:.3g} ({lr:g})".replace("e+0", "e")
+            "–" if pd.isna(bits) else f"{bits:.3g} ({lr:g})".replace("e+0", "e") if bits else "at the start"
             for bits, lr in zip(reached["bits"], reached["lr"], strict=True)
         ]
     )
@@ -124,7 +121,8 @@ def _how(figure: dict, number: object) -> list[str]:
     claim = next(claim for claim in figure["claims"] if claim["number"] == number)
     options = ", ".join(f"{key}={value}" for key, value in claim.items() if key not in claims.DESCRIPTION)
     meaning = " ".join(inspect.getdoc(claims.CHECKS[claim["check"]]).split())
-    return [f"`{claim['check']}({options})`: {meaning}"]
+    negated = "It holds where this is not so: " if claim.get("negated") else ""
+    return [f"{negated}`{claim['check']}({options})`: {meaning}"]
 
 
 def _table(header: list[str], rows: list[list[str]]) -> list[str]:

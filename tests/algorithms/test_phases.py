@@ -11,12 +11,14 @@ from reference import qadam as plain_qadam
 from reference import quantized_adam as plain_quantized_adam
 
 from algorithms.apmsqueeze import apmsqueeze
-from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, ScaledSign
+from algorithms.channels import Direct
+from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
 from algorithms.meter import Meter
 from algorithms.onebit_adam import onebit_adam
 from algorithms.protocol import Algorithm
 from algorithms.qadam import qadam
 from algorithms.quantized_adam import quantized_adam
+from algorithms.updates import SGD, Moments
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR, BETA2 = 60, 0.01, 0.99
@@ -127,6 +129,52 @@ def test_the_second_moment_is_frozen_and_nothing_is_lost_at_the_switch(factory):
     assert all(torch.equal(v[t], v[9]) for t in range(10, 20))
     for state in states[:10]:
         assert state.workers.memory is None or not state.workers.memory.any()
+
+
+def test_decoupled_weight_decay_stays_out_of_the_momentum_after_the_switch():
+    """Both runs see the gradients of the same points: what is sent and kept must be the same."""
+    plain, decayed = (
+        Simulated(onebit_adam(ScaledSign("l2"), ROUNDS, 2, weight_decay=w, decoupled=True), problem.WORKERS, seed=0)
+        for w in (0.0, 0.5)
+    )
+    x = torch.tensor([START], dtype=torch.float64)
+    g = torch.tensor([[problem.gradient(i, START) for i in range(problem.WORKERS)]], dtype=torch.float64)
+    a, b = plain.start(x), decayed.start(x)
+    for t in range(1, 6):
+        a, b = plain.round(g, a, LR, t), decayed.round(g, b, LR, t)
+    assert torch.equal(a.replica.moments.m, b.replica.moments.m)
+    assert torch.equal(a.workers.memory, b.workers.memory)
+    assert not torch.equal(a.replica.x, b.replica.x)
+
+
+def test_the_floor_of_apmsqueeze_is_where_it_is_said_to_be():
+    assert apmsqueeze(ScaledSign(), ROUNDS, 5).update.floor == 1e-16
+    m, v = torch.tensor([1.0, 1.0], dtype=torch.float64), torch.tensor([4.0, 1e-20], dtype=torch.float64)
+    update = apmsqueeze(ScaledSign(), ROUNDS, 5).update
+    direction, _ = update.direction(m, Moments(m=m, v=v), 6)
+    assert direction.tolist() == pytest.approx([0.5, 1e8])
+
+
+def test_layers_partition_the_weights_of_quantized_adam_too():
+    algorithm = quantized_adam(Blocks(LogQuantize(3), (3, 4)), weight_bits=8)
+    assert algorithm.downlink.bits(7, 1) == 2 * 32 + 8 * 7
+    assert algorithm.uplink.bits(7, 1) == 2 * 32 + 3 * 7
+
+
+def test_payload_bytes_of_directions_that_differ():
+    meter = Meter()
+    meter.count(quantized_adam(LogQuantize(3), weight_bits=8), 100, 1, torch.float32)
+    assert meter.payload_bytes == (38 + 4) + (100 + 4)
+
+
+@pytest.mark.parametrize("where", ["up", "down"])
+def test_both_directions_are_checked(where):
+    good, bad = Direct(Identity()), Direct(TopK(k=9))
+    algorithm = Algorithm(
+        uplink=bad if where == "up" else good, downlink=bad if where == "down" else good, update=SGD()
+    )
+    with pytest.raises(ValueError, match="k=9"):
+        algorithm.check(8)
 
 
 def test_decoupled_weight_decay_shrinks_x_by_itself():

@@ -10,7 +10,8 @@ from pathlib import Path
 import yaml
 
 from experiments.build import check
-from experiments.config import folder, load_run
+from experiments.config import load_run
+from experiments.identity import folder
 from experiments.progress import Display
 from experiments.runner import run
 

@@ -6,7 +6,8 @@ import inspect
 
 import pytest
 
-from experiments.config import CONF, identity, load
+from experiments.config import CONF, load
+from experiments.identity import identity
 from experiments.reproduce import cells
 from plots.claims import CHECKS, DESCRIPTION
 from plots.derive import DERIVATIONS

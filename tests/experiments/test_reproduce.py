@@ -12,9 +12,11 @@ from matplotlib.figure import Figure
 from run_support import rows
 
 from experiments import reproduce
-from experiments.config import identity, load
+from experiments.config import load
+from experiments.identity import identity
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
+FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
 TASKS = ("logreg/breast_cancer", "logreg/digits")
 METHODS = ("amsgrad", "naive", "error_feedback", "cd_adam")
 
@@ -33,7 +35,7 @@ def runs(results: Path) -> list[Path]:
 
 
 def test_files(results: Path) -> None:
-    figure = results / "figures" / "demo"
+    figure = results / "figures" / FOLDER
     assert {file.name for file in figure.iterdir()} == {"demo.pdf", "demo.png", "demo.csv", "claims.csv", "report.md"}
     assert (figure / "demo.pdf").read_bytes().startswith(b"%PDF")
     assert (figure / "demo.png").read_bytes().startswith(b"\x89PNG")
@@ -48,7 +50,7 @@ def test_every_cell_was_run(results: Path) -> None:
 
 
 def test_the_csv_has_every_row_of_every_run(results: Path) -> None:
-    with (results / "figures" / "demo" / "demo.csv").open() as file:
+    with (results / "figures" / FOLDER / "demo.csv").open() as file:
         table = list(csv.DictReader(file))
     assert len(table) == len(runs(results)) * 5 * 2
     for path in runs(results):
@@ -60,14 +62,14 @@ def test_the_csv_has_every_row_of_every_run(results: Path) -> None:
 
 
 def test_one_step_size_a_method_and_task_is_drawn(results: Path) -> None:
-    table = pd.read_csv(results / "figures" / "demo" / "demo.csv")
+    table = pd.read_csv(results / "figures" / FOLDER / "demo.csv")
     drawn = table[table["best"]].groupby(["task", "algorithm"])
     assert set(drawn.groups) == {(task, method) for task in TASKS for method in METHODS}
     assert (drawn["lr"].nunique() == 1).all()
 
 
 def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) -> None:
-    claims = pd.read_csv(results / "figures" / "demo" / "claims.csv", dtype={"number": str, "step_size": str})
+    claims = pd.read_csv(results / "figures" / FOLDER / "claims.csv", dtype={"number": str, "step_size": str})
     numbers = ("3", "4", "5", "10", "12a", "12b")
     assert set(zip(claims["number"], claims["task"], claims["step_size"], strict=True)) == {
         (number, task, step_size) for number in numbers for task in TASKS for step_size in ("best", "0.001", "0.01")
@@ -80,7 +82,7 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
 
 
 def test_the_claims_can_be_read(results: Path) -> None:
-    text = (results / "figures" / "demo" / "report.md").read_text()
+    text = (results / "figures" / FOLDER / "report.md").read_text()
     assert text.startswith("# demo\n")
     assert "20 rounds, seed 0." in text
     assert "## 10. A message of d coordinates takes 32 + d bits" in text
@@ -95,7 +97,7 @@ def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, cap
         }
 
     before = {path: state(path) for path in runs(results)}
-    tables = [results / "figures" / "demo" / name for name in ("demo.csv", "claims.csv", "report.md")]
+    tables = [results / "figures" / FOLDER / name for name in ("demo.csv", "claims.csv", "report.md")]
     written = [file.read_bytes() for file in tables]
     reproduce.main(["figure=demo", *TINY, f"results_dir={results}"])
     assert {path: state(path) for path in runs(results)} == before
@@ -107,8 +109,8 @@ def test_another_override_is_other_runs(results: Path) -> None:
     before = runs(results)
     reproduce.main(["figure=demo", *TINY, f"results_dir={results}", "seed=1", "figure.name=other"])
     assert len(runs(results)) == 2 * len(before)
-    assert (results / "figures" / "other" / "other.pdf").exists()
-    table = pd.read_csv(results / "figures" / "other" / "other.csv")
+    assert (results / "figures" / (FOLDER.replace("demo", "other") + "-seed=1") / "other.pdf").exists()
+    table = pd.read_csv(results / "figures" / (FOLDER.replace("demo", "other") + "-seed=1") / "other.csv")
     assert set(table["seed"]) == {1}
     assert set(table["run"]).isdisjoint(path.name for path in before)
 

@@ -286,8 +286,9 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
         assert f"stopped after round {round}; the same command goes on: {path}" in capsys.readouterr().err
         assert max(row["round"] for row in rows(path)) == round - round % 5
         assert not (path / "summary.json").exists()
-    else:
-        run.main(halves)  # The last round was done all the same.
+    else:  # the run is done, but whatever was to come after it is not
+        assert stopped(halves) == 130
+        assert "this run was just finished" in capsys.readouterr().err
     run.main(halves)
     assert status(path)["status"] == "finished"
     assert timeless(path) == uninterrupted[which]
@@ -496,7 +497,7 @@ def test_a_damaged_checkpoint_is_named(
     capsys.readouterr()
     assert stopped([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"error: {checkpoint}: cannot be resumed")
+    assert f"error: {checkpoint}: cannot be resumed" in said
     assert f"delete {interrupted} to begin anew" in said
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     checkpoint.write_bytes(whole)
@@ -522,19 +523,24 @@ def test_without_its_checkpoint_a_run_begins_anew(interrupted: Path, results: st
 
 
 @pytest.mark.parametrize("content", ["", "{}", "{", "[]"])
-def test_a_damaged_status_is_no_obstacle(content: str, interrupted: Path, results: str) -> None:
+def test_a_damaged_status_is_named_or_overcome(
+    content: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+) -> None:
     (interrupted / "status.json").write_text(content)
-    with suppress(SystemExit):  # A message is as good as going on.
+    if content == "{}":  # says nothing, and the run is resumed from its checkpoint
         run.main([*SMALL, results])
+        assert status(interrupted)["status"] == "finished"
+    else:
+        assert stopped([*SMALL, results]) == 1
+        assert f"{interrupted / 'status.json'}: damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["summary.json", "metrics.jsonl"])
-def test_a_finished_run_that_lost_a_file_is_noticed(name: str, results: str) -> None:
+def test_a_finished_run_that_lost_a_file_is_noticed(name: str, results: str, capsys: pytest.CaptureFixture) -> None:
     path = go(*SMALL, results)
     (path / name).unlink()
-    with suppress(SystemExit):  # A message is as good as running it again.
-        run.main([*SMALL, results])
-        assert (path / name).exists()
+    assert stopped([*SMALL, results]) == 1
+    assert f"{path}: finished, but without {name}; delete" in capsys.readouterr().err
 
 
 def test_edited_metrics_do_not_spoil_a_resumed_run(interrupted: Path, results: str) -> None:

@@ -1,0 +1,79 @@
+"""What makes a run the run it is, and so where its results lie."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from hydra.utils import get_object
+
+from experiments.config import Config
+
+RESULTS_FORMAT = 1
+"""Part of every identity: raise it when code that configurations do not name (channels, protocol, trainer) changes
+what runs compute or record."""
+
+_GROUPS = ("algorithm", "compressor", "update", "task")
+
+
+def identity(config: Config) -> str:
+    """The hash of everything in a run's configuration that its results depend on.
+
+    That includes the source of every module that the configuration names by `_target_`, but for comments, docstrings
+    and layout: a compressor that was edited makes another run.
+    """
+    relevant = {
+        "format": RESULTS_FORMAT,
+        "workers": config["cluster"]["workers"],
+        **{key: config[key] for key in ("partition", "lr", "lr_schedule", "rounds", "eval_every", "seed")},
+        **{group: _relevant(config[group]) for group in _GROUPS},
+        "code": {target: _code(target) for group in _GROUPS for target in _targets(config[group])},
+    }
+    canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def folder(config: Config) -> Path:
+    """Where a run's results lie: results/<task>/<algorithm>/<id>."""
+    return Path(config["results_dir"], config["task"]["name"], config["algorithm"]["name"], identity(config))
+
+
+def _relevant(node: object) -> object:
+    """A part of a configuration without what results do not depend on: labels, colours, and where data lie.
+
+    Whole numbers become floats, so that 1 and 1.0 are the same setting. A file is known by its hash, not its path.
+    """
+    if isinstance(node, dict):
+        dropped = {"display", "data_dir"} | ({"file"} if node.get("sha256") else set())
+        return {key: _relevant(value) for key, value in node.items() if key not in dropped}
+    return float(node) if isinstance(node, int) and not isinstance(node, bool) else node
+
+
+def _targets(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        if node.get("_target_"):
+            yield node["_target_"]
+        for value in node.values():
+            yield from _targets(value)
+
+
+@cache
+def _code(target: str) -> str:
+    """The hash of the syntax of the module that defines a target."""
+    tree = ast.parse(inspect.getsource(sys.modules[get_object(target).__module__]))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [part for part in body if not _is_string(part)] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
+
+
+def _is_string(node: ast.AST) -> bool:
+    """Whether a statement is nothing but a string: a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
