@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 from experiments.config import CONF, load
+from experiments.errors import UsageError
 from experiments.identity import identity
 from experiments.reproduce import cells
 from plots.claims import CHECKS, DESCRIPTION
@@ -53,3 +54,23 @@ def test_figures_share_their_runs():
     shared = {identity(config) for config in cells(figure_named("figure_2"), [])}
     assert {identity(config) for config in cells(figure_named("why"), [])} == shared
     assert len({identity(config) for config in cells(figure_named("figure_2_top_k"), [])} & shared) == 4  # AMSGrad's
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grid": [["task=logreg/digits"], ["algorithm=amsgrad"]]}, "is about cd_adam"),
+        ({"grid": [["task=logreg/digits"], ["algorithm=naive", "algorithm=naive compressor=top_k"]], "claims": []},
+         "naive on logreg/digits stands twice"),
+        ({"rows": []}, "must not be empty"),
+        ({"grid": []}, "must not be empty"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(change, message):
+    with pytest.raises(UsageError, match=message):
+        cells(figure_named("demo") | change, [])
+
+
+def test_an_override_of_what_the_figure_sets_is_refused():
+    with pytest.raises(UsageError, match="algorithm=sgd: the figure itself sets this key"):
+        cells(figure_named("demo"), ["algorithm=sgd"])

@@ -555,3 +555,35 @@ def test_a_results_dir_that_cannot_be_written_to_is_named(tmp_path: Path, capsys
     (tmp_path / "file").write_text("")
     assert stopped([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
     assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_a_sweep_goes_on_after_a_run_that_fails(results: str, capsys: pytest.CaptureFixture) -> None:
+    sweep = [*SMALL, results, "algorithm=naive", "compressor=top_k"]
+    assert stopped(["-m", *sweep, "compressor.k=40,3"]) == 1
+    said = capsys.readouterr().err
+    assert "k=40: top_k sends between 1 and d = 30 coordinates" in said
+    assert "1 of 2 runs failed" in said
+    assert status(where(*sweep, "compressor.k=3"))["status"] == "finished"
+
+
+def test_threads_are_set_and_no_part_of_what_a_run_is(results: str) -> None:
+    before = torch.get_num_threads()
+    try:
+        path = go(*SMALL, results, "threads=1")
+        assert torch.get_num_threads() == 1
+        assert path == where(*SMALL, results)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, results: str) -> None:
+    file = interrupted / "environment.json"
+    recorded = json.loads(file.read_text())
+    go(*SMALL, results)
+    assert "resumed" not in json.loads(file.read_text())
+    (interrupted / "status.json").write_text('{"status": "interrupted"}')
+    file.write_text(json.dumps(recorded | {"processor": "another"}))
+    go(*SMALL, results)
+    [resumed] = json.loads(file.read_text())["resumed"]
+    assert resumed["processor"] == recorded["processor"]
+    assert resumed["round"] == 20
