@@ -118,7 +118,8 @@ def _parse(text: str) -> Override:
 
 def _check_choice(override: Override) -> None:
     group = CONF / override.key_or_group
-    names = sorted(str(path.relative_to(group).with_suffix("")) for path in group.rglob("*.yaml"))
+    files = [path for path in group.rglob("*.yaml") if not path.name.startswith("_")]  # which others build on
+    names = sorted(str(path.relative_to(group).with_suffix("")) for path in files)
     if override.value() not in names:
         raise UsageError(
             _unknown(override.key_or_group, str(override.value()), names) + f" (conf/{override.key_or_group}/)"

@@ -36,3 +36,16 @@ def test_a_package_imports_only_what_it_may(package):
     assert files
     for file in files:
         assert _imports(file) <= ALLOWED[package], file
+
+
+@pytest.mark.parametrize("package", ["data", "experiments", "plots"])
+def test_no_code_outside_algorithms_knows_a_method(package):
+    """Methods are named in conf/ and, as examples, in docstrings; code that branched on one would hold it as a word."""
+    methods = {file.stem for file in (ROOT / "conf" / "algorithm").glob("*.yaml")}
+    for file in (ROOT / package).rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {alias.name.rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+                  for alias in node.names}  # fmt: skip
+        assert not methods & (words | names), file

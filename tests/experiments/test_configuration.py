@@ -30,7 +30,8 @@ def file(tmp_path: Path) -> Path:
 
 def choices(group: str) -> list[str]:
     """Every choice of a configuration group, new ones included."""
-    return sorted(str(path.relative_to(CONF / group).with_suffix("")) for path in (CONF / group).rglob("*.yaml"))
+    files = [path for path in (CONF / group).rglob("*.yaml") if not path.name.startswith("_")]
+    return sorted(str(path.relative_to(CONF / group).with_suffix("")) for path in files)
 
 
 def small(*overrides: str) -> dict:
