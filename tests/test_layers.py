@@ -40,7 +40,7 @@ def test_a_package_imports_only_what_it_may(package):
 
 @pytest.mark.parametrize("package", ["data", "experiments", "plots"])
 def test_no_code_outside_algorithms_knows_a_method(package):
-    """Methods are named in conf/ and, as examples, in docstrings; code that branched on one would hold it as a word."""
+    """Methods are named in conf/ and, as examples, in docstrings; code that branched on one would hold its name."""
     methods = {file.stem for file in (ROOT / "conf" / "algorithm").glob("*.yaml")}
     for file in (ROOT / package).rglob("*.py"):
         tree = ast.parse(file.read_text())
