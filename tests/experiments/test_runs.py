@@ -587,3 +587,16 @@ def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, result
     [resumed] = json.loads(file.read_text())["resumed"]
     assert resumed["processor"] == recorded["processor"]
     assert resumed["round"] == 20
+
+
+def test_a_failure_before_the_first_row_loses_no_row(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = Trainer.evaluate
+
+    def out_of_memory(self: Trainer) -> list[dict]:
+        raise MemoryError
+
+    monkeypatch.setattr(Trainer, "evaluate", out_of_memory)
+    with pytest.raises(MemoryError):
+        go(*SMALL, results)
+    monkeypatch.setattr(Trainer, "evaluate", evaluate)
+    assert [row["round"] for row in rows(go(*SMALL, results))] == [0, 5, 10, 15, 20]
