@@ -17,4 +17,4 @@ def adam(compressor: Identity, update: Adam) -> Algorithm:
     Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
     Source: Kingma and Ba 2014; `update.form: torch` gives torch.optim.Adam's bias correction and place of ν.
     """
-    return Algorithm(uplink=dense(), downlink=dense(), update=update)
+    return Algorithm.both_ways(dense(), update)

@@ -17,4 +17,4 @@ def amsgrad(compressor: Identity, update: AMSGrad) -> Algorithm:
     Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
     Source: CD-Adam paper, section 3 (Reddi et al. 2019); `update.form: torch` is the authors' code.
     """
-    return Algorithm(uplink=dense(), downlink=dense(), update=update)
+    return Algorithm.both_ways(dense(), update)

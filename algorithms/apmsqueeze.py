@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.channels import ErrorFeedback, dense
+from algorithms.channels import ErrorFeedback
 from algorithms.compressors import Compressor
 from algorithms.frozen import FrozenAdam, warmup_rounds
 from algorithms.protocol import Algorithm
@@ -44,5 +44,4 @@ def apmsqueeze(
         weight_decay=weight_decay,
         decoupled=decoupled,
     )
-    channel = ErrorFeedback(compressor, dense_rounds=update.warmup)
-    return Algorithm(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
+    return Algorithm.both_ways(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)

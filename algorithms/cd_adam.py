@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.channels import Markov, dense
+from algorithms.channels import Markov
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm
 from algorithms.updates import AMSGrad
@@ -27,8 +27,4 @@ def cd_adam(
     Optimization, Algorithm 1. Line 9 prints C(ĝ_t − ĝ_{t−1}); the text above it, line 12 and the authors' code
     mean C(ĝ_t − g̃_{t−1}), the difference to what the workers hold, and so does this file.
     """
-    return Algorithm(
-        uplink=Markov(compressor, dense_rounds=int(dense_start)),
-        downlink=dense() if uplink_only else Markov(compressor, dense_rounds=int(dense_start)),
-        update=update,
-    )
+    return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

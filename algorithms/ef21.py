@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.channels import Markov, dense
+from algorithms.channels import Markov
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
@@ -21,8 +21,4 @@ def ef21(compressor: Compressor, update: SGD, uplink_only: bool = False, dense_s
     with k = 0.016d. EF21's own setting is `uplink_only` and `dense_start`; its authors do not count the start. Its
     step size is `algorithms.theory.markov_step_size`, on logistic regression `task.step_unit=theory`.
     """
-    return Algorithm(
-        uplink=Markov(compressor, dense_rounds=int(dense_start)),
-        downlink=dense() if uplink_only else Markov(compressor, dense_rounds=int(dense_start)),
-        update=update,
-    )
+    return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.channels import ErrorFeedback, dense
+from algorithms.channels import ErrorFeedback
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm
 from algorithms.updates import Update
@@ -21,8 +21,4 @@ def error_feedback(compressor: Compressor, update: Update, uplink_only: bool = F
     The errors are kept unscaled by the step size, as in the CD-Adam authors' code; the code of EF21's authors scales
     them in its logistic regression.
     """
-    return Algorithm(
-        uplink=ErrorFeedback(compressor),
-        downlink=dense() if uplink_only else ErrorFeedback(compressor),
-        update=update,
-    )
+    return Algorithm.both_ways(ErrorFeedback(compressor), update, uplink_only)

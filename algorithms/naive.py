@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.channels import Direct, dense
+from algorithms.channels import Direct
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm
 from algorithms.updates import Update
@@ -19,6 +19,4 @@ def naive(compressor: Compressor, update: Update, uplink_only: bool = False) -> 
     Wire: one message of C up and one down; with `uplink_only` 32d bits down.
     Source: CD-Adam paper, section 4 (SGD) and Figure 2 (AMSGrad); `update=sgd` and the scaled sign give signSGD.
     """
-    return Algorithm(
-        uplink=Direct(compressor), downlink=dense() if uplink_only else Direct(compressor), update=update
-    )
+    return Algorithm.both_ways(Direct(compressor), update, uplink_only)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from algorithms.channels import Channel
+from algorithms.channels import Channel, dense
 from algorithms.compressors import Payload
 from algorithms.randomness import Key
 from algorithms.updates import Moments, Update
@@ -54,6 +54,11 @@ class Algorithm:
     uplink: Channel
     downlink: Channel
     update: Update
+
+    @classmethod
+    def both_ways(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
+        """The same channel up and down; with `uplink_only` the downlink is dense."""
+        return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         """State of the workers with the given numbers, for a model x [*T, d]."""

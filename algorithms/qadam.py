@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithms.channels import Direct, dense
+from algorithms.channels import Direct
 from algorithms.compressors import Compressor
 from algorithms.frozen import FrozenAdam, warmup_rounds
 from algorithms.protocol import Algorithm
@@ -43,5 +43,4 @@ def qadam(
         weight_decay=weight_decay,
         decoupled=decoupled,
     )
-    channel = Direct(compressor, dense_rounds=update.warmup)
-    return Algorithm(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
+    return Algorithm.both_ways(Direct(compressor, dense_rounds=update.warmup), update, uplink_only)

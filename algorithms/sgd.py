@@ -14,4 +14,4 @@ def sgd(compressor: Identity, update: SGD) -> Algorithm:
     State: replica, the momentum buffer [d] where there is momentum.
     Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
     """
-    return Algorithm(uplink=dense(), downlink=dense(), update=update)
+    return Algorithm.both_ways(dense(), update)

@@ -35,6 +35,7 @@ class Trainer:
         algorithm.check(task.d)
         self.task, self.algorithm, self.lrs, self.rounds = task, algorithm, lrs, rounds
         self.schedule = SCHEDULES[schedule]
+        self._lr = torch.tensor(lrs, dtype=task.dtype).unsqueeze(-1)
         self.cluster = Simulated(algorithm, task.workers, seed)
         self.t = 0
         self.meter = Meter()
@@ -47,7 +48,7 @@ class Trainer:
         begin, t = time.perf_counter(), self.t + 1
         gradients = self.task.gradients(self.state.replica.x, t)
         self._require_finite("local gradient", gradients.sum(-1), t)
-        lr = torch.tensor(self.lrs, dtype=self.task.dtype).unsqueeze(-1) * self.schedule(t, self.rounds)
+        lr = self._lr * self.schedule(t, self.rounds)
         before = self.state
         self.state, self.t = self.cluster.round(gradients, before, lr, t), t
         self.meter.count(self.algorithm, self.task.d, t, self.task.dtype)

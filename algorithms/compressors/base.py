@@ -89,8 +89,8 @@ class Vector(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Unpacked(Compressor):
-    """The same C(x) with nothing packed: the dense path, for simulating all workers in one process."""
+class Wrapping(Compressor):
+    """What compressors made of another one share: its assumptions are theirs."""
 
     compressor: Compressor
 
@@ -101,6 +101,11 @@ class Unpacked(Compressor):
     @property
     def unbiased(self) -> bool:
         return self.compressor.unbiased
+
+
+@dataclass(frozen=True)
+class Unpacked(Wrapping):
+    """The same C(x) with nothing packed: the dense path, for simulating all workers in one process."""
 
     def encode(self, x: Tensor, key: Key | None = None) -> Vector:
         return Vector(self.compressor(x, key))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Payload
+from algorithms.compressors.base import Compressor, Payload, Wrapping
 from algorithms.randomness import Key
 
 
 @dataclass(frozen=True)
-class Blocks(Compressor):
+class Blocks(Wrapping):
     """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes: `partition: layer`, a block a tensor.
 
     Every block has its own scale, its own choice of coordinates, its own draw. Bits are summed over the blocks; the
@@ -21,21 +21,12 @@ class Blocks(Compressor):
     Source: the CD-Adam authors' code offers it as `layerwise`, and compresses the whole vector by default.
     """
 
-    compressor: Compressor
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))  # a list would not hash
         if not self.sizes or min(self.sizes) < 1:
             raise ValueError(f"sizes={self.sizes}: it takes one block or more, of one coordinate or more")
-
-    @property
-    def contractive(self) -> bool:
-        return self.compressor.contractive
-
-    @property
-    def unbiased(self) -> bool:
-        return self.compressor.unbiased
 
     def encode(self, x: Tensor, key: Key | None = None) -> Payload:
         return tuple(self.compressor.encode(block, of_block) for block, of_block in self._blocks(x, key))
