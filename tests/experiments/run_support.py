@@ -7,16 +7,21 @@ from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
+import pytest
 import yaml
 
 from experiments.build import check
 from experiments.config import load_run
 from experiments.identity import folder
 from experiments.progress import Display
+from experiments.run import main as run_command
 from experiments.runner import run
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""
+
+RANDOM = ("algorithm=ef21", "compressor=random_k", "compressor.k=4", "task.batch_size=3", "lr=[0.01,0.1]")
+"""A run with everything that draws random numbers."""
 
 Row = dict[str, float]
 
@@ -56,3 +61,19 @@ def status(path: Path) -> dict:
 def stored_config(path: Path) -> dict:
     """The run's config.yaml."""
     return yaml.safe_load((path / "config.yaml").read_text())
+
+
+def stopped(overrides: list[str]) -> int:
+    """The exit status of a command line that does not end well."""
+    with pytest.raises(SystemExit) as stop:
+        run_command(overrides)
+    return stop.value.code
+
+
+def contents(path: Path) -> dict[str, tuple[bytes, int]]:
+    """Bytes and time of change of every file of a run, the lock aside."""
+    return {
+        str(file.relative_to(path)): (file.read_bytes(), file.stat().st_mtime_ns)
+        for file in path.rglob("*")
+        if file.is_file() and file.name != ".lock"
+    }

@@ -1,0 +1,164 @@
+"""Runs that cannot go on, and folders that are not as a run left them."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from run_support import SMALL, go, rows, status, stopped, timeless, where
+
+from experiments import run
+from experiments.results import RunFolder
+
+
+def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.CaptureFixture) -> None:
+    command = [*SMALL, results, "algorithm=sgd", "lr=[0.001,1e308]"]
+    path = where(*command)
+    for _ in range(2):
+        assert stopped(command) == 1
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        for part in ("round 5", "trial 1 (lr=1e+308)", "train_loss is inf", "smaller step size"):
+            assert part in said
+        assert status(path)["status"] == "failed"
+        assert "train_loss is inf" in status(path)["error"]
+        assert [(row["round"], row["trial"]) for row in rows(path)] == [(0, 0), (0, 1)]
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_next_row(
+    results: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    # Steps of 1e307 along gradients of about 1e3 overflow, to opposite sides in the two coordinates.
+    file = tmp_path / "steep.svm"
+    file.write_text("".join(f"{j % 2} 1:{5e3 * (j % 2 - 0.4)} 2:{-5e3 * (j % 2 - 0.4)}\n" for j in range(40)))
+    command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
+    command += ["algorithm=sgd", "lr=1e307", "rounds=20", "eval_every=10", "cluster.workers=4"]
+    assert stopped(command) == 1
+    assert "round 2, worker 0, trial 0 (lr=1e+307): local gradient is" in capsys.readouterr().err
+    assert status(where(*command))["round"] == 1
+    assert [row["round"] for row in rows(where(*command))] == [0]
+
+
+def test_a_file_that_is_no_data_set_is_named(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    file = tmp_path / "bad.svm"
+    file.write_text("1 1:1\n0 one:2\n")
+    command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
+    assert stopped(command) == 1
+    assert f"{file}, line 2, column 3" in capsys.readouterr().err
+
+
+def test_too_many_workers(results: str, capsys: pytest.CaptureFixture) -> None:
+    assert stopped([*SMALL, results, "cluster.workers=570"]) == 1
+    assert "569 rows for 570 workers" in capsys.readouterr().err
+
+
+def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.CaptureFixture) -> None:
+    path = where(*SMALL, results)
+    with RunFolder(path).locked():
+        assert stopped([*SMALL, results]) == 1
+    assert f"{path}: another process is at this run" in capsys.readouterr().err
+    assert go(*SMALL, results) == path
+    assert status(path)["status"] == "finished"
+
+
+def huge(folder: Path, columns: int) -> list[str]:
+    """A run on a file whose gradients are finite and have squares that are not."""
+    file = folder / "huge.svm"
+    row = " ".join(f"{column}:1e200" for column in range(1, columns + 1))
+    file.write_text("".join(f"{j % 3 // 2} {row}\n" for j in range(40)))
+    return ["task=logreg/file", f"task.dataset.file={file}", f"data_dir={folder}", "rounds=4", "eval_every=2"]
+
+
+def test_a_start_that_is_not_finite_is_recorded(results: str, tmp_path: Path) -> None:
+    command = [*huge(tmp_path, columns=2), results]
+    assert stopped(command) == 1
+    assert status(where(*command))["status"] == "failed"
+
+
+def test_what_is_written_is_finite(results: str, tmp_path: Path) -> None:
+    command = [*huge(tmp_path, columns=1), results]
+    with suppress(SystemExit):
+        run.main(command)
+    assert "Infinity" not in (where(*command) / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize("damage", ["cut", "other bytes", "empty"])
+def test_a_damaged_checkpoint_is_named(
+    damage: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+) -> None:
+    checkpoint = interrupted / "checkpoint" / "state.pt"
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes({"cut": whole[: len(whole) // 2], "other bytes": b"x" * 100, "empty": b""}[damage])
+    before = (interrupted / "metrics.jsonl").read_bytes()
+    capsys.readouterr()
+    assert stopped([*SMALL, results]) == 1
+    said = capsys.readouterr().err
+    assert f"error: {checkpoint}: cannot be resumed" in said
+    assert f"delete {interrupted} to begin anew" in said
+    assert (interrupted / "metrics.jsonl").read_bytes() == before
+    checkpoint.write_bytes(whole)
+    assert go(*SMALL, results) == interrupted
+
+
+@pytest.mark.parametrize("damage", ["shorter", "gone"])
+def test_metrics_that_lost_rows_are_noticed(
+    damage: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+) -> None:
+    metrics = interrupted / "metrics.jsonl"
+    if damage == "gone":
+        metrics.unlink()
+    else:
+        metrics.write_text(metrics.read_text()[:-30])
+    assert stopped([*SMALL, results]) == 1
+    assert "cannot be resumed" in capsys.readouterr().err
+
+
+def test_without_its_checkpoint_a_run_begins_anew(interrupted: Path, results: str, tmp_path: Path) -> None:
+    shutil.rmtree(interrupted / "checkpoint")
+    assert timeless(go(*SMALL, results)) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
+
+
+@pytest.mark.parametrize("content", ["", "{}", "{", "[]"])
+def test_a_damaged_status_is_named_or_overcome(
+    content: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+) -> None:
+    (interrupted / "status.json").write_text(content)
+    if content == "{}":  # says nothing, and the run is resumed from its checkpoint
+        run.main([*SMALL, results])
+        assert status(interrupted)["status"] == "finished"
+    else:
+        assert stopped([*SMALL, results]) == 1
+        assert f"{interrupted / 'status.json'}: damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["summary.json", "metrics.jsonl"])
+def test_a_finished_run_that_lost_a_file_is_noticed(name: str, results: str, capsys: pytest.CaptureFixture) -> None:
+    path = go(*SMALL, results)
+    (path / name).unlink()
+    assert stopped([*SMALL, results]) == 1
+    assert f"{path}: finished, but without {name}; delete" in capsys.readouterr().err
+
+
+def test_edited_metrics_do_not_spoil_a_resumed_run(interrupted: Path, results: str) -> None:
+    metrics = interrupted / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"round": 0', '"round":      0'))
+    with suppress(SystemExit):  # A message is as good as going on.
+        run.main([*SMALL, results])
+    assert [row["round"] for row in rows(interrupted)][:3] == [0, 5, 10]
+
+
+def test_a_results_dir_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "file").write_text("")
+    assert stopped([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
+    assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_a_sweep_goes_on_after_a_run_that_fails(results: str, capsys: pytest.CaptureFixture) -> None:
+    sweep = [*SMALL, results, "algorithm=naive", "compressor=top_k"]
+    assert stopped(["-m", *sweep, "compressor.k=40,3"]) == 1
+    said = capsys.readouterr().err
+    assert "k=40: top_k sends between 1 and d = 30 coordinates" in said
+    assert "1 of 2 runs failed" in said
+    assert status(where(*sweep, "compressor.k=3"))["status"] == "finished"

@@ -1,0 +1,199 @@
+"""Runs that are stopped, killed or crash, and go on as if they had not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from run_support import RANDOM, SMALL, go, rows, status, stopped, timeless, where
+
+from experiments import run
+from experiments.config import CONF
+from experiments.trainer import Trainer
+
+ROOT = CONF.parent
+
+
+SHORT = {
+    "deterministic": (*SMALL, "rounds=23", "checkpoint_every=7"),
+    "random": (*SMALL, *RANDOM, "rounds=23", "checkpoint_every=7"),
+}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
+    """The rows of SHORT."""
+    place = tmp_path_factory.mktemp("uninterrupted")
+    return {name: timeless(go(*command, f"results_dir={place}")) for name, command in SHORT.items()}
+
+
+@pytest.mark.parametrize("round", [1, 14, 23])
+@pytest.mark.parametrize(
+    ("which", "how"), [("deterministic", signal.SIGINT), ("random", signal.SIGINT), ("random", signal.SIGTERM)]
+)
+def test_stopped_then_resumed_is_as_if_never_stopped(
+    which: str,
+    how: signal.Signals,
+    round: int,
+    uninterrupted: dict[str, list[dict]],
+    results: str,
+    at_round: Callable,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    at_round(round, lambda: signal.raise_signal(how))
+    halves = [*SHORT[which], results]
+    path = where(*halves)
+    if round < 23:
+        assert stopped(halves) == 130
+        assert status(path)["status"] == "interrupted"
+        assert status(path)["round"] == round
+        assert f"stopped after round {round}; the same command goes on: {path}" in capsys.readouterr().err
+        assert max(row["round"] for row in rows(path)) == round - round % 5
+        assert not (path / "summary.json").exists()
+    else:  # the run is done, but whatever was to come after it is not
+        assert stopped(halves) == 130
+        assert "this run was just finished" in capsys.readouterr().err
+    run.main(halves)
+    assert status(path)["status"] == "finished"
+    assert timeless(path) == uninterrupted[which]
+
+
+def test_stopped_again_and_again(uninterrupted: dict[str, list[dict]], results: str, at_round: Callable) -> None:
+    parts = [*SHORT["random"], results]
+    for round in (3, 4, 9, 20):
+        at_round(round, lambda: signal.raise_signal(signal.SIGINT))
+        assert stopped(parts) == 130
+    assert timeless(go(*parts)) == uninterrupted["random"]
+
+
+def test_a_second_ctrl_c_stops_within_the_round(
+    uninterrupted: dict[str, list[dict]], results: str, at_round: Callable
+) -> None:
+    halves = [*SHORT["random"], results]
+
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    at_round(8, twice)
+    assert stopped(halves) == 130
+    assert (status(where(*halves))["status"], status(where(*halves))["round"]) == ("interrupted", 7)
+    assert timeless(go(*halves)) == uninterrupted["random"]
+
+
+def test_signals_are_handled_as_before_after_a_run(results: str) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    go(*SMALL, results)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize("round", [1, 6, 8, 15, 22])
+def test_what_a_power_cut_leaves_can_be_resumed(
+    round: int, uninterrupted: dict[str, list[dict]], tmp_path: Path, at_round: Callable
+) -> None:
+    # The folder is copied while the run is at it: what is on disk then is what a killed run leaves.
+    live, killed = ([*SHORT["random"], f"results_dir={tmp_path / name}"] for name in ("live", "killed"))
+    at_round(round, lambda: shutil.copytree(where(*live), where(*killed)))
+    assert timeless(go(*live)) == uninterrupted["random"]
+    assert status(where(*killed))["status"] == "running"
+    # And half of a row that was being written.
+    with (where(*killed) / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 3')
+    assert timeless(go(*killed)) == uninterrupted["random"]
+
+
+def test_a_crash_is_recorded_and_can_be_resumed(
+    uninterrupted: dict[str, list[dict]], results: str, at_round: Callable
+) -> None:
+    halves = [*SHORT["random"], results]
+
+    def crash() -> None:
+        raise MemoryError("out of memory")
+
+    at_round(13, crash)
+    with pytest.raises(MemoryError):
+        run.main(halves)
+    found = status(where(*halves))
+    assert (found["status"], found["round"], found["error"]) == ("failed", 12, "out of memory")
+    assert timeless(go(*halves)) == uninterrupted["random"]
+
+
+LONG = ("task=logreg/breast_cancer", "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
+"""A run of a second or two."""
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """The rows of LONG, uninterrupted."""
+    return timeless(go(*LONG, f"results_dir={tmp_path_factory.mktemp('long')}"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_process(
+    how: signal.Signals, long_run: list[dict], results: str, capsys: pytest.CaptureFixture
+) -> None:
+    path = where(*LONG, results)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.run", *LONG, results],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "80"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (path / "checkpoint" / "state.pt").exists() and time.monotonic() < deadline:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.002)
+        if how == signal.SIGKILL:  # While it lives the run is its own.
+            assert stopped([*LONG, results]) == 1
+            assert "another process is at this run" in capsys.readouterr().err
+        process.send_signal(how)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    if how == signal.SIGKILL:
+        assert (process.returncode, status(path)["status"]) == (-signal.SIGKILL, "running")
+    else:
+        assert (process.returncode, status(path)["status"]) == (130, "interrupted")
+        assert "the same command goes on" in said
+        assert "Traceback" not in said
+    assert 0 < len((path / "metrics.jsonl").read_text().splitlines()) < len(long_run)
+    capsys.readouterr()
+    assert timeless(go(*LONG, results)) == long_run
+    assert "resumed at round" in capsys.readouterr().err
+
+
+def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, results: str) -> None:
+    file = interrupted / "environment.json"
+    recorded = json.loads(file.read_text())
+    go(*SMALL, results)
+    assert "resumed" not in json.loads(file.read_text())
+    (interrupted / "status.json").write_text('{"status": "interrupted"}')
+    file.write_text(json.dumps(recorded | {"processor": "another"}))
+    go(*SMALL, results)
+    [resumed] = json.loads(file.read_text())["resumed"]
+    assert resumed["processor"] == recorded["processor"]
+    assert resumed["round"] == 20
+
+
+def test_a_failure_before_the_first_row_loses_no_row(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = Trainer.evaluate
+
+    def out_of_memory(self: Trainer) -> list[dict]:
+        raise MemoryError
+
+    monkeypatch.setattr(Trainer, "evaluate", out_of_memory)
+    with pytest.raises(MemoryError):
+        go(*SMALL, results)
+    monkeypatch.setattr(Trainer, "evaluate", evaluate)
+    assert [row["round"] for row in rows(go(*SMALL, results))] == [0, 5, 10, 15, 20]
