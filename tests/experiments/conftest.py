@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, stopped, where
+from run_support import SMALL, SVMLIGHT, stopped, where
 
 from experiments.trainer import Trainer
 
@@ -43,3 +43,11 @@ def interrupted(results: str, at_round: Callable) -> Path:
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
     assert stopped([*SMALL, results]) == 130
     return where(*SMALL, results)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Forty rows of four features."""
+    path = tmp_path / "mine.svm"
+    path.write_text(SVMLIGHT)
+    return path

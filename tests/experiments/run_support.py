@@ -23,6 +23,9 @@ SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 RANDOM = ("algorithm=ef21", "compressor=random_k", "compressor.k=4", "task.batch_size=3", "lr=[0.01,0.1]")
 """A run with everything that draws random numbers."""
 
+SVMLIGHT = "".join(f"{j % 2} 1:{j} {2 + j % 3}:0.5\n" for j in range(40))
+"""Forty rows of four features."""
+
 Row = dict[str, float]
 
 
@@ -77,3 +80,8 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
         for file in path.rglob("*")
         if file.is_file() and file.name != ".lock"
     }
+
+
+def small(*overrides: str) -> dict:
+    """The configuration of the small run with overrides."""
+    return configuration(*SMALL, *overrides)

@@ -8,34 +8,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from run_support import SMALL, configuration
+from run_support import SMALL, small
 
 from experiments import run
 from experiments.build import build_algorithm, build_task, check
-from experiments.config import CONF, expand, load, load_run
+from experiments.config import CONF, expand, load_run
 from experiments.errors import UsageError
-from experiments.identity import folder, identity
-from experiments.reproduce import cells
-
-SVMLIGHT = "".join(f"{j % 2} 1:{j} {2 + j % 3}:0.5\n" for j in range(40))
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Forty rows of four features."""
-    path = tmp_path / "mine.svm"
-    path.write_text(SVMLIGHT)
-    return path
 
 
 def choices(group: str) -> list[str]:
     """Every choice of a configuration group, new ones included."""
     files = [path for path in (CONF / group).rglob("*.yaml") if not path.name.startswith("_")]
     return sorted(str(path.relative_to(CONF / group).with_suffix("")) for path in files)
-
-
-def small(*overrides: str) -> dict:
-    return configuration(*SMALL, *overrides)
 
 
 def refusal(overrides: Sequence[str], capsys: pytest.CaptureFixture) -> str:
@@ -83,14 +67,6 @@ def test_every_task(name: str, file: Path) -> None:
     config = load_run([f"task={name}", *needed])
     check(config)
     assert config["task"]["name"] == name
-
-
-@pytest.mark.parametrize("name", choices("figure"))
-def test_every_figure_has_cells_that_check(name: str) -> None:
-    figure = load([f"figure={name}"], "reproduce")["figure"]
-    assert figure["name"] == name
-    configs = cells(figure, [])
-    assert len({identity(config) for config in configs}) == len(configs) > 1
 
 
 # What the command line says
@@ -304,7 +280,7 @@ UNCAUGHT = [
 
 
 @pytest.mark.parametrize("wrong", UNCAUGHT)
-def test_refusals_to_come(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_slips_are_refused(wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     place = [] if "results_dir" in wrong else [f"results_dir={tmp_path / 'results'}"]
     refusal([*SMALL, *place, *wrong.split()], capsys)
 
@@ -334,90 +310,3 @@ def test_a_number_is_no_file() -> None:
 def test_results_stay_in_results_dir(outside: str) -> None:
     with pytest.raises(UsageError, match="separated by slashes"):
         small(outside)
-
-
-# Identity
-
-
-def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
-    config = small("results_dir=here")
-    assert folder(config) == Path("here/logreg/breast_cancer/cd_adam", identity(config))
-    assert len(identity(config)) == 12
-
-
-@pytest.mark.parametrize(
-    "override",
-    [
-        "results_dir=elsewhere",
-        "data_dir=elsewhere",
-        "checkpoint_every=7",
-        "task.display.label=mine",
-        "algorithm.display.color=red",
-        "lr=[0.001]",
-        "lr=1e-3",
-        "seed=0",
-        "compressor=scaled_sign",
-        "update.beta1=0.90",
-    ],
-)
-def test_identity_does_not_depend_on(override: str) -> None:
-    assert identity(small(override)) == identity(small())
-
-
-def test_identity_does_not_depend_on_where_pinned_data_lies() -> None:
-    assert identity(load_run(["data_dir=/one"])) == identity(load_run(["data_dir=/other"]))
-
-
-RELEVANT = [
-    "lr=0.002",
-    "lr=[0.001,0.002]",
-    "lr=[0.002,0.001]",
-    "lr_schedule=step_decay",
-    "rounds=21",
-    "eval_every=6",
-    "seed=1",
-    "cluster.workers=19",
-    "algorithm=naive",
-    "algorithm=error_feedback",
-    "algorithm.uplink_only=true",
-    "algorithm.dense_start=true",
-    "compressor=top_k",
-    "compressor.norm=l2",
-    "update.beta1=0.8",
-    "update.beta2=0.999",
-    "update.nu=1e-6",
-    "update.form=torch",
-    "update.weight_decay=0.1",
-    "task=logreg/digits",
-    "task.regularization=0.2",
-    "task.batch_size=4",
-    "task.partition=shuffled",
-    "task.partition=dirichlet",
-    "task.alpha=0.1",
-]
-
-
-def test_identity_depends_on_everything_that_matters() -> None:
-    everything = [identity(small(override)) for override in RELEVANT] + [identity(small())]
-    assert len(set(everything)) == len(RELEVANT) + 1
-
-
-@pytest.mark.parametrize("same", ["update.weight_decay=0", "task.regularization=1 task.regularization=1.0"])
-def test_identity_does_not_depend_on_how_a_number_is_written(same: str) -> None:
-    *one, other = same.split()
-    assert identity(small(*one)) == identity(small(other))
-
-
-def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
-    overrides = ["task=logreg/file", f"task.dataset.file={file}"]
-    before = load_run(overrides)
-    assert identity(load_run(overrides)) == identity(before)
-    file.write_text(SVMLIGHT.replace("0.5", "0.25", 1))
-    after = load_run(overrides)
-    assert identity(after) != identity(before)
-    assert before["task"]["dataset"]["sha256"] != after["task"]["dataset"]["sha256"]
-
-
-def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
-    config = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
-    assert config["task"]["dataset"]["sha256"] == "0" * 63 + "1"

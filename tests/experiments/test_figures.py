@@ -38,16 +38,10 @@ def test_claims_and_derivations_fit_their_functions(name):
         inspect.signature(DERIVATIONS[derivation["name"]]).bind(None, **derivation.get("options", {}))
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name not in ("methods", "rate")])
-def test_cells_are_different_runs(name):
+@pytest.mark.parametrize("name", FIGURES)
+def test_cells_check_and_are_different_runs(name):
     configs = cells(figure_named(name), [])
     assert len({identity(config) for config in configs}) == len(configs) >= 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["methods", "rate"])
-def test_cells_of_large_figures_are_different_runs(name):
-    test_cells_are_different_runs(name)
 
 
 def test_figures_share_their_runs():

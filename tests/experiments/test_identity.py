@@ -1,14 +1,17 @@
-"""A run is another run when the code that its configuration names has changed."""
+"""What makes a run another run: its settings, its data, and the code that its configuration names."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
-from run_support import SMALL
+from run_support import SMALL, SVMLIGHT, small
 
-from experiments import build, identity
+import experiments.identity
+from experiments import build
 from experiments.config import load_run
+from experiments.identity import folder, identity
 
 SOURCE = '''
 from dataclasses import dataclass
@@ -35,13 +38,13 @@ def identity_with(tmp_path, monkeypatch):
     def of(source: str) -> str:
         (tmp_path / "mine_compressor.py").write_text(source)
         sys.modules.pop("mine_compressor", None)
-        identity._code.cache_clear()
+        experiments.identity._code.cache_clear()
         config = load_run(SMALL)
         config["compressor"] = {"_target_": "mine_compressor.Mine"}
-        return identity.identity(config)
+        return identity(config)
 
     yield of
-    identity._code.cache_clear()
+    experiments.identity._code.cache_clear()
 
 
 def test_an_edit_makes_another_run_and_a_comment_does_not(identity_with):
@@ -49,3 +52,87 @@ def test_an_edit_makes_another_run_and_a_comment_does_not(identity_with):
     assert identity_with(SOURCE) == before
     assert identity_with(SOURCE.replace('"""A docstring."""', '"""Another."""  # and a comment')) == before
     assert identity_with(SOURCE.replace("7 * d", "8 * d")) != before
+
+
+def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
+    config = small("results_dir=here")
+    assert folder(config) == Path("here/logreg/breast_cancer/cd_adam", identity(config))
+    assert len(identity(config)) == 12
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "results_dir=elsewhere",
+        "data_dir=elsewhere",
+        "checkpoint_every=7",
+        "task.display.label=mine",
+        "algorithm.display.color=red",
+        "lr=[0.001]",
+        "lr=1e-3",
+        "seed=0",
+        "compressor=scaled_sign",
+        "update.beta1=0.90",
+    ],
+)
+def test_identity_does_not_depend_on(override: str) -> None:
+    assert identity(small(override)) == identity(small())
+
+
+def test_identity_does_not_depend_on_where_pinned_data_lies() -> None:
+    assert identity(load_run(["data_dir=/one"])) == identity(load_run(["data_dir=/other"]))
+
+
+RELEVANT = [
+    "lr=0.002",
+    "lr=[0.001,0.002]",
+    "lr=[0.002,0.001]",
+    "lr_schedule=step_decay",
+    "rounds=21",
+    "eval_every=6",
+    "seed=1",
+    "cluster.workers=19",
+    "algorithm=naive",
+    "algorithm=error_feedback",
+    "algorithm.uplink_only=true",
+    "algorithm.dense_start=true",
+    "compressor=top_k",
+    "compressor.norm=l2",
+    "update.beta1=0.8",
+    "update.beta2=0.999",
+    "update.nu=1e-6",
+    "update.form=torch",
+    "update.weight_decay=0.1",
+    "task=logreg/digits",
+    "task.regularization=0.2",
+    "task.batch_size=4",
+    "task.partition=shuffled",
+    "task.partition=dirichlet",
+    "task.alpha=0.1",
+]
+
+
+def test_identity_depends_on_everything_that_matters() -> None:
+    everything = [identity(small(override)) for override in RELEVANT] + [identity(small())]
+    assert len(set(everything)) == len(RELEVANT) + 1
+
+
+@pytest.mark.parametrize("same", ["update.weight_decay=0", "task.regularization=1 task.regularization=1.0"])
+def test_identity_does_not_depend_on_how_a_number_is_written(same: str) -> None:
+    *one, other = same.split()
+    assert identity(small(*one)) == identity(small(other))
+
+
+def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
+    overrides = ["task=logreg/file", f"task.dataset.file={file}"]
+    before = load_run(overrides)
+    assert identity(load_run(overrides)) == identity(before)
+    file.write_text(SVMLIGHT.replace("0.5", "0.25", 1))
+    after = load_run(overrides)
+    assert identity(after) != identity(before)
+    assert before["task"]["dataset"]["sha256"] != after["task"]["dataset"]["sha256"]
+
+
+def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
+    config = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
+    assert config["task"]["dataset"]["sha256"] == "0" * 63 + "1"
