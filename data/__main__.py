@@ -1,23 +1,42 @@
-"""Fetch and verify the four LibSVM sets: `python -m data [DIRECTORY]` (DATA_DIR, or data/downloads, unless given)."""
+"""Fetch and verify the four LibSVM sets and CIFAR-10: `python -m data [DIRECTORY [NAME ...]]`.
+
+DIRECTORY is DATA_DIR, or data/downloads, unless given; NAMEs are all sets unless given.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from data import cifar10, libsvm
 from data.errors import DataError
-from data.libsvm import PINNED, load
 
 
 def main() -> None:
-    """Load every pinned set and say what it is."""
+    """Load every set asked for and say what it is; what failed, once the others are done."""
+    known = [*libsvm.PINNED, "cifar10"]
     directory = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("DATA_DIR", "data/downloads")
-    for name in PINNED:
+    names = sys.argv[2:] or known
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.exit(f"error: there is no set {unknown[0]!r}: known are {', '.join(known)}")
+    failures = []
+    for name in names:
         try:
-            rows, features = load(name, directory).features.shape
+            print(f"{name}: {_described(name, directory)}, content verified", flush=True)
         except DataError as error:
-            sys.exit(f"error: {error}")
-        print(f"{name}: {rows} rows, {features} features, content verified")
+            failures.append(f"error: {name}: {error}")
+    if failures:
+        sys.exit("\n".join(failures))
+
+
+def _described(name: str, directory: str) -> str:
+    """What the set is, once it is loaded."""
+    if name == "cifar10":
+        images = cifar10.load(directory)
+        return f"{len(images.train_images)} training and {len(images.test_images)} test images"
+    rows, features = libsvm.load(name, directory).features.shape
+    return f"{rows} rows, {features} features"
 
 
 if __name__ == "__main__":

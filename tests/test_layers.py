@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "algorithms": {"algorithms", "torch", "numpy"},
-    "data": {"data", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests"},
+    "data": {
+        "data", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
+    },
     "plots": {"plots", "numpy", "pandas", "matplotlib", "yaml", "rich"},
     "experiments": {
         "experiments", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf", "yaml", "rich",

@@ -27,3 +27,30 @@ def test_digits() -> None:
     assert dataset.features.max() == 1.0
     assert dataset.features.min() == 0.0
     assert dataset.features[[0]].toarray()[0, :6].tolist() == [0, 0, 5 / 16, 13 / 16, 9 / 16, 1 / 16]
+
+
+def test_digit_images() -> None:
+    images, pixels = embedded.digit_images(), embedded.digits().features.toarray()
+    assert images.name == "digits"
+    assert images.train_images.shape == (1536, 8, 8, 1)
+    assert images.test_images.shape == (261, 8, 8, 1)
+    assert {array.dtype for array in images.arrays().values()} == {np.dtype(np.uint8)}
+    both = np.concatenate([images.train_images, images.test_images]).reshape(1797, 64)
+    # Half a step of 1 / 255 is what rounding may cost.
+    assert np.abs(both / 255 - pixels).max() <= 0.5 / 255
+    assert both[0, :6].tolist() == [0, 0, 80, 207, 143, 16]
+    assert (both.min(), both.max()) == (0, 255)
+    assert 128 in both, "127.5, of 8, is rounded to the even number"
+
+
+def test_digit_images_labels_and_normalisation() -> None:
+    images = embedded.digit_images()
+    labels = np.concatenate([images.train_labels, images.test_labels])
+    assert labels[:12].tolist() == [*range(10), 0, 1]
+    assert np.array_equal(labels % 2 == 1, embedded.digits().labels == 1)
+    assert images.classes == 10
+    assert np.unique(images.test_labels).tolist() == list(range(10))
+    normal = (images.train_images / 255 - images.mean) / images.std
+    assert abs(normal.mean()) < 1e-12
+    assert abs(normal.std() - 1) < 1e-12
+    assert embedded.digit_images().sha256() == images.sha256()

