@@ -1,7 +1,4 @@
-"""The algorithms in a training loop of your own, over the default process group or alone.
-
-The one file of this package that knows of process groups.
-"""
+"""The algorithms in a training loop of your own, over the default process group or alone."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Payload, rebuild, tensors
+from algorithms.compressors import Payload
 from algorithms.meter import Meter
 from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
-from algorithms.randomness import Key
 from algorithms.updates import Moments
+from algorithms.wire import Wire
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
@@ -58,7 +55,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replica = algorithm.start_replica(x)
         self._worker = algorithm.start_workers(x, torch.tensor([self.rank]))
         self._server = algorithm.start_server(x) if self.rank == 0 else None
-        self._templates: dict[Compressor, Payload] = {}
+        self._wire = Wire(algorithm, seed) if together else None
 
     def add_param_group(self, param_group: dict) -> None:
         """Refused after the first group: all parameters are compressed as one vector of fixed length."""
@@ -82,7 +79,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         )
         replica = replace(self._replica, x=self._vector(self._params))
         up, worker = self.algorithm.worker(gradient.unsqueeze(0), self._worker, replica, lr, t, self.seed)
-        self._replica = self.algorithm.replica(self._exchange(up, t), replica, lr, t)
+        exchange = self._wire.exchange if self._wire else self._serve
+        down, self._server = exchange(up, self._server, gradient, t)
+        self._replica = self.algorithm.replica(down, replica, lr, t)
         self._worker, self.t = worker, t
         self._set_parameters(self._replica.x)
         self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
@@ -131,42 +130,14 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """A new flat vector [d]."""
         return torch.cat([tensor.detach().reshape(-1) for tensor in parts])
 
+    def _serve(self, up: Payload, server: ServerState, x: Tensor, t: int) -> tuple[Payload, ServerState]:
+        """The server of a cluster of one."""
+        return self.algorithm.server(up, server, t, self.seed)
+
     @torch.no_grad()
     def _set_parameters(self, x: Tensor) -> None:
         for param, values in zip(self._params, x.split([param.numel() for param in self._params]), strict=True):
             param.copy_(values.view(param.shape))
-
-    def _exchange(self, up: Payload, t: int) -> Payload:
-        """Gather all workers' payloads on rank 0, run the server there, and broadcast its payload."""
-        gathered = [self._gather(tensor) for tensor in tensors(up)]
-        if self.rank == 0:
-            down, self._server = self.algorithm.server(rebuild(up, gathered), self._server, t, self.seed)
-        else:
-            down = self._template(self.algorithm.downlink.codec(t))
-        if self.workers == 1:
-            return down
-        received = [tensor.contiguous() for tensor in tensors(down)]
-        for tensor in received:
-            if tensor.numel():
-                dist.broadcast(tensor, src=0)
-        return rebuild(down, [tensor.clone() for tensor in received])
-
-    def _template(self, codec: Compressor) -> Payload:
-        """A payload of the shapes and dtypes that come down, to receive into."""
-        if codec not in self._templates:
-            self._templates[codec] = codec.encode(torch.zeros_like(self._replica.x), Key.none())
-        return self._templates[codec]
-
-    def _gather(self, tensor: Tensor) -> Tensor:
-        """All workers' tensors [1, ...] in worker order, [n, ...], on rank 0; on other ranks nothing of use."""
-        if self.workers == 1:
-            return tensor
-        if not tensor.numel():
-            return tensor.expand(self.workers, *tensor.shape[1:])
-        tensor = tensor.contiguous()
-        parts = [torch.empty_like(tensor) for _ in range(self.workers)] if self.rank == 0 else None
-        dist.gather(tensor, parts, dst=0)
-        return torch.cat(parts) if parts else tensor
 
 
 def _to(node: object, device: torch.device) -> object:

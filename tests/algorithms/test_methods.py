@@ -25,7 +25,8 @@ from algorithms.qadam import qadam
 from algorithms.quantized_adam import quantized_adam
 from algorithms.sgd import sgd
 from algorithms.updates import SGD, Adam, AMSGrad
-from experiments.cluster.simulated import ClusterState, Simulated
+from experiments.cluster.base import ClusterState
+from experiments.cluster.simulated import Simulated
 
 UPDATES = {"sgd": SGD(), "adam": Adam(), "amsgrad": AMSGrad()}
 COMPRESSORS = {
