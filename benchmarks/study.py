@@ -19,7 +19,8 @@ import numpy as np
 
 from benchmarks.plain_loop import gradient_norms
 from data.libsvm import load
-from experiments.build import build_algorithm, build_task
+from experiments.build import build_trainer
+from experiments.cluster.ranks import Ranks
 from experiments.config import load_run
 from experiments.errors import exit_with_message
 from experiments.trainer import Trainer
@@ -29,8 +30,9 @@ REPEATS, PLAIN_ROUNDS, ROUNDS = 3, 20, 200
 
 def main() -> None:
     """Print both times per curve and 1,000 rounds, and their ratio."""
-    config = load_run(["algorithm=cd_adam", "task=logreg/w8a", "lr=[0.001,0.003,0.005,0.007,0.009]"])
-    trainer = Trainer(build_task(config), build_algorithm(config), lrs=config["lr"], rounds=ROUNDS * (REPEATS + 1))
+    rounds = f"rounds={ROUNDS * (REPEATS + 1)}"
+    config = load_run(["algorithm=cd_adam", "task=logreg/w8a", "lr=[0.001,0.003,0.005,0.007,0.009]", rounds])
+    trainer = build_trainer(config, Ranks())
     _harness_seconds(trainer)  # warm-up
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     dataset = load("w8a", config["data_dir"])

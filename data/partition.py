@@ -23,6 +23,20 @@ class Parts:
     left_out: np.ndarray
 
 
+def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float) -> Parts:
+    """Parts by the name of a partition: `contiguous`, `shuffled` or `dirichlet`, as the functions below say.
+
+    Raises ValueError for another name, and what they raise.
+    """
+    if how == "contiguous":
+        return contiguous(labels, workers)
+    if how == "shuffled":
+        return shuffled(labels, workers, seed)
+    if how == "dirichlet":
+        return dirichlet(labels, workers, seed, alpha)
+    raise ValueError(f"partition={how}: contiguous, shuffled or dirichlet")
+
+
 def contiguous(labels: np.ndarray, workers: int) -> Parts:
     """Rows in file order: worker i has rows i m to (i + 1) m - 1.
 

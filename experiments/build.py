@@ -5,16 +5,21 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import torch
 from hydra.utils import get_object
 
 from algorithms.compressors import Blocks
 from algorithms.protocol import Algorithm
+from experiments.cluster.ranks import Group, Ranks
+from experiments.cluster.simulated import Simulated
+from experiments.cluster.torchrun import Torchrun
 from experiments.config import Config
 from experiments.errors import UsageError
-from experiments.tasks.logreg import LogisticRegression
+from experiments.tasks.task import Task
+from experiments.trainer import Trainer
 
 PACKAGES = ("algorithms.", "data.", "experiments.")
 """Where `_target_` may point."""
@@ -54,21 +59,75 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
     return _build(_unlabelled(config["algorithm"]), "algorithm", **parts)
 
 
-def build_task(config: Config) -> LogisticRegression:
-    """The task with its data loaded and shared over the workers; the expensive part of building."""
-    return _build(_unlabelled(config["task"]), "task", workers=config["cluster"]["workers"], seed=config["seed"])
+def build_task(config: Config, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
+    """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
+    extra = {"workers": config["cluster"]["workers"], "seed": config["seed"], "ids": ids}
+    if "device" in get_type_hints(_target(config["task"], "task").__init__):
+        extra["device"] = torch.device(device_of(config, local_rank))
+    return _build(_unlabelled(config["task"]), "task", **extra)
+
+
+def device_of(config: Config, local_rank: int = 0) -> str:
+    """Where the run computes: `cpu`, or `cuda:<local rank>`. Raises UsageError where that is not there."""
+    able = _target(config["task"], "task").devices
+    wanted = config["device"]
+    if wanted == "auto":
+        wanted = "cuda" if "cuda" in able and torch.cuda.is_available() else "cpu"
+    if wanted not in able:
+        raise UsageError(f"device={wanted}: task={config['task']['name']} runs on {' or '.join(able)} only")
+    if wanted == "cpu":
+        return wanted
+    if not torch.cuda.is_available():
+        raise UsageError("device=cuda: torch sees no CUDA GPU here; take device=cpu, or a torch built for your GPU")
+    if local_rank >= torch.cuda.device_count():
+        raise UsageError(
+            f"device=cuda: rank {local_rank} of this machine has no GPU of its own, there are "
+            f"{torch.cuda.device_count()}; start one rank a GPU (a rank can have several workers), or take device=cpu"
+        )
+    return f"cuda:{local_rank}"
+
+
+def build_trainer(config: Config, ranks: Ranks) -> Trainer:
+    """Everything that a run needs, built and checked, with nothing yet on disk but cached data.
+
+    Raises UsageError or DataError for what does not fit together, and LostContact.
+    """
+    if config["threads"]:
+        torch.set_num_threads(config["threads"])
+    ids = ranks.ids(config["cluster"]["workers"])
+    # The first rank of every machine fetches and decodes, the others then find it in the cache.
+    if ranks.local_rank:
+        ranks.wait()
+    task = build_task(config, ids, ranks.local_rank)
+    if not ranks.local_rank:
+        ranks.wait()
+    algorithm = build_algorithm(config, task.sizes)
+    together = isinstance(ranks, Group)
+    cluster = Torchrun(algorithm, ids, config["seed"]) if together else Simulated(algorithm, len(ids), config["seed"])
+    try:
+        unit = task.step_unit(algorithm.uplink.compressor)
+        return Trainer(
+            task,
+            cluster,
+            lrs=[lr * unit for lr in config["lr"]],
+            rounds=config["rounds"],
+            schedule=config["lr_schedule"],
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def check(config: Config) -> None:
     """Raise UsageError for a wrong option anywhere, without loading any data."""
     build_algorithm(config)
+    device_of(config)
     task = _unlabelled(config["task"])
     _check_options(task, "task")
     target = _target(task, "task")
     if hasattr(target, "check_options"):
-        options = {key: value for key, value in task.items() if key != "_target_" and not _is_node(value)}
+        wanted = get_type_hints(target.check_options)
         try:
-            target.check_options(**options)
+            target.check_options(**{key: value for key, value in task.items() if key in wanted})
         except ValueError as error:
             raise UsageError(f"task: {error}") from error
 

@@ -24,6 +24,8 @@ from experiments.errors import UsageError
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
+DEVICES = ("auto", "cpu", "cuda")
+
 Config = dict
 """A resolved configuration: nested dicts, lists and scalars."""
 
@@ -86,11 +88,14 @@ def load_run(overrides: Iterable[str]) -> Config:
         raise UsageError(f"lr={lr}: step sizes are positive numbers, or a non-empty list of them")
     if len(set(config["lr"])) < len(config["lr"]):
         raise UsageError(f"lr={lr}: a step size stands there twice")
-    for key, least in (("rounds", 1), ("eval_every", 1), ("checkpoint_every", 1), ("seed", 0)):
-        _integer(config[key], key, least)
     if not isinstance(config["cluster"], dict):
         raise UsageError(f"cluster={config['cluster']}: holds settings of its own; set cluster.workers, say")
     _integer(config["cluster"]["workers"], "cluster.workers", 1)
+    if not 0 < _number(config["cluster"]["timeout"], "cluster.timeout") < math.inf:
+        raise UsageError(f"cluster.timeout={config['cluster']['timeout']}: must be a positive number of seconds")
+    _count_rounds(config)
+    for key, least in (("rounds", 1), ("eval_every", 1), ("checkpoint_every", 1), ("seed", 0)):
+        _integer(config[key], key, least)
     for group in ("task", "algorithm"):
         _path_name(config[group]["name"], f"{group}.name")
     for key in ("results_dir", "data_dir"):
@@ -100,10 +105,36 @@ def load_run(overrides: Iterable[str]) -> Config:
         raise UsageError(_unknown("lr_schedule", str(config["lr_schedule"]), SCHEDULES))
     if config["threads"] is not None:
         _integer(config["threads"], "threads", 1)
+    if config["device"] not in DEVICES:
+        raise UsageError(_unknown("device", str(config["device"]), DEVICES))
     if config["partition"] not in ("whole", "layer"):
         raise UsageError(_unknown("partition", str(config["partition"]), ("whole", "layer")))
     _pin_files(config)
     return config
+
+
+def _count_rounds(config: Config) -> None:
+    """Fill in `rounds` and `eval_every` where a task counts in epochs of ⌊⌊rows/n⌋/batch_size⌋ rounds."""
+    task, workers = config["task"], config["cluster"]["workers"]
+    if "rows" not in task:
+        if config["epochs"] is not None:
+            raise UsageError(f"epochs={config['epochs']}: task={task['name']} counts in rounds; set rounds")
+        return
+    for key in ("rows", "batch_size"):
+        _integer(task[key], f"task.{key}", 1)
+    rows = task["rows"] // workers
+    an_epoch = rows // task["batch_size"]
+    if not an_epoch:
+        raise UsageError(
+            f"task.batch_size={task['batch_size']}: each of {workers} workers has {rows} images; choose at most that"
+        )
+    if config["rounds"] is None:
+        epochs = _number(config["epochs"], "epochs")
+        if not 0 < epochs < math.inf:
+            raise UsageError(f"epochs={config['epochs']}: must be a positive number")
+        config["rounds"] = max(1, round(epochs * an_epoch))
+    if config["eval_every"] is None:
+        config["eval_every"] = an_epoch
 
 
 def _parse(text: str) -> Override:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
+
+import torch.distributed as dist
 
 from data.errors import DataError
 
@@ -24,16 +28,25 @@ class Interrupted(Exception):
 @contextmanager
 def exit_with_message() -> Iterator[None]:
     """Turn the errors above, those of the data loaders and the system's into a message and an exit status."""
+    rank = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or 0)
+    where = f"rank {rank}: " if rank else ""
     try:
         yield
-    except (UsageError, RunError, DataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except UsageError as error:
+        _leave(2, "" if rank else f"error: {error}")  # which is the same on every rank
+    except (RunError, DataError) as error:
+        _leave(1, f"error: {where}{error}")
     except OSError as error:
-        print(
-            f"error: {error.filename or ''}: {error.strerror or error}".replace("error: :", "error:"), file=sys.stderr
-        )
-        sys.exit(1)
+        reason = error.strerror or error
+        _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
     except (Interrupted, KeyboardInterrupt) as error:
-        print(str(error) or "stopped", file=sys.stderr)
-        sys.exit(130)
+        _leave(130, "" if rank else str(error) or "stopped")
+
+
+def _leave(status: int, message: str) -> NoReturn:
+    if message:
+        print(message, file=sys.stderr, flush=True)
+    if dist.is_available() and dist.is_initialized():
+        sys.stdout.flush()
+        os._exit(status)  # an orderly end would wait for ranks that may be gone
+    sys.exit(status)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 
 import torch
@@ -14,8 +15,21 @@ import yaml
 from filelock import FileLock, Timeout
 
 from data.cache import atomic
+from experiments.checkpoint import Checkpoint
+from experiments.cluster.ranks import Ranks
 from experiments.config import Config
 from experiments.errors import RunError
+
+
+def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
+    """A method of RunFolder that does nothing on the other ranks."""
+
+    @wraps(method)
+    def write(self: RunFolder, *arguments: object, **details: object) -> None:
+        if self._ranks.is_first:
+            method(self, *arguments, **details)
+
+    return write
 
 
 class RunFolder:
@@ -27,17 +41,22 @@ class RunFolder:
     checkpoint/       the last whole state            summary.json   final and best metrics, bits, seconds
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
-    what it was at the checkpoint, so that no row stands there twice.
+    what it was at the checkpoint, so that no row stands there twice. Of several ranks the first alone writes, except
+    that each saves its own workers; all of them read, so that several machines must share the folder.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, ranks: Ranks | None = None) -> None:
         self.path = path
         self.metrics = path / "metrics.jsonl"
-        self.checkpoint = path / "checkpoint" / "state.pt"
+        self._ranks = ranks or Ranks()
+        self._checkpoint = Checkpoint(path / "checkpoint", self._ranks)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out. Raises RunError when one is already at this run."""
+        if not self._ranks.is_first:
+            yield
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.path / ".lock", timeout=0):
@@ -56,11 +75,17 @@ class RunFolder:
                 raise RunError(f"{self.path}: finished, but without {' and '.join(missing)}; {self._anew}")
         return status
 
+    def is_finished(self) -> bool:
+        """Whether the run is, by the first rank's word. Raises RunError where it cannot be told."""
+        return self._ranks.is_first and self.status() == "finished"
+
+    @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
         """Record a status with the time and anything worth knowing about it."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_json("status.json", {"status": status, "time": now, **details})
 
+    @_by_first_rank
     def describe(self, config: Config) -> None:
         """Record the configuration; a run known by its identity may since have got another label or colour."""
         target, text = self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
@@ -68,11 +93,13 @@ class RunFolder:
             with atomic(target) as file:
                 file.write_text(text)
 
+    @_by_first_rank
     def begin(self, environment: dict) -> None:
         """Record what the run runs on, and drop whatever rows an earlier try without a checkpoint left."""
         self._write_json("environment.json", environment)
         self.metrics.write_bytes(b"")
 
+    @_by_first_rank
     def note_resume(self, t: int, environment: dict) -> None:
         """Add to environment.json what the rounds after t run on, where that has changed."""
         recorded = self._read_json("environment.json")
@@ -82,39 +109,44 @@ class RunFolder:
             resumed.append({"round": t, **environment})
             self._write_json("environment.json", recorded)
 
+    @_by_first_rank
     def append(self, rows: list[dict]) -> None:
         """Add rows to metrics.jsonl."""
         with self.metrics.open("a") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
 
     def snapshot(self, state: dict) -> dict:
-        """A state together with how many bytes of metrics.jsonl belong to it."""
-        return {"state": state, "metrics_size": self.metrics.stat().st_size}
+        """A trainer's state together with how many bytes of metrics.jsonl belong to it."""
+        size = self.metrics.stat().st_size if self._ranks.is_first else 0
+        return {**state, "run": self.path.name, "metrics_size": size}
 
-    def save(self, snapshot: dict) -> None:
-        """Replace the checkpoint."""
-        with atomic(self.checkpoint) as file:
-            torch.save(snapshot, file)
+    def save(self, snapshot: dict, ids: Sequence[int]) -> None:
+        """Replace the checkpoint; every rank gives the workers `ids` that it has. Raises LostContact."""
+        self._checkpoint.save(snapshot, ids)
 
-    def resume(self) -> dict | None:
+    def resume(self, ids: Sequence[int], device: torch.device) -> dict | None:
         """The state of the checkpoint, with metrics.jsonl cut back to it; None where there is none."""
-        if not self.checkpoint.exists():
+        if self._checkpoint.path() is None:
             return None
         try:
-            saved = torch.load(self.checkpoint, weights_only=True)
+            saved = self._checkpoint.load(ids, device)
             size = saved["metrics_size"]
-            written = self.metrics.read_bytes()
-            if len(written) < size or (size and written[size - 1 : size] != b"\n"):
-                raise ValueError("metrics.jsonl is not what it was then")
+            if saved["run"] != self.path.name:
+                raise ValueError(f"it is of another configuration, run {saved['run']}")
+            if self._ranks.is_first:
+                written = self.metrics.read_bytes()
+                if len(written) < size or (size and written[size - 1 : size] != b"\n"):
+                    raise ValueError("metrics.jsonl is not what it was then")
+                os.truncate(self.metrics, size)
         except Exception as error:
             raise self.unusable(error) from error
-        os.truncate(self.metrics, size)
-        return saved["state"]
+        return saved
 
     def unusable(self, error: Exception) -> RunError:
         """What to raise where the checkpoint is not that of this run."""
-        return RunError(f"{self.checkpoint}: cannot be resumed ({error!r}); {self._anew}")
+        return RunError(f"{self._checkpoint.path()}: cannot be resumed ({error!r}); {self._anew}")
 
+    @_by_first_rank
     def finish(self, summary: dict) -> None:
         """Record the summary, then that the run is finished."""
         self._write_json("summary.json", summary)

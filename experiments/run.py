@@ -4,6 +4,7 @@
     python -m experiments.run algorithm=cd_adam lr=[0.001,0.003]        a grid of step sizes, trained as one batch
     python -m experiments.run -m algorithm=cd_adam,ef21 seed=0,1,2      six runs
     python -m experiments.run algorithm=naive --cfg job                 print the resolved configuration
+    torchrun --standalone --nproc-per-node=4 -m experiments.run cluster.workers=20     the workers over four processes
 
 Finished runs are skipped, interrupted ones go on where they were. Valid keys and choices: conf/.
 """
@@ -19,8 +20,8 @@ from experiments.build import check
 from experiments.config import expand, load_run
 from experiments.errors import RunError, UsageError, exit_with_message
 from experiments.identity import folder as folder_of
-from experiments.progress import Display
 from experiments.runner import run
+from experiments.session import session
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -41,16 +42,17 @@ def main(arguments: list[str] | None = None) -> None:
         if options.cfg:
             print(yaml.safe_dump_all(configs, sort_keys=False, allow_unicode=True), end="")
             return
-        with Display(sum(config["rounds"] for config in configs)) as display:
+        with session(configs) as (ranks, display):
             failed = 0
             for config in configs:
                 try:
-                    folder = run(config, display)
-                    for trial in folder.summary()["trials"]:
-                        display.say(_line(trial["final"]))
-                    display.say(f"results: {folder.path}")
+                    folder = run(config, display, ranks)
+                    if ranks.is_first:
+                        for trial in folder.summary()["trials"]:
+                            display.say(_line(trial["final"]))
+                        display.say(f"results: {folder.path}")
                 except (RunError, UsageError, DataError) as error:
-                    if len(configs) == 1:
+                    if len(configs) == 1 or ranks.size > 1:  # other ranks may be at another run by now
                         raise
                     failed += 1
                     display.say(f"failed: {folder_of(config)}: {error}")
@@ -61,7 +63,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _line(row: dict) -> str:
     """A trial's last row in words."""
     measured = ", ".join(
-        f"{name} {row[name]:.4g}" for name in ("train_loss", "grad_norm", "train_accuracy") if name in row
+        f"{name} {row[name]:.4g}"
+        for name in ("train_loss", "grad_norm", "train_accuracy", "test_accuracy")
+        if name in row
     )
     return f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits"
 

@@ -7,98 +7,96 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-import torch
-
+from algorithms.wire import LostContact
 from experiments import identity
-from experiments.build import build_algorithm, build_task
+from experiments.build import build_trainer
+from experiments.cluster.ranks import Ranks
 from experiments.config import Config
 from experiments.environment import environment
-from experiments.errors import Interrupted, UsageError
+from experiments.errors import Interrupted, RunError
+from experiments.memory import explained
 from experiments.progress import Display
 from experiments.results import RunFolder
 from experiments.trainer import Trainer
 
 
-def run(config: Config, display: Display) -> RunFolder:
+def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFolder:
     """Bring the run of a checked configuration to its end, whatever of it is already there.
 
-    A finished run is left as it is. Ctrl-C and termination end it after the round at hand with Interrupted. Whatever
-    ends it early, the last whole round is checkpointed first, and the same call goes on from there.
+    A finished run is left as it is. Ctrl-C and termination, of any rank, end it after the round at hand with
+    Interrupted. Whatever ends it early, the last whole round is checkpointed first, and the same call goes on from
+    there; where another rank is gone, whose workers' memories are then missing, it is the checkpoint before.
     """
-    folder = RunFolder(identity.folder(config))
+    ranks = ranks or Ranks()
+    folder = RunFolder(identity.folder(config), ranks)
     display.begin(f"{config['task']['name']} · {config['algorithm']['name']}")
-    trainer = None if folder.status() == "finished" else _trainer(config)
-    with folder.locked():
-        if trainer is None or folder.status() == "finished":
-            display.say(f"already finished: {folder.path}")
-            display.advance(config["rounds"])
-            folder.describe(config)
-        else:
-            _train(trainer, config, folder, display)
+    try:
+        trainer = None if ranks.told(folder.is_finished()) else build_trainer(config, ranks)
+        with folder.locked():
+            if trainer is None or ranks.told(folder.is_finished()):
+                display.say(f"already finished: {folder.path}")
+                display.advance(config["rounds"])
+                folder.describe(config)
+            else:
+                with explained(trainer):
+                    _train(trainer, config, folder, display, ranks)
+    except LostContact as error:
+        raise RunError(
+            f"lost contact to the other ranks ({error}): the first message above or in their output says why; the "
+            f"same command goes on from the last checkpoint: {folder.path}"
+        ) from error
     return folder
 
 
-def _trainer(config: Config) -> Trainer:
-    """Everything built and checked, with nothing yet on disk."""
-    if config["threads"]:
-        torch.set_num_threads(config["threads"])
-    task = build_task(config)
-    algorithm = build_algorithm(config, task.sizes)
-    try:
-        unit = task.step_unit(algorithm.uplink.compressor)
-        return Trainer(
-            task,
-            algorithm,
-            lrs=[lr * unit for lr in config["lr"]],
-            rounds=config["rounds"],
-            schedule=config["lr_schedule"],
-            seed=config["seed"],
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display) -> None:
-    state = folder.resume()
+def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display, ranks: Ranks) -> None:
+    ids = trainer.cluster.ids
+    state = folder.resume(ids, trainer.task.device)
     folder.describe(config)
+    facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     if state is None:
-        folder.begin({**environment(), **trainer.task.facts()})
+        folder.begin({**facts, **trainer.task.facts()})
     else:
         try:
             trainer.load_state_dict(state)
         except (KeyError, TypeError, RuntimeError) as error:
             raise folder.unusable(error) from error
-        folder.note_resume(trainer.t, environment())
+        folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
     display.advance(trainer.t)
     folder.set_status("running", round=trainer.t)
     snapshot = folder.snapshot(trainer.state_dict())
+    stopping = False
     try:
         if state is None:
             folder.append(trainer.evaluate())
             snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:
-            while trainer.t < trainer.rounds:
+            while trainer.t < trainer.rounds and not stopping:
                 _round(trainer, folder, config["eval_every"])
-                snapshot = folder.snapshot(trainer.state_dict())
                 if trainer.t % config["checkpoint_every"] == 0:
-                    folder.save(snapshot)
+                    trainer.verify()
+                    folder.save(folder.snapshot(trainer.state_dict()), ids)
+                if trainer.verified:
+                    snapshot = folder.snapshot(trainer.state_dict())
                 display.advance(1)
-                if requests:
-                    break
-        if trainer.t < trainer.rounds:
-            raise Interrupted(f"stopped after round {trainer.t}; the same command goes on: {folder.path}")
+                stopping = ranks.any(bool(requests))
+        trainer.verify()
+        snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
-        if snapshot["metrics_size"]:  # else the next try begins with the first evaluation again
-            folder.save(snapshot)
-        stopped = isinstance(error, (Interrupted, KeyboardInterrupt))
+        if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
+            folder.save(snapshot, ids)
+        stopped = isinstance(error, KeyboardInterrupt)
         folder.set_status(
-            "interrupted" if stopped else "failed", round=snapshot["state"]["t"], error=str(error) or repr(error)
+            "interrupted" if stopped else "failed", round=snapshot["t"], error=str(error) or repr(error)
         )
         raise
-    folder.save(snapshot)
-    folder.finish(_summary(folder.rows(), trainer.lrs))
-    if requests:
+    folder.save(snapshot, ids)
+    if trainer.t < trainer.rounds:
+        message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
+        folder.set_status("interrupted", round=trainer.t, error=message)
+        raise Interrupted(message)
+    folder.finish(_summary(folder.rows(), trainer.lrs) if ranks.is_first else {})
+    if stopping:
         raise Interrupted(f"stopped; this run was just finished: {folder.path}")
 
 

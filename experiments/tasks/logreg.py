@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,8 +17,8 @@ from torch.nn.functional import logsigmoid
 from algorithms.compressors import Compressor
 from algorithms.randomness import keyed_seed
 from algorithms.theory import markov_step_size
-from data import partition as split
 from data.dataset import Dataset
+from data.partition import share
 
 
 class LogisticRegression:
@@ -26,6 +28,7 @@ class LogisticRegression:
 
     in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
 
+    `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
     `regularization` is λ. `batch_size` is the number of rows each worker draws a round, without replacement; None
     takes all, so that local gradients are exact. `partition` is `contiguous` (file order, the paper's), `shuffled`
     or `dirichlet` (label skew, the more the smaller `alpha`). `step_unit` is what lr counts in: `one`, or
@@ -35,12 +38,15 @@ class LogisticRegression:
     """
 
     dtype = torch.float64
+    devices = ("cpu",)
+    device = torch.device("cpu")
 
     def __init__(
         self,
         dataset: Dataset,
         workers: int,
         seed: int,
+        ids: Sequence[int] | None = None,
         regularization: float = 0.1,
         batch_size: int | None = None,
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",
@@ -48,12 +54,7 @@ class LogisticRegression:
         step_unit: Literal["one", "theory"] = "one",
     ) -> None:
         self.check_options(regularization, batch_size, partition, alpha, step_unit)
-        if partition == "contiguous":
-            parts = split.contiguous(dataset.labels, workers)
-        elif partition == "shuffled":
-            parts = split.shuffled(dataset.labels, workers, seed)
-        else:
-            parts = split.dirichlet(dataset.labels, workers, seed, alpha)
+        parts = share(dataset.labels, workers, partition, seed, alpha)
         self.workers, self.rows = parts.rows.shape
         if batch_size is not None and batch_size > self.rows:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
@@ -65,15 +66,14 @@ class LogisticRegression:
         self._step_unit = step_unit
         self._dataset, self._left_out = dataset, parts.left_out
 
+        self._ids = range(workers) if ids is None else ids
         used = parts.rows.reshape(-1)
         labels = dataset.labels[used].astype(np.float64)
         self._positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
-        # Rows y_j a_j in worker order. The forward product takes [nm, d] by [d, T]; the backward one takes the
-        # block-diagonal transpose [nd, nm] by [nm, T] and so gives every worker's own sum.
-        self._signed = dataset.features[used]
+        self._signed = dataset.features[used]  # y_j a_j, in worker order
         self._signed.data *= np.repeat(labels, np.diff(self._signed.indptr))
-        self._forward = _torch_csr(self._signed)
-        self._backward = _torch_csr(_by_worker(self._signed, self.workers).T.tocsr())
+        own = self._signed[self._ids[0] * self.rows : (self._ids[-1] + 1) * self.rows]
+        self._forward, self._backward = _products(own, len(self._ids))
 
     @staticmethod
     def check_options(
@@ -93,26 +93,31 @@ class LogisticRegression:
         """x₁ = 0, [d]."""
         return torch.zeros(self.d, dtype=self.dtype)
 
-    def gradients(self, x: Tensor, t: int) -> Tensor:
-        """∇f_i(x) of all workers, [*T, W, d], at parameters x [*T, d] in round t (from 1)."""
+    def start_statistics(self) -> Tensor:
+        """None are kept: [W, 0]."""
+        return torch.zeros(len(self._ids), 0, dtype=self.dtype)
+
+    def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """∇f_i(x) of the workers at hand, [*T, W, d], at parameters x [*T, d] in round t (from 1)."""
         columns = x.reshape(-1, self.d).T.contiguous()  # [d, T]
         if self.batch_size is None:
             sums, rows = self._backward @ torch.sigmoid(-(self._forward @ columns)), self.rows
         else:
             sums, rows = self._batch_sums(columns, t), self.batch_size
-        losses = sums.view(self.workers, self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], self.workers, self.d)
-        return losses / -rows + self._regularizer_gradient(x).unsqueeze(-2)
+        losses = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], -1, self.d)
+        return losses / -rows + self._regularizer_gradient(x).unsqueeze(-2), statistics
 
-    def evaluate(self, x: Tensor) -> dict[str, Tensor]:
+    def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """f(x), ‖∇f(x)‖₂ and the share of rows classified right, each [*T], over all rows in use.
 
         A row counts as classified +1 where a_jᵀx ≥ 0.
         """
         columns = x.reshape(-1, self.d).T.contiguous()
-        margins = self._forward @ columns
+        forward, backward = self._whole
+        margins = forward @ columns
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
         loss = -logsigmoid(margins).mean(0) + self.regularization * (1 / (1 + columns**-2)).sum(0)
-        sums = (self._backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
+        sums = (backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
         gradient = sums.T.reshape(x.shape) / -(self.workers * self.rows) + self._regularizer_gradient(x)
         right = (margins > 0) | ((margins == 0) & self._positive)
         return {
@@ -150,23 +155,30 @@ class LogisticRegression:
             "nonzeros": self._dataset.features.nnz,
         }
 
+    @cached_property
+    def _whole(self) -> tuple[Tensor, Tensor]:
+        """The products over the rows of all workers, which only the process that evaluates needs."""
+        if len(self._ids) == self.workers:
+            return self._forward, self._backward
+        return _products(self._signed, self.workers)
+
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return self.regularization * 2 * x / (1 + x * x) ** 2
 
     def _batch_sums(self, columns: Tensor, t: int) -> Tensor:
-        """Σ over each worker's batch of σ(−y_j a_jᵀx) y_j a_j, as [nd, T]."""
+        """Σ over the batch of each worker at hand of σ(−y_j a_jᵀx) y_j a_j, as [Wd, T]."""
         rows = np.concatenate(
             [
                 worker * self.rows
                 + np.random.default_rng(keyed_seed(self.seed, "batch", worker, t)).choice(
                     self.rows, self.batch_size, replace=False
                 )
-                for worker in range(self.workers)
+                for worker in self._ids
             ]
         )
         batch = self._signed[rows]
         weights = torch.sigmoid(-torch.from_numpy(batch @ columns.numpy()))
-        return torch.from_numpy(_by_worker(batch, self.workers).T @ weights.numpy())
+        return torch.from_numpy(_by_worker(batch, len(self._ids)).T @ weights.numpy())
 
 
 def _top_eigenvalue(rows: sp.csr_array) -> float:
@@ -175,6 +187,12 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
     if gram.shape[0] <= 2000:
         return float(np.linalg.eigvalsh(gram.toarray())[-1])
     return float(eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
+
+
+def _products(rows: sp.csr_array, workers: int) -> tuple[Tensor, Tensor]:
+    """What to multiply by for rows [nm, d] of n workers: forward [nm, d] by [d, T], and backward, the block-diagonal
+    transpose [nd, nm] by [nm, T], which gives every worker's own sum."""
+    return _torch_csr(rows), _torch_csr(_by_worker(rows, workers).T.tocsr())
 
 
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:

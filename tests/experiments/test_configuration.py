@@ -76,7 +76,7 @@ def test_defaults() -> None:
     config = load_run([])
     assert config["algorithm"]["name"] == "cd_adam"
     assert config["task"]["name"] == "logreg/a9a"
-    assert config["cluster"] == {"workers": 20}
+    assert config["cluster"] == {"workers": 20, "timeout": 600}
     assert config["lr"] == [0.001]
     assert config["task"]["regularization"] == 0.1
     assert (config["update"]["beta1"], config["update"]["beta2"]) == (0.9, 0.99)
@@ -193,7 +193,7 @@ REFUSED = {
     "task=logreg/breast-cancer": "did you mean logreg/breast_cancer?",
     "task=breast_cancer": "did you mean logreg/breast_cancer?",
     "algoritm=cd_adam": "algoritm: no such key; did you mean algorithm?",
-    "learning_rate=1": "learning_rate: no such key; Valid here: compressor, update, algorithm, task, partition, ",
+    "learning_rate=1": "learning_rate: no such key; Valid here: partition, cluster, lr, lr_schedule, weight_decay, ",
     "workers=3": "did you mean cluster.workers?",
     "beta1=0.5": "did you mean update.beta1?",
     "compressor.nrom=l2": "did you mean compressor.norm? Valid here: compressor.norm",

@@ -84,18 +84,20 @@ def test_what_is_written_is_finite(results: str, tmp_path: Path) -> None:
     assert "Infinity" not in (where(*command) / "metrics.jsonl").read_text()
 
 
+@pytest.mark.parametrize("which", ["shared.pt", "worker-3.pt"])
 @pytest.mark.parametrize("damage", ["cut", "other bytes", "empty"])
 def test_a_damaged_checkpoint_is_named(
-    damage: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+    damage: str, which: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
 ) -> None:
-    checkpoint = interrupted / "checkpoint" / "state.pt"
+    folder = interrupted / "checkpoint" / "12"
+    checkpoint = folder / which
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes({"cut": whole[: len(whole) // 2], "other bytes": b"x" * 100, "empty": b""}[damage])
     before = (interrupted / "metrics.jsonl").read_bytes()
     capsys.readouterr()
     assert stopped([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert f"error: {checkpoint}: cannot be resumed" in said
+    assert f"error: {folder}: cannot be resumed" in said
     assert f"delete {interrupted} to begin anew" in said
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     checkpoint.write_bytes(whole)

@@ -49,6 +49,18 @@ def points(*shape: int, scale: float = 2.0) -> Tensor:
     return scale * torch.randn(*shape, D, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
 
 
+def gradients_of(task: LogisticRegression, x: Tensor, t: int) -> Tensor:
+    """All workers' gradients."""
+    gradients, statistics = task.gradients(x, task.start_statistics(), t)
+    assert statistics.numel() == 0
+    return gradients
+
+
+def measured_of(task: LogisticRegression, x: Tensor) -> dict[str, Tensor]:
+    """What is evaluated."""
+    return task.evaluate(x, task.start_statistics()[0])
+
+
 def close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-13)
 
@@ -66,7 +78,7 @@ def test_local_gradients(split: str, regularization: float) -> None:
     dataset = sparse_problem()
     task = LogisticRegression(dataset, WORKERS, seed=3, regularization=regularization, partition=split, alpha=0.2)
     x = points(4)
-    gradients = task.gradients(x, 1)
+    gradients = gradients_of(task, x, 1)
     for trial in range(4):
         for worker, rows in enumerate(SPLITS[split](dataset.labels)):
             _, expected = derived(dataset, rows, x[trial], regularization)
@@ -80,7 +92,7 @@ def test_evaluation_is_over_the_rows_in_use(split: str, regularization: float) -
     task = LogisticRegression(dataset, WORKERS, seed=3, regularization=regularization, partition=split, alpha=0.2)
     rows = SPLITS[split](dataset.labels).ravel()
     x = points(4)
-    measured = task.evaluate(x)
+    measured = measured_of(task, x)
     for trial in range(4):
         loss, gradient = derived(dataset, rows, x[trial], regularization)
         close(measured["train_loss"][trial], loss)
@@ -95,8 +107,8 @@ def test_left_out_rows_have_no_influence() -> None:
     features[-1] = 1e3
     other = Dataset.from_dense("other", features, dataset.labels > 0)
     one, two = (LogisticRegression(data, WORKERS, seed=0) for data in (dataset, other))
-    assert torch.equal(one.gradients(points(), 1), two.gradients(points(), 1))
-    assert torch.equal(one.evaluate(points())["train_loss"], two.evaluate(points())["train_loss"])
+    assert torch.equal(gradients_of(one, points(), 1), gradients_of(two, points(), 1))
+    assert torch.equal(measured_of(one, points())["train_loss"], measured_of(two, points())["train_loss"])
     assert one.facts()["rows_left_out"] == 1
 
 
@@ -105,20 +117,20 @@ def test_left_out_rows_have_no_influence() -> None:
 def test_trial_axes(shape: tuple[int, ...], batch_size: int | None) -> None:
     task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
     x = points(*shape)
-    gradients, measured = task.gradients(x, 2), task.evaluate(x)
+    gradients, measured = gradients_of(task, x, 2), measured_of(task, x)
     assert gradients.shape == (*shape, WORKERS, D)
     assert gradients.dtype == torch.float64
     assert {values.shape for values in measured.values()} == {torch.Size(shape)}
     for place in np.ndindex(shape):
-        close(gradients[place], task.gradients(x[place], 2))
-        for name, value in task.evaluate(x[place]).items():
+        close(gradients[place], gradients_of(task, x[place], 2))
+        for name, value in measured_of(task, x[place]).items():
             close(measured[name][place], value)
 
 
 def test_start_is_zero_where_half_the_loss_is_log_2() -> None:
     task = LogisticRegression(sparse_problem(), WORKERS, seed=0)
     assert torch.equal(task.start(), torch.zeros(D, dtype=torch.float64))
-    measured = task.evaluate(task.start())
+    measured = measured_of(task, task.start())
     assert measured["train_loss"].item() == pytest.approx(np.log(2), rel=1e-15)
     # Every margin is zero there, and zero counts as +1.
     share = (sparse_problem().labels[:102] == 1).mean()
@@ -131,10 +143,10 @@ def test_huge_margins(scale: float) -> None:
     task = LogisticRegression(dataset, WORKERS, seed=0, regularization=0.1)
     x = points(scale=scale)
     margins = (dataset.labels[:, None] * dataset.features.toarray())[:102] @ x.numpy()
-    measured = task.evaluate(x)
+    measured = measured_of(task, x)
     expected = np.logaddexp(0, -margins).mean() + 0.1 * np.sum(1 / (1 + x.numpy() ** -2.0))
     assert measured["train_loss"].item() == pytest.approx(expected, rel=1e-12)
-    gradients = task.gradients(x, 1)
+    gradients = gradients_of(task, x, 1)
     assert torch.isfinite(gradients).all()
     # At such points a row counts whole where it is classified wrong, and not at all where it is right.
     if scale >= 1e6:
@@ -147,7 +159,7 @@ def test_regularizer_is_bounded_where_the_square_overflows() -> None:
     task = LogisticRegression(one_coordinate_a_row(6), 2, seed=0, regularization=0.1)
     x = torch.zeros(6, dtype=torch.float64)
     x[3] = 1e200  # row 3 is positive, and so classified right: its loss is 0
-    assert task.evaluate(x)["train_loss"].item() == pytest.approx(5 / 6 * np.log(2) + 0.1)
+    assert measured_of(task, x)["train_loss"].item() == pytest.approx(5 / 6 * np.log(2) + 0.1)
 
 
 # Mini-batches
@@ -155,7 +167,7 @@ def test_regularizer_is_bounded_where_the_square_overflows() -> None:
 
 def batch_rows(task: LogisticRegression, t: int) -> list[list[int]]:
     """The row numbers of every worker's batch in round t, for a task on one_coordinate_a_row."""
-    gradients = task.gradients(task.start(), t)
+    gradients = gradients_of(task, task.start(), t)
     return [worker.nonzero().ravel().tolist() for worker in gradients]
 
 
@@ -167,7 +179,7 @@ def test_batches_are_distinct_own_rows(batch_size: int) -> None:
             assert len(rows) == batch_size
             assert set(rows) <= set(range(17 * worker, 17 * worker + 17))
         # Each row counts 1/batch_size: σ(0) = 1/2.
-        values = task.gradients(task.start(), t)
+        values = gradients_of(task, task.start(), t)
         assert values[values != 0].abs().tolist() == pytest.approx([0.5 / batch_size] * WORKERS * batch_size)
 
 
@@ -179,7 +191,7 @@ def test_gradients_of_a_batch(split: str) -> None:
     task = LogisticRegression(dataset, WORKERS, partition=split, regularization=0.1, **options)
     x = points(3)
     for t in (1, 2, 9):
-        gradients = task.gradients(x, t)
+        gradients = gradients_of(task, x, t)
         for worker, places in enumerate(batch_rows(shown, t)):
             # The contiguous task's row numbers are places in the parts of any other.
             rows = SPLITS[split](dataset.labels).ravel()[places]
@@ -205,9 +217,9 @@ def test_batches_depend_on_seed_worker_and_round_alone() -> None:
 def test_trials_share_a_batch() -> None:
     task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=5)
     x = points(3)
-    alone = task.gradients(x[1], 6)
+    alone = gradients_of(task, x[1], 6)
     x[0], x[2] = 5.0, -1.0
-    close(task.gradients(x, 6)[1], alone)
+    close(gradients_of(task, x, 6)[1], alone)
 
 
 def test_every_row_is_drawn_equally_often() -> None:
@@ -225,13 +237,13 @@ def test_every_row_is_drawn_equally_often() -> None:
 def test_a_batch_of_all_rows_is_the_full_gradient() -> None:
     full = LogisticRegression(sparse_problem(), WORKERS, seed=0)
     batched = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=17)
-    close(batched.gradients(points(3), 4), full.gradients(points(3), 4))
+    close(gradients_of(batched, points(3), 4), gradients_of(full, points(3), 4))
 
 
 def test_evaluation_ignores_the_batch_size() -> None:
     full, batched = (LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=size) for size in (None, 2))
-    for name, value in full.evaluate(points(3)).items():
-        assert torch.equal(batched.evaluate(points(3))[name], value)
+    for name, value in measured_of(full, points(3)).items():
+        assert torch.equal(measured_of(batched, points(3))[name], value)
 
 
 @pytest.mark.parametrize(("batch_size", "epochs"), [(None, 34.0), (17, 34.0), (5, 10.0), (1, 2.0)])
@@ -257,7 +269,7 @@ def test_facts() -> None:
 def test_the_data_set_is_left_as_it_was() -> None:
     dataset = sparse_problem()
     before = dataset.sha256()
-    LogisticRegression(dataset, 1, seed=0).gradients(points(), 1)
+    gradients_of(LogisticRegression(dataset, 1, seed=0), points(), 1)
     assert dataset.sha256() == before
 
 

@@ -30,7 +30,8 @@ ERRORS = {"aggregate_error", "signal_error"}
 
 def test_what_a_finished_run_leaves(results: str) -> None:
     path = go(*SMALL, results, "lr=[0.001,0.003]")
-    names = {"config.yaml", "status.json", "environment.json", "summary.json", "metrics.jsonl", "checkpoint/state.pt"}
+    names = {"config.yaml", "status.json", "environment.json", "summary.json", "metrics.jsonl", "checkpoint/latest"}
+    names |= {"checkpoint/20/shared.pt", *(f"checkpoint/20/worker-{i}.pt" for i in range(20))}
     assert set(contents(path)) == names
     assert status(path)["status"] == "finished"
     assert stored_config(path) == load_run([*SMALL, results, "lr=[0.001,0.003]"])

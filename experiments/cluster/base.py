@@ -1,0 +1,82 @@
+"""What every cluster is: the round of an algorithm for the workers of this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors import Payload
+from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
+from algorithms.updates import Moments
+
+
+@dataclass
+class ClusterState:
+    """Everything of this process that changes from round to round."""
+
+    workers: WorkerState
+    server: ServerState | None  # None in a process that is not the server
+    replica: ReplicaState
+
+    def state_dict(self) -> dict:
+        """Nested dicts of the tensors themselves, not copies: no function of a round changes one in place."""
+        return _shallow(self)
+
+    @classmethod
+    def from_state_dict(cls, state: dict) -> ClusterState:
+        """The state that `state_dict` described."""
+        workers = {**state["workers"], "moments": Moments(**state["workers"]["moments"])}
+        replica = {**state["replica"], "moments": Moments(**state["replica"]["moments"])}
+        server = None if state["server"] is None else ServerState(**state["server"])
+        return cls(WorkerState(**workers), server, ReplicaState(**replica))
+
+
+class Cluster(ABC):
+    """n workers and a server, of which this process has the workers `ids` and, if `is_server`, the server."""
+
+    is_server = True
+
+    def __init__(self, algorithm: Algorithm, ids: Sequence[int], seed: int) -> None:
+        self.algorithm, self.ids, self.seed = algorithm, ids, seed
+        self._path = algorithm  # what rounds are computed with
+
+    def start(self, x: Tensor) -> ClusterState:
+        """The state before round 1, for parameters x [*T, d]."""
+        return ClusterState(
+            workers=self._path.start_workers(x, torch.tensor(self.ids)),
+            server=self._path.start_server(x) if self.is_server else None,
+            replica=self._path.start_replica(x),
+        )
+
+    def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
+        """Round t (from 1) with the gradients [*T, W, d] of this process's workers; `state` itself stays as it was.
+
+        Raises LostContact where another process is gone.
+        """
+        up, workers = self._path.worker(gradients, state.workers, state.replica, lr, t, self.seed)
+        down, server = self._exchange(up, state.server, state.replica.x, t)
+        replica = self._path.replica(down, state.replica, lr, t)
+        return ClusterState(workers, server, replica)
+
+    @abstractmethod
+    def mean(self, vectors: Tensor) -> Tensor | None:
+        """The mean [*T, d] over all n workers of vectors [*T, W, d]; None where this process is not the server.
+
+        For measurements alone: nothing of it is communication of the algorithm.
+        """
+
+    @abstractmethod
+    def _exchange(
+        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState | None]:
+        """What comes down for what this process's workers send up, and the server's new state."""
+
+
+def _shallow(node: object) -> object:
+    if not is_dataclass(node):
+        return node
+    return {field.name: _shallow(getattr(node, field.name)) for field in fields(node)}

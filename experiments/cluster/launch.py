@@ -1,0 +1,117 @@
+"""How this process was launched: alone, by torchrun or by SLURM; and joining the others."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from experiments.cluster.ranks import Group, Ranks
+from experiments.errors import RunError, UsageError
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the launcher told this process."""
+
+    rank: int
+    size: int
+    local_rank: int  # among the processes on this machine
+    local_size: int
+    address: str  # of the machine of rank 0
+    port: int
+
+    def check(self, workers: int) -> None:
+        """Raise UsageError where n workers cannot be shared equally over the ranks."""
+        if workers % self.size:
+            raise UsageError(
+                f"cluster.workers={workers}: cannot be shared equally over {self.size} ranks; start as many ranks as "
+                f"divide it: {', '.join(str(k) for k in range(1, workers + 1) if workers % k == 0)}"
+            )
+
+
+def launch() -> Launch | None:
+    """What torchrun's or SLURM's environment says; None for a process started alone.
+
+    Raises UsageError where that environment is incomplete.
+    """
+    try:
+        if "TORCHELASTIC_RUN_ID" in os.environ or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
+            names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+            return Launch(
+                *(int(os.environ[name]) for name in names), os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            )
+        if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
+            return _slurm()
+    except KeyError as error:
+        raise UsageError(f"{error.args[0]} is not set: start the ranks by torchrun or by srun") from error
+    except ValueError as error:
+        raise UsageError(f"the launcher's environment is damaged: {error}; start by torchrun or srun") from error
+    return None
+
+
+def _slurm() -> Launch:
+    """Every task of a job step is a rank. Rank 0 runs on the step's first machine."""
+    nodes = os.environ["SLURM_STEP_NODELIST"]
+    # The port is the same for all tasks of a step, and another one for another step of the same machine.
+    step = int(os.environ["SLURM_JOB_ID"]) * 7 + int(os.environ["SLURM_STEP_ID"])
+    return Launch(
+        rank=int(os.environ["SLURM_PROCID"]),
+        size=int(os.environ["SLURM_STEP_NUM_TASKS"]),
+        local_rank=int(os.environ["SLURM_LOCALID"]),
+        local_size=_tasks_here(os.environ["SLURM_STEP_TASKS_PER_NODE"], int(os.environ["SLURM_NODEID"])),
+        address=os.environ.get("MASTER_ADDR", _first_host(nodes)),
+        port=int(os.environ.get("MASTER_PORT", 20000 + step % 12000)),
+    )
+
+
+def _first_host(nodes: str) -> str:
+    """The first of a list such as `gpu[07-09,12],login1`: gpu07."""
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", re.match(r"[^,\[]*(\[[^\]]*\])?[^,\[]*", nodes).group())
+
+
+def _tasks_here(counts: str, node: int) -> int:
+    """The number of tasks on a machine, out of a list such as `4(x2),3`: 4 and 4 and 3."""
+    per_node = [
+        int(count) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", counts) for _ in range(int(times or 1))
+    ]
+    return per_node[node]
+
+
+@contextmanager
+def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]:
+    """The ranks of this launch, connected while the with-block runs: gloo for CPU tensors, NCCL for a GPU's.
+
+    timeout: seconds after which a collective that was not answered ends the run.
+    Raises RunError where the others cannot be reached.
+    """
+    if place is None:
+        yield Ranks()
+        return
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)
+    try:
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo",
+            init_method=f"tcp://{place.address}:{place.port}"
+            if "TORCHELASTIC_RUN_ID" not in os.environ
+            else "env://",
+            rank=place.rank,
+            world_size=place.size,
+            timeout=timedelta(seconds=timeout),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise RunError(
+            f"the other {place.size - 1} ranks could not be reached at {place.address}:{place.port}"
+            f" ({str(error).splitlines()[0]}); check that all were started, and that machines can reach this port"
+        ) from error
+    yield Group(place.local_rank)
+    dist.destroy_process_group()
+    gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end

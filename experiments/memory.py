@@ -1,0 +1,44 @@
+"""What would fit where memory did not suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from experiments.errors import RunError
+from experiments.trainer import Trainer
+
+_VECTORS_PER_WORKER = 4  # memory and gradient, and what a message is made of meanwhile
+_VECTORS_PER_REPLICA = 10  # model, signal, moments, aggregate, the server's memory, and their successors
+
+
+@contextmanager
+def explained(trainer: Trainer) -> Iterator[None]:
+    """Turn an allocation that failed into a RunError that says what the run holds and what would fit."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # On a CPU torch raises a RuntimeError with this text.
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
+            raise
+        raise RunError(_advice(trainer)) from error
+
+
+def _advice(trainer: Trainer) -> str:
+    task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
+    vector = task.d * task.dtype.itemsize / 2**30
+    held = vector * trials * (workers * _VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
+    fits = ["a smaller task.batch_size"] if hasattr(task, "batch_size") else []
+    fits += ["a smaller task.evaluation_batch"] if hasattr(task, "evaluation_batch") else []
+    if trials > 1:
+        fits.append(f"one step size at a time (about {held / trials:.2g} GiB)")
+    if workers > 1:
+        alone = vector * trials * (_VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
+        fits.append(f"one worker a rank on {task.workers} ranks (about {alone:.2g} GiB each)")
+    return (
+        f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "
+        f"sizes take about {held:.2g} GiB here, the rest is a batch's activations. What needs less: "
+        f"{'; '.join(fits) or 'a smaller task'}. The last checkpoint is kept"
+    )

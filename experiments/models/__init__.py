@@ -1,0 +1,1 @@
+"""Networks for small images, their initial parameters, and any network as one flat vector."""

@@ -1,0 +1,107 @@
+"""A network whose parameters are one vector."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+STATISTICS = ("running_mean", "running_var")
+COUNTER = "num_batches_tracked"
+
+Place = tuple[nn.Module, str, Tensor]  # a layer, the name of one of its tensors, and the tensor
+
+
+class FlatModel:
+    """`module` with its parameters as views into `vector` [d] and its running statistics as views into `statistics`
+    [b], both float32 on `device`, holding the values that the module came with.
+
+    Writing into either in place (`copy_`) changes the module, and a forward pass in training mode changes
+    `statistics`: moving, averaging or saving a whole network is one operation on one tensor.
+    `sizes` are the numbers of coordinates of the tensors in `module.parameters()`, in that order, d in all; a tensor
+    that several layers share is there once. `statistics` has the mean and the variance of every batch norm, in the
+    order of `module.modules()`; b may be 0.
+
+    A 4-dimensional weight [O, I, H, W] lies in the vector as [O, H, W, I], so that its view is in channels_last
+    format and no convolution of channels_last images has to reorder it. Batch norms lose their counter
+    `num_batches_tracked`, which a momentum that is a number does not use.
+
+    Autocast keeps the low-precision copies of parameters it has made and does not notice that `vector` changed: enter
+    `torch.autocast` anew for every forward pass, or with `cache_enabled=False`, as capturing a CUDA graph needs.
+
+    Raises ValueError, before it changes anything, for a parameter that is frozen or not float32, for a buffer that is
+    none of a batch norm's, and for a batch norm without a momentum.
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device | str) -> None:
+        _check(module)
+        parameters, statistics = [], []
+        for layer in module.modules():
+            for name, tensor in layer.named_parameters(recurse=False, remove_duplicate=False):
+                parameters.append((layer, name, tensor))
+            for name, tensor in layer.named_buffers(recurse=False, remove_duplicate=False):
+                if name == COUNTER:
+                    layer.num_batches_tracked = None
+                else:
+                    statistics.append((layer, name, tensor))
+        self.module = module
+        self.vector = _joined(parameters, device)
+        self.statistics = _joined(statistics, device)
+        self._parameters = tuple(module.parameters())
+        self.sizes = tuple(parameter.numel() for parameter in self._parameters)
+        self.d = self.vector.numel()
+
+    def gradient(self, loss: Tensor, out: Tensor) -> None:
+        """Write ∂loss/∂x [d] into `out`, laid out as `vector` is; 0 where a parameter has no influence on the loss.
+
+        One concatenation reads what automatic differentiation returns and writes every coordinate once. Had every
+        parameter a `.grad` that is a view into `out`, the buffer would first be set to zero, and then each tensor
+        added to it by a kernel of its own, which reads it once more.
+        Raises ValueError where `out` is not of shape [d].
+        """
+        if out.shape != (self.d,):
+            raise ValueError(f"out has shape {list(out.shape)}: the gradient's is [{self.d}]")
+        gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        torch.cat([_flat(gradient) for gradient in gradients], out=out)
+
+
+def _check(module: nn.Module) -> None:
+    for name, parameter in module.named_parameters():
+        if parameter.dtype != torch.float32:
+            raise ValueError(f"parameter {name} is {parameter.dtype}: the vector is torch.float32")
+        if not parameter.requires_grad:
+            raise ValueError(f"parameter {name} is frozen: all coordinates of the vector are trained")
+    for path, layer in module.named_modules():
+        known = (*STATISTICS, COUNTER) if isinstance(layer, BATCH_NORM) else ()
+        for name, _ in layer.named_buffers(path, recurse=False):
+            if name.rpartition(".")[2] not in known:
+                raise ValueError(f"buffer {name}: only a batch norm's running statistics have a place in the vectors")
+        if isinstance(layer, BATCH_NORM) and layer.momentum is None:
+            raise ValueError(f"{path}: a batch norm takes a number as momentum, its counter of batches is not kept")
+
+
+def _joined(places: list[Place], device: torch.device | str) -> Tensor:
+    """One vector with the values of all the tensors, each of which is replaced, where it stands, by its view."""
+    tensors = list(dict.fromkeys(tensor for _, _, tensor in places))  # each once
+    vector = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float32, device=device)
+    views = {}
+    for part, tensor in zip(vector.split([tensor.numel() for tensor in tensors]), tensors, strict=True):
+        view = _shaped(part, tensor.shape)
+        view.copy_(tensor.detach())
+        views[tensor] = nn.Parameter(view) if isinstance(tensor, nn.Parameter) else view
+    for layer, name, tensor in places:
+        setattr(layer, name, views[tensor])
+    return vector
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """The coordinates of a tensor in the order of the vector: without a copy where they lie in that order."""
+    return (tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor).reshape(-1)
+
+
+def _shaped(part: Tensor, shape: torch.Size) -> Tensor:
+    """The view of a part of the vector that has the given shape; `_flat` undoes it."""
+    if len(shape) != 4:
+        return part.view(shape)
+    outgoing, incoming, height, width = shape
+    return part.view(outgoing, height, width, incoming).permute(0, 3, 1, 2)

@@ -1,0 +1,52 @@
+"""Initial parameters that depend on a seed and the network alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from algorithms.randomness import keyed_seed
+
+
+def initialise(module: nn.Module, seed: int) -> None:
+    """Set every parameter and every running statistic, in place, from one generator keyed by the seed.
+
+    - `Conv2d`: weights normal with variance 2/fan_out, fan_out = output channels × kernel size, biases 0 (He et al.
+      2015, as torchvision has it for ResNet and VGG).
+    - `Linear`: weights uniform in ±1/√fan_in, torch's default, biases 0. torchvision's VGG draws them with a fixed
+      deviation of 0.01 instead, meant for layers 4,096 wide; this one goes with the width, so that a narrow network's
+      features see a gradient from the first round on.
+    - `BatchNorm2d`: weight 1, bias 0, running mean 0 and variance 1.
+
+    Values are drawn on the CPU in the order of `module.modules()` and of each tensor's own indices: they depend
+    neither on the device nor on the memory format, and torch's global generator is neither read nor moved.
+    Raises ValueError for a module of another type that has parameters of its own.
+    """
+    generator = torch.Generator().manual_seed(keyed_seed(seed, "initial parameters"))
+    with torch.no_grad():
+        for name, layer in module.named_modules():
+            # Types are compared, not subclasses: a subclass could have parameters that would stay as they were.
+            if type(layer) is nn.Conv2d:
+                weight = torch.empty(layer.weight.shape)
+                nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu", generator=generator)
+                layer.weight.copy_(weight)
+                _fill(layer.bias, 0)
+            elif type(layer) is nn.Linear:
+                bound = layer.in_features**-0.5
+                layer.weight.copy_(torch.empty(layer.weight.shape).uniform_(-bound, bound, generator=generator))
+                _fill(layer.bias, 0)
+            elif type(layer) is nn.BatchNorm2d:
+                _fill(layer.weight, 1)
+                _fill(layer.bias, 0)
+                _fill(layer.running_mean, 0)
+                _fill(layer.running_var, 1)
+            elif any(True for _ in layer.parameters(recurse=False)):
+                raise ValueError(
+                    f"{name or 'the module itself'}: no rule for the initial parameters of a {type(layer).__name__}; "
+                    "there are rules for Conv2d, Linear and BatchNorm2d"
+                )
+
+
+def _fill(tensor: Tensor | None, value: float) -> None:
+    if tensor is not None:
+        tensor.fill_(value)

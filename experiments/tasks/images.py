@@ -1,0 +1,207 @@
+"""Image classification by a network, every worker with its own batch-norm statistics."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from algorithms.compressors import Compressor
+from data.images import Images
+from data.partition import share
+from experiments.models.flat import FlatModel
+from experiments.models.initial import initialise
+from experiments.tasks.augmentation import augmented, draws, normalised
+from experiments.tasks.graph import Captured
+
+
+class ImageClassification:
+    """f(x) = mean_i f_i(x), each f_i the mean cross entropy over the m = ⌊N/n⌋ images of worker i (CD-Adam, 7.2).
+
+    In round t every worker takes a batch of `batch_size` of its images, randomly cropped out of a frame of `padding`
+    black pixels and, with `flip`, mirrored; an epoch is ⌊m/batch_size⌋ rounds, after which it shuffles its part.
+    Batch normalisation is each worker's own: its running statistics stay with it, and worker 0's are used for
+    evaluation. Gradients are without weight decay, which belongs to the update.
+
+    Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
+    `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
+
+    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N, the first
+    so many training images. `partition` is `contiguous`, `shuffled` or `dirichlet` (label skew, the more the smaller
+    `alpha`). `precision` is that of convolutions and products: `float32`, `tf32` (a GPU's rounding of their inputs to
+    10 bits) or `bf16` (autocast); parameters, batch-norm statistics and everything communicated stay float32.
+    `cuda_graphs` replays forward and backward passes of a round as one CUDA graph; on a CPU it does nothing.
+    Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
+    """
+
+    dtype = torch.float32
+    devices = ("cpu", "cuda")
+
+    def __init__(
+        self,
+        dataset: Images,
+        model: nn.Module,
+        workers: int,
+        seed: int,
+        device: torch.device,
+        rows: int,
+        ids: Sequence[int] | None = None,
+        batch_size: int = 128,
+        partition: Literal["contiguous", "shuffled", "dirichlet"] = "shuffled",
+        alpha: float = 0.5,
+        padding: int = 4,
+        flip: bool = True,
+        precision: Literal["float32", "tf32", "bf16"] = "float32",
+        evaluation_rows: int | None = None,
+        evaluation_batch: int = 1000,
+        cuda_graphs: bool = True,
+    ) -> None:
+        self.check_options(rows, batch_size, alpha, padding, evaluation_rows, evaluation_batch)
+        if rows > len(dataset.train_labels):
+            raise ValueError(f"rows={rows}: {dataset.name} has {len(dataset.train_labels)} training images")
+        parts = share(dataset.train_labels[:rows], workers, partition, seed, alpha)
+        self.workers, self.rows = parts.rows.shape
+        self.rounds_per_epoch = self.rows // batch_size
+        if not self.rounds_per_epoch:
+            raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} images; choose at most that")
+        self.seed, self.device, self.batch_size = seed, device, batch_size
+        self._dataset, self._left_out, self._parts = dataset, parts.left_out, parts.rows
+        self._ids = range(workers) if ids is None else ids
+        self._padding, self._flip, self._precision = padding, flip, precision
+        self._evaluated = torch.from_numpy(np.sort(parts.rows.reshape(-1))[:evaluation_rows]).to(device)
+        self.evaluation_batch = evaluation_batch
+
+        initialise(model, seed)
+        self.model = FlatModel(model, device)
+        self.d, self.sizes = self.model.d, self.model.sizes
+        self._initial = self.model.vector.clone()
+        self._images, self._labels, self._test_images, self._test_labels = (
+            torch.from_numpy(array).to(device) for array in dataset.arrays().values()
+        )
+        self._mean, self._std = (torch.tensor(values, device=device) for values in (dataset.mean, dataset.std))
+        self._epoch, self._draws = -1, torch.empty(0)
+        self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
+        if device.type == "cuda":
+            torch.backends.cudnn.deterministic = True  # or a resumed run would not be the uninterrupted one
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "float32"
+
+    @staticmethod
+    def check_options(
+        rows: int, batch_size: int, alpha: float, padding: int, evaluation_rows: int | None, evaluation_batch: int
+    ) -> None:
+        """Raise ValueError for settings that no data could mend, before any are loaded."""
+        counts = {"rows": rows, "batch_size": batch_size, "evaluation_batch": evaluation_batch}
+        counts["evaluation_rows"] = rows if evaluation_rows is None else evaluation_rows
+        for name, count in counts.items():
+            if count < 1:
+                raise ValueError(f"{name}={count}: must be at least 1")
+        if padding < 0:
+            raise ValueError(f"padding={padding}: pixels, at least 0")
+        if alpha <= 0:
+            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
+
+    def start(self) -> Tensor:
+        """The initial parameters [d], which depend on the seed alone."""
+        return self._initial
+
+    def start_statistics(self) -> Tensor:
+        """Mean 0 and variance 1 for every worker at hand, [W, b]."""
+        return self.model.statistics.expand(len(self._ids), -1).clone()
+
+    def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """∇f_i(x) [T, W, d] on the batches of round t (from 1) at x [T, d], and the workers' statistics [T, W, b]."""
+        epoch, round = divmod(t - 1, self.rounds_per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._draws = epoch, self._drawn(epoch)
+        return self._round(x, statistics, self._draws[round])
+
+    def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
+        """Training loss, ‖∇f(x)‖₂, test loss and test accuracy, each [T], with worker 0's statistics [T, b]."""
+        trials = [self._evaluate(*trial) for trial in zip(x, statistics, strict=True)]
+        return {name: torch.stack([trial[name] for trial in trials]) for name in trials[0]}
+
+    def epoch(self, t: int) -> float:
+        """Passes over the data after t rounds."""
+        return t / self.rounds_per_epoch
+
+    def step_unit(self, compressor: Compressor) -> float:
+        """Step sizes are what they say."""
+        return 1.0
+
+    def facts(self) -> dict[str, object]:
+        """What the data are and how they were shared, for the record."""
+        return {
+            "data": self._dataset.name,
+            "data_sha256": self._dataset.sha256(),
+            "d": self.d,
+            "rows": self.workers * self.rows + len(self._left_out),
+            "rows_per_worker": self.rows,
+            "rows_left_out": len(self._left_out),
+            "rounds_per_epoch": self.rounds_per_epoch,
+            "device": str(self.device),
+        }
+
+    def _drawn(self, epoch: int) -> Tensor:
+        """The draws of an epoch for the workers at hand: int64 [rounds, W, batch_size, 4] on the device."""
+        each = [
+            draws(self.seed, worker, epoch, self._parts[worker], self.batch_size, self._padding, self._flip)
+            for worker in self._ids
+        ]
+        return torch.from_numpy(np.stack(each, 1)).to(self.device)
+
+    def _passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
+        """Forward and backward of every trial and worker, for draws [W, batch_size, 4]."""
+        images = normalised(augmented(self._images, draw.flatten(0, 1), self._padding), self._mean, self._std)
+        batches = images.split(self.batch_size)
+        labels = self._labels[draw[..., 0]].long()
+        gradients, statistics = x.new_empty(*statistics.shape[:2], self.d), statistics.clone()
+        self.model.module.train()
+        for trial in range(len(x)):
+            self.model.vector.copy_(x[trial])
+            for worker, batch in enumerate(batches):
+                self.model.statistics.copy_(statistics[trial, worker])
+                self.model.gradient(cross_entropy(self._scores(batch), labels[worker]), gradients[trial, worker])
+                statistics[trial, worker] = self.model.statistics
+        return gradients, statistics
+
+    def _evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
+        """The measurements of one trial, at x [d] with statistics [b]."""
+        self.model.vector.copy_(x)
+        self.model.statistics.copy_(statistics)
+        self.model.module.eval()
+        loss, test, right = x.new_zeros(3, dtype=torch.float64)
+        gradient, part = torch.zeros_like(x), torch.empty_like(x)
+        for images, labels in self._batches(self._images[self._evaluated], self._labels[self._evaluated]):
+            mean = cross_entropy(self._scores(images), labels, reduction="sum") / len(self._evaluated)
+            self.model.gradient(mean, part)
+            gradient += part
+            loss += mean.detach()
+        with torch.no_grad():
+            for images, labels in self._batches(self._test_images, self._test_labels):
+                scores = self._scores(images)
+                test += cross_entropy(scores, labels, reduction="sum")
+                right += (scores.argmax(-1) == labels).sum()
+        count = len(self._test_labels)
+        return {
+            "train_loss": loss,
+            "grad_norm": torch.linalg.vector_norm(gradient),
+            "test_loss": test / count,
+            "test_accuracy": right / count,
+        }
+
+    def _batches(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Normalised images and labels, `evaluation_batch` at a time."""
+        for some, theirs in zip(*(all_.split(self.evaluation_batch) for all_ in (images, labels)), strict=True):
+            yield normalised(some, self._mean, self._std), theirs.long()
+
+    def _scores(self, images: Tensor) -> Tensor:
+        """The network's output as float32 [N, classes]."""
+        # A cache would hold on to casts of parameters that have changed, and to addresses inside a captured graph.
+        low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
+        with low if self._precision == "bf16" else contextlib.nullcontext():
+            return self.model.module(images).float()

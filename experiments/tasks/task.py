@@ -1,0 +1,45 @@
+"""What the trainer asks of a task."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors import Compressor
+
+
+class Task(Protocol):
+    """f(x) = mean_i f_i(x) over n workers, of which this process has some: W of them.
+
+    Vectors have d coordinates in `dtype` and lie on `device`. What a task keeps for each worker besides the model,
+    such as batch-norm statistics, is explicit: it is handed in and out, [*T, W, b], where b may be 0.
+    """
+
+    dtype: torch.dtype
+    device: torch.device
+    d: int
+    workers: int  # n
+    sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
+
+    def start(self) -> Tensor:
+        """x₁ [d]."""
+
+    def start_statistics(self) -> Tensor:
+        """The statistics [W, b] of this process's workers before round 1."""
+
+    def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """∇f_i(x) [*T, W, d] of this process's workers at x [*T, d] in round t (from 1), and their new statistics."""
+
+    def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
+        """Named measurements, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
+
+    def epoch(self, t: int) -> float:
+        """Passes over the training data after t rounds."""
+
+    def step_unit(self, compressor: Compressor) -> float:
+        """What a step size of 1 in the configuration stands for."""
+
+    def facts(self) -> dict[str, object]:
+        """What the data are and how they were shared, as plain values for the record."""

@@ -1,0 +1,310 @@
+"""A flat network against the ordinary one with the same values."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from experiments.models.flat import FlatModel
+from experiments.models.initial import initialise
+from experiments.models.resnet import resnet18
+from experiments.models.small_cnn import small_cnn
+from experiments.models.vgg import vgg16
+from experiments.models.wide_resnet import wide_resnet_16_4
+
+MODELS = [resnet18, vgg16, wide_resnet_16_4, small_cnn]
+
+
+def batch(model: Callable) -> tuple[Tensor, Tensor]:
+    """16 images in channels_last format, and their labels."""
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(16, *((1, 8, 8) if model is small_cnn else (3, 32, 32)), generator=generator)
+    return images.contiguous(memory_format=torch.channels_last), torch.arange(16) % 10
+
+
+def pair(model: Callable) -> tuple[nn.Module, FlatModel]:
+    """An ordinary network in channels_last format, and a flat one with the same values."""
+    plain = model(4)
+    initialise(plain, 3)
+    return plain.to(memory_format=torch.channels_last), FlatModel(copy.deepcopy(plain), "cpu")
+
+
+def loss_of(module: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(module(images).float(), labels)
+
+
+def gradient_of(flat: FlatModel, images: Tensor, labels: Tensor) -> Tensor:
+    out = torch.full((flat.d,), torch.nan)
+    flat.gradient(loss_of(flat.module, images, labels), out)
+    return out
+
+
+def joined(tensors: Iterable[Tensor]) -> Tensor:
+    """[d], channels last."""
+    return torch.cat([tensor.detach().movedim(1, -1).flatten() if tensor.ndim == 4 else tensor.detach().flatten()
+                      for tensor in tensors])  # fmt: skip
+
+
+def derived(module: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The gradient [d] of an ordinary network."""
+    return joined(torch.autograd.grad(loss_of(module, images, labels), list(module.parameters())))
+
+
+def statistics_of(module: nn.Module) -> Tensor:
+    return torch.cat([buffer for name, buffer in module.named_buffers() if "running" in name])
+
+
+# Values
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_vectors_hold_the_values_of_the_module(model: Callable) -> None:
+    plain, flat = pair(model)
+    assert torch.equal(flat.vector, joined(plain.parameters()))
+    assert torch.equal(flat.statistics, statistics_of(plain))
+    assert flat.vector.dtype == flat.statistics.dtype == torch.float32
+    assert not flat.vector.requires_grad
+    assert flat.d == flat.vector.numel() == sum(flat.sizes)
+    assert flat.sizes == tuple(parameter.numel() for parameter in plain.parameters())
+    for (name, one), (other_name, other) in zip(
+        plain.named_parameters(), flat.module.named_parameters(), strict=True
+    ):
+        assert name == other_name
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_views_lie_one_after_another(model: Callable) -> None:
+    _, flat = pair(model)
+    place = 0
+    for parameter in flat.module.parameters():
+        assert parameter.untyped_storage().data_ptr() == flat.vector.untyped_storage().data_ptr()
+        assert parameter.storage_offset() == place
+        assert parameter.is_leaf
+        assert parameter.requires_grad
+        if parameter.ndim == 4:
+            assert parameter.is_contiguous(memory_format=torch.channels_last)
+        place += parameter.numel()
+    assert place == flat.d
+    place = 0
+    for buffer in flat.module.buffers():
+        assert buffer.untyped_storage().data_ptr() == flat.statistics.untyped_storage().data_ptr()
+        assert buffer.storage_offset() == place
+        place += buffer.numel()
+    assert place == flat.statistics.numel()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_forward_gradient_and_statistics_are_the_ordinary_networks(model: Callable) -> None:
+    plain, flat = pair(model)
+    images, labels = batch(model)
+    for _ in range(2):  # the second with the statistics of the first
+        assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
+        assert torch.equal(flat.statistics, statistics_of(plain))
+    plain.eval(), flat.module.eval()
+    assert torch.equal(flat.module(images), plain(images))
+    assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_gradient_in_the_other_memory_format(model: Callable) -> None:
+    plain, flat = pair(model)
+    images, labels = batch(model)
+    plain.to(memory_format=torch.contiguous_format)
+    expected = derived(plain, images.contiguous(), labels)
+    torch.testing.assert_close(gradient_of(flat, images, labels), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_autocast(model: Callable) -> None:
+    plain, flat = pair(model)
+    images, labels = batch(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert flat.module(images).dtype == torch.bfloat16
+        plain(images)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        gradient = gradient_of(flat, images, labels)
+        expected = derived(plain, images, labels)
+    assert gradient.dtype == torch.float32
+    assert torch.equal(gradient, expected)
+    assert torch.equal(flat.statistics, statistics_of(plain))
+    assert not torch.equal(gradient, gradient_of(flat, images, labels)), "autocast made no difference"
+
+
+# Writing
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_module_sees_what_is_written(model: Callable) -> None:
+    plain, flat = pair(model)
+    images, labels = batch(model)
+    initialise(plain, 4)
+    derived(plain, images, labels)  # moves the statistics
+    flat.vector.copy_(joined(plain.parameters()))
+    flat.statistics.copy_(statistics_of(plain))
+    assert torch.equal(flat.module.eval()(images), plain.eval()(images))
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_autocast_sees_what_is_written(cache: bool) -> None:
+    _, flat = pair(small_cnn)
+    images, _ = batch(small_cnn)
+    logits = []
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=cache):
+            logits.append(flat.module(images))
+        flat.vector.zero_()
+    assert logits[0].any()
+    assert not logits[1].any()
+
+
+def test_autocast_without_cache_sees_what_is_written_within() -> None:
+    _, flat = pair(small_cnn)
+    images, _ = batch(small_cnn)
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        flat.module(images)
+        flat.vector.zero_()
+        assert not flat.module(images).any()
+
+
+def test_a_write_between_forward_and_gradient_is_an_error() -> None:
+    _, flat = pair(small_cnn)
+    loss = loss_of(flat.module, *batch(small_cnn))
+    flat.vector.mul_(0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        flat.gradient(loss, torch.empty(flat.d))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_only_training_moves_the_statistics(model: Callable) -> None:
+    _, flat = pair(model)
+    images, _ = batch(model)
+    before = flat.statistics.clone()
+    flat.module.eval()(images)
+    assert torch.equal(flat.statistics, before)
+    flat.module.train()(images)
+    assert (flat.statistics != before).all()
+
+
+def test_gradient_into_a_row_of_a_matrix() -> None:
+    _, flat = pair(small_cnn)
+    images, labels = batch(small_cnn)
+    rows = torch.full((3, flat.d), torch.nan)
+    place = rows.data_ptr()
+    flat.gradient(loss_of(flat.module, images, labels), rows[1])
+    assert rows.data_ptr() == place
+    assert torch.equal(rows[1], gradient_of(flat, images, labels))
+    assert rows[[0, 2]].isnan().all()
+    assert not rows.requires_grad
+
+
+# Unusual modules
+
+
+def test_a_parameter_without_influence_has_gradient_zero() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    flat = FlatModel(module, "cpu")
+    out = torch.full((flat.d,), torch.nan)
+    flat.gradient(module[1](torch.ones(2)).sum(), out)
+    assert out.tolist() == 6 * [0] + 6 * [1]
+    assert flat.statistics.shape == (0,)
+
+
+def test_shared_parameters_appear_once() -> None:
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    flat = FlatModel(nn.Sequential(first, second, first), "cpu")
+    assert flat.sizes == (9, 3, 3)
+    assert second.weight is first.weight
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    weight, bias, other = (part.clone().requires_grad_() for part in flat.vector.split(flat.sizes))
+    y = x
+    for added in (bias, other, bias):
+        y = y @ weight.view(3, 3).T + added
+    expected = torch.cat(torch.autograd.grad(y.square().sum(), (weight, bias, other)))
+    out = torch.empty(15)
+    flat.gradient(flat.module(x).square().sum(), out)
+    torch.testing.assert_close(out, expected)
+
+
+def test_values_that_are_not_contiguous() -> None:
+    module = nn.Linear(3, 2)
+    module.weight = nn.Parameter(torch.arange(6.0).view(3, 2).T)
+    assert FlatModel(module, "cpu").vector[:6].tolist() == [0, 2, 4, 1, 3, 5]
+
+
+def test_the_counter_of_batches_is_dropped() -> None:
+    _, flat = pair(small_cnn)
+    assert flat.module[1].num_batches_tracked is None
+    assert [name for name, _ in flat.module.named_buffers() if "num" in name] == []
+
+
+class WithMask(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.ones(2))
+
+
+def frozen() -> nn.Module:
+    module = nn.Linear(2, 2)
+    module.bias.requires_grad_(False)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (WithMask(), r"buffer 1\.mask: only a batch norm's"),
+        (nn.InstanceNorm2d(2, track_running_stats=True), r"buffer 1\.running_mean: only a batch norm's"),
+        (nn.BatchNorm2d(2, momentum=None), "1: a batch norm takes a number as momentum"),
+        (nn.Linear(2, 2).double(), r"parameter 1\.weight is torch.float64"),
+        (frozen(), r"parameter 1\.bias is frozen"),
+    ],
+)
+def test_modules_it_does_not_take(layer: nn.Module, message: str) -> None:
+    module = nn.Sequential(nn.BatchNorm2d(2), layer)
+    before = list(module.parameters())
+    with pytest.raises(ValueError, match=message):
+        FlatModel(module, "cpu")
+    assert all(one is other for one, other in zip(module.parameters(), before, strict=True)), "changed all the same"
+    assert module[0].num_batches_tracked is not None
+
+
+@pytest.mark.parametrize("shape", [(5_177,), (1, 5_178), ()])
+def test_out_of_another_shape(shape: tuple[int, ...]) -> None:
+    flat = FlatModel(small_cnn(), "cpu")
+    loss = loss_of(flat.module, *batch(small_cnn))
+    with pytest.raises(ValueError, match=r"out has shape .*: the gradient's is \[5178\]"):
+        flat.gradient(loss, torch.empty(shape))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="captures a CUDA graph")
+@pytest.mark.parametrize("model", MODELS)
+def test_captured_in_a_graph(model: Callable) -> None:
+    flat = FlatModel(model(16), "cuda")
+    images, labels = (tensor.cuda() for tensor in batch(model))
+    out = torch.empty(flat.d, device="cuda")
+
+    def step() -> None:
+        with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
+            loss = loss_of(flat.module, images, labels)
+        flat.gradient(loss, out)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    initialise(flat.module, 5)
+    graph.replay()
+    replayed = out.clone()
+    step()
+    torch.testing.assert_close(replayed, out, rtol=1e-2, atol=1e-3)
