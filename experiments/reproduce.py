@@ -2,10 +2,13 @@
 
     python -m experiments.reproduce figure=figure_2
     python -m experiments.reproduce figure=figure_2 rounds=100 data_dir=path/to/files
+    python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
 
-Keys beginning with `figure` are the figure's; all others go to every one of its runs. Runs already finished are
-used as they are, interrupted ones go on. What is written lies in <results_dir>/figures/<name>/, with the overrides
-that change the figure in the folder's name.
+`figure`, `budget` and `seeds` are about the figure; all other keys go to every one of its runs. A figure can have a
+budget `full`, the paper's setting, and one `quick`, for a small machine without a GPU, which is marked on the figure;
+`auto` takes the first where there is a GPU. Runs already finished are used as they are, interrupted ones go on. What
+is written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
+folder's name.
 """
 
 from __future__ import annotations
@@ -14,18 +17,50 @@ import argparse
 from itertools import product
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
 from experiments.build import check
 from experiments.config import Config, expand, load, load_run
 from experiments.errors import UsageError, exit_with_message
-from experiments.progress import Display
+from experiments.estimate import estimate
+from experiments.progress import duration
 from experiments.runner import run
+from experiments.session import session
 from plots.claims import ROLES
 from plots.report import report
 
-ELSEWHERE = ("results_dir=", "data_dir=", "threads=", "checkpoint_every=")
+ELSEWHERE = ("results_dir=", "data_dir=", "threads=", "device=", "cluster.timeout=", "checkpoint_every=")
 """Overrides that leave a figure the same; others are part of its folder's name."""
+
+
+ABOUT_FIGURE = ("figure", "budget", "seeds")
+"""Keys that are not those of runs, and what begins with `figure.`."""
+
+
+def planned(composed: Config) -> Config:
+    """The figure of conf/reproduce.yaml with its budget chosen and its seeds an axis of its grid.
+
+    Raises UsageError for a budget that the figure does not have.
+    """
+    figure, budget, seeds = composed["figure"], composed["budget"], composed["seeds"]
+    figure = {"note": None, **figure}
+    budgets = figure.pop("budgets", {})
+    if budget == "auto":
+        budget = "full" if torch.cuda.is_available() else "quick"
+        budget = budget if budgets else None
+    elif budget not in budgets:
+        known = " and ".join(budgets) or "one setting only, leave it out"
+        raise UsageError(f"budget={budget}: figure={figure['name']} has {known}")
+    if budget:
+        chosen = budgets[budget]
+        overrides = [*figure["overrides"], *chosen.get("overrides", [])]
+        figure = {**figure, **chosen, "overrides": overrides, "name": figure["name"]}
+    if seeds is not None:
+        if not isinstance(seeds, list) or len(set(map(str, seeds))) < len(seeds):
+            raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
+        figure["grid"] = [*figure["grid"], [f"seed={seed}" for seed in seeds]]
+    return {**figure, "budget": budget}
 
 
 def cells(figure: Config, overrides: list[str]) -> list[Config]:
@@ -47,7 +82,9 @@ def cells(figure: Config, overrides: list[str]) -> list[Config]:
         cell = [override for entry in entries for override in entry.split()]
         configs.append(load_run([*figure["overrides"], *cell, *overrides]))
         check(configs[-1])
-    curves = [(config["task"]["name"], config["algorithm"]["name"], config["rounds"]) for config in configs]
+    curves = [
+        (config["task"]["name"], config["algorithm"]["name"], config["rounds"], config["seed"]) for config in configs
+    ]
     for curve in curves:
         if curves.count(curve) > 1:
             raise UsageError(
@@ -77,14 +114,23 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with exit_with_message():
         [overrides] = expand(options.overrides, multirun=False)
-        about_figure = [override for override in overrides if override.startswith("figure")]
-        figure = load(about_figure, "reproduce")["figure"]
+        keys = {override: override.partition("=")[0] for override in overrides}
+        about_figure = [override for override in overrides if keys[override].partition(".")[0] in ABOUT_FIGURE]
+        figure = planned(load(about_figure, "reproduce"))
         of_runs = [override for override in overrides if override not in about_figure]
         configs = cells(figure, of_runs)
-        with Display(sum(config["rounds"] for config in configs)) as display:
-            folders = [run(config, display).path for config in configs]
-        changed = [override for override in of_runs if not override.startswith(ELSEWHERE)]
-        target = Path(configs[0]["results_dir"], "figures", "-".join([figure["name"], *changed]).replace("/", "_"))
+        with session(configs) as (ranks, display):
+            missing, seconds = estimate(configs, ranks)
+            if missing:
+                display.say(
+                    f"{missing} of {len(configs)} runs to do, about {duration(seconds)} by a trial of each task"
+                )
+            folders = [run(config, display, ranks).path for config in configs]
+        if not ranks.is_first:
+            return
+        changed = [override for override in overrides if not override.startswith((*ELSEWHERE, "figure", "budget="))]
+        parts = [figure["name"], *([figure["budget"]] if figure["budget"] else []), *changed]
+        target = Path(configs[0]["results_dir"], "figures", "-".join(parts).replace("/", "_"))
         report(folders, figure, target, Console())
 
 

@@ -54,9 +54,9 @@ class FlatModel:
     def gradient(self, loss: Tensor, out: Tensor) -> None:
         """Write ∂loss/∂x [d] into `out`, laid out as `vector` is; 0 where a parameter has no influence on the loss.
 
-        One concatenation reads what automatic differentiation returns and writes every coordinate once. Had every
-        parameter a `.grad` that is a view into `out`, the buffer would first be set to zero, and then each tensor
-        added to it by a kernel of its own, which reads it once more.
+        One concatenation reads what automatic differentiation returns and writes every coordinate once: on a GPU, one
+        kernel for a hundred tensors. Were every parameter's `.grad` a view into `out`, the buffer would first be set
+        to zero and each tensor then be added to it by a kernel of its own. On a CPU both take about equally long.
         Raises ValueError where `out` is not of shape [d].
         """
         if out.shape != (self.d,):
