@@ -1,7 +1,8 @@
-"""Curves of several methods over bits or rounds, one column of panels a task."""
+"""Curves of several methods over bits, rounds or epochs."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 
@@ -9,47 +10,54 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+
+from plots.metrics import LABELS
+from plots.seeds import over_seeds
+from plots.ticks import set_log_ticks
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 
-LABELS = {
-    "bits": "communication bits",
-    "round": "rounds",
-    "grad_norm": r"gradient norm  $\|\nabla f(x)\|_2$",
-    "train_loss": "training loss",
-    "train_accuracy": "training accuracy",
-    "aggregate_error": r"compression error  $\|\hat g - g\|_2$",
-    "second_moment_ratio": r"$\sum \hat v$ over uncompressed",
-    "min_grad_norm_squared": r"$\min_t\, \|\nabla f(x_t)\|_2^2$",
-}
-"""Axis labels by column of the results; a column that is not here is its own label."""
+WIDEST = 4
+"""Panels beside each other where there is one task."""
 
 
 def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
 
-    `frame` holds one trial per task and algorithm (columns of `plots.results.read`). Each of `rows` names the columns
-    x and y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min`, below which curves
-    are cut, and `guide`, the slope of a dotted line. Round 0 has no place on a logarithmic axis of bits and is left
-    out there. Close the figure after use.
+    Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
+    trial per task, algorithm and seed (columns of `plots.results.read`). Of several seeds the curve is the mean,
+    geometric on a logarithmic axis, in a band from the least to the greatest. Each of `rows` names the columns x and
+    y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min`, below which curves are
+    cut, and `guide`, the slope of a dotted line. Round 0 has no place on a logarithmic axis of bits and is left out
+    there. Close the figure after use.
     """
-    tasks = list(dict.fromkeys(frame["task"]))
+    tasks = dict(list(frame.groupby("task", sort=False)))
+    places = _places(list(tasks), rows)
     with plt.style.context(STYLE):
-        size = (max(6.6, 0.5 + 1.85 * len(tasks)), 0.65 + 1.6 * len(rows))
-        figure, axes = plt.subplots(len(rows), len(tasks), figsize=size, squeeze=False, layout="constrained")
-        for column, task in enumerate(tasks):
-            here = frame[frame["task"] == task]
-            axes[0][column].set_title(here["task_label"].iloc[0])
-            for row, panel in enumerate(rows):
-                _draw_panel(axes[row][column], here, panel)
-        for row, panel in enumerate(rows):
-            axes[row][0].set_ylabel(LABELS.get(panel["y"], panel["y"]))
-        lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
-        figure.supxlabel("\n".join(textwrap.fill(line, int(18 * size[0])) for line in caption.splitlines()))
+        width = max(6.6, 0.5 + 1.85 * len(places[0]))
+        text = "\n".join(textwrap.fill(line, int(18 * width)) for line in caption.splitlines())
+        height = 0.65 + 1.6 * len(places)
+        if len(tasks) == 1:  # every panel has a y label of its own to hold, and the legend a title
+            height = 0.7 + 1.8 * len(places) + 0.12 * len(text.splitlines())
+        figure, axes = plt.subplots(
+            len(places), len(places[0]), figsize=(width, height), squeeze=False, layout="constrained"
+        )
+        for row, cells in enumerate(places):
+            for column, (task, panel) in enumerate(cells):
+                axis = axes[row][column]
+                _draw_panel(axis, tasks[task], panel)
+                if len(tasks) == 1 or column == 0:
+                    axis.set_ylabel(LABELS.get(panel["y"], panel["y"]))
+                if len(tasks) > 1 and row == 0:
+                    axis.set_title(tasks[task]["task_label"].iloc[0])
+            for axis in axes[row][len(cells) :]:
+                axis.remove()
+        lines = {line.get_label(): line for axis in figure.axes for line in axis.get_lines()}
+        figure.supxlabel(text)
         widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
-        columns = max(1, min(len(lines), int(size[0] / widest)))
-        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns)
+        columns = max(1, min(len(lines), int(width / widest)))
+        title = frame["task_label"].iloc[0] if len(tasks) == 1 else None
+        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns, title=title)
     return figure
 
 
@@ -61,28 +69,39 @@ def save(figure: Figure, target: Path) -> None:
     plt.close(figure)
 
 
+def _places(tasks: list[str], panels: list[dict]) -> list[list[tuple[str, dict]]]:
+    """Which task and panel lies where, row by row."""
+    if len(tasks) > 1:
+        return [[(task, panel) for task in tasks] for panel in panels]
+    rows = math.ceil(len(panels) / WIDEST)
+    across = math.ceil(len(panels) / rows)
+    cells = [(tasks[0], panel) for panel in panels]
+    return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
+
+
 def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
-    x, y, x_scale = panel["x"], panel["y"], panel.get("x_scale", "linear")
+    x, y, x_scale, y_scale = panel["x"], panel["y"], panel.get("x_scale", "linear"), panel.get("y_scale", "log")
     for _, curve in frame.groupby("algorithm", sort=False):
-        curve = curve.sort_values("round")
+        line = over_seeds(curve, x, y, geometric=y_scale == "log")
         if x_scale == "log":
-            curve = curve[curve[x] > 0]
+            line = line[line["x"] > 0]
         look = curve.iloc[0]
-        marks = _spread(curve[x].to_numpy(dtype=float), x_scale)
+        marks = _spread(line["x"].to_numpy(dtype=float), x_scale)
         axis.plot(
-            curve[x], curve[y], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks
+            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks
         )  # fmt: skip
+        if curve["seed"].nunique() > 1:
+            axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)
     axis.set_xscale(x_scale)
-    axis.set_yscale(panel.get("y_scale", "log"))
+    axis.set_yscale(y_scale)
     axis.set_xlabel(LABELS.get(x, x))
-    for side in (axis.xaxis, axis.yaxis):
-        if side.get_scale() == "log":
-            side.set_major_locator(LogLocator(numticks=6))
-            side.set_minor_locator(NullLocator())
     if "guide" in panel:
         _draw_guide(axis, frame, panel)
     if "y_min" in panel:
         axis.set_ylim(bottom=max(panel["y_min"], axis.get_ylim()[0]))
+    for side in (axis.xaxis, axis.yaxis):
+        if side.get_scale() == "log":
+            set_log_ticks(side)
 
 
 def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:

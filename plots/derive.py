@@ -6,8 +6,8 @@ import pandas as pd
 
 
 def second_moment_ratio(frame: pd.DataFrame, over: str) -> pd.DataFrame:
-    """Adds `second_moment_ratio`: Σ v̂ over that of the algorithm `over` at the same task, step size and round."""
-    keys = ["task", "lr", "round"]
+    """Adds `second_moment_ratio`: Σ v̂ over that of the algorithm `over` at the same task, step size, seed, round."""
+    keys = ["task", "lr", "seed", "round"]
     reference = frame.loc[frame["algorithm"] == over, [*keys, "second_moment"]]
     merged = frame.merge(reference, how="left", on=keys, suffixes=("", "_reference"))
     merged["second_moment_ratio"] = merged["second_moment"] / merged.pop("second_moment_reference")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from plots import claims, curves, results
+from plots import claims, curves, results, tables
 from plots.derive import DERIVATIONS
-from plots.selection import RULE, mark_best
+from plots.seeds import repeated
+from plots.selection import mark_best, rule
 from plots.targets import bits_to_reach
 
 _HIDDEN = ["label", "color", "marker", "task_label"]
@@ -29,114 +29,95 @@ def report(folders: Iterable[Path], figure: dict, target: Path, console: Console
     frame = results.read(folders)
     for derivation in figure.get("derive", []):
         frame = DERIVATIONS[derivation["name"]](frame, **derivation.get("options", {}))
-    frame = mark_best(frame)
+    frame = mark_best(frame, **(figure.get("select") or {}))
     step_size = figure.get("step_size", "best")
     frame["drawn"] = frame["best"] if step_size == "best" else frame["lr"] == step_size
     name = figure["name"]
     target.mkdir(parents=True, exist_ok=True)
-    caption = _caption(figure, step_size)
-    curves.save(curves.draw(frame[frame["drawn"]], figure["rows"], caption), target / name)
+    curves.save(curves.draw(frame[frame["drawn"]], figure["rows"], _caption(figure, step_size, frame)), target / name)
     frame.drop(columns=_HIDDEN).to_csv(target / f"{name}.csv", index=False)
     text = _introduction(frame, figure)
     if "targets" in figure:
-        reached = bits_to_reach(frame, **figure["targets"])
-        reached.to_csv(target / "targets.csv", index=False)
-        text += _targets(reached, figure["targets"]["metric"])
+        text += _targets(frame, figure["targets"], target / "targets.csv")
     if figure.get("claims"):
         findings = claims.judge(frame, figure["claims"])
         findings.to_csv(target / "claims.csv", index=False)
-        text += _claims(findings, figure)
+        text += tables.judged(findings, figure, repeated(frame))
         _show(findings, console)
     (target / "report.md").write_text("\n".join(text) + "\n")
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
-def _caption(figure: dict, step_size: str | float) -> str:
+def _caption(figure: dict, step_size: str | float, frame: pd.DataFrame) -> str:
+    note = f"{_note(figure)}\n" if _note(figure) else ""
     cut = [row["y_min"] for row in figure["rows"] if "y_min" in row]
     bits = (
         " Bits are those of one worker, both directions." if any(row["x"] == "bits" for row in figure["rows"]) else ""
     )
-    return (
-        f"{figure['title']}.{bits}\n"
-        + (f"Each method with {RULE}." if step_size == "best" else f"All methods with step size {step_size:g}.")
-        + (f" Curves go on below {min(cut):g}." if cut else "")
-    ).replace("e-0", "e-")
+    if step_size != "best":
+        chosen = f"All methods with step size {step_size:g}."
+    elif _choice(frame):
+        chosen = f"Each method with {_rule(figure, frame)}."
+    else:
+        chosen = "Each method with the one step size it was given."
+    seeds = (
+        f" Lines are means over seeds {_seeds(frame)}, geometric on logarithmic axes, and bands go from the least to"
+        " the greatest."
+        if repeated(frame)
+        else ""
+    )
+    below = f" Curves go on below {min(cut):g}." if cut else ""
+    return note + f"{figure['title']}.{bits}\n{chosen}{seeds}{below}".replace("e-0", "e-")
 
 
 def _introduction(frame: pd.DataFrame, figure: dict) -> list[str]:
-    """What was run, and the best step sizes."""
-    seeds = ", ".join(str(seed) for seed in sorted(frame["seed"].unique()))
-    best = frame[frame["best"]].groupby(["task", "algorithm"], sort=False)["lr"].first().unstack(sort=False)
+    """What was run, and the step sizes: the best, and all that were tried where no claim's columns name them."""
+    differ = _tried(frame).groupby("task").nunique().max() > 1
     return [
         f"# {figure['name']}",
         "",
-        f"{figure['title']}. Up to {frame['round'].max()} rounds, seed {seeds}.",
+        *([f"**{_note(figure)}**", ""] if _note(figure) else []),
+        f"{figure['title']}. Up to {frame['round'].max()} rounds, seed{'s' * repeated(frame)} {_seeds(frame)}.",
         "",
-        f"Best step sizes, that is {RULE}:",
+        *(tables.grids(frame) if differ and _choice(frame) and figure.get("claims") else []),
+        f"Best step sizes, that is {_rule(figure, frame)}:" if _choice(frame) else "Step sizes, one a method:",
         "",
-        *_table(["task", *best.columns], [[task, *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]),
+        *tables.best_step_sizes(frame),
     ]
 
 
-def _targets(reached: pd.DataFrame, metric: str) -> list[str]:
-    """The bits to reach each level, a table a task: methods down, levels across."""
-    lines = ["", f"## Bits to reach a {metric}", ""]
-    lines += [
-        "Bits of one worker, both directions, at the first evaluation there, over all step sizes of the grid (the"
-    ]
-    lines += ["one that got there with the fewest bits in parentheses). A dash: none did."]
-    reached = reached.assign(
-        cell=[
-            "–" if pd.isna(bits) else f"{bits:.3g} ({lr:g})".replace("e+0", "e") if bits else "at the start"
-            for bits, lr in zip(reached["bits"], reached["lr"], strict=True)
-        ]
-    )
-    for task, rows in reached.groupby("task", sort=False):
-        grid = rows.pivot(index="label", columns="level", values="cell").loc[
-            rows["label"].unique(), rows["level"].unique()
-        ]
-        lines += ["", f"### {task}", ""]
-        lines += _table(
-            ["method", *(f"{level:g}" for level in grid)], [[label, *row] for label, row in grid.iterrows()]
-        )
-    return lines
+def _tried(frame: pd.DataFrame) -> pd.Series:
+    """The step sizes that each method was given on each task."""
+    return frame.groupby(["task", "algorithm"])["lr"].unique().map(sorted).map(tuple)
 
 
-def _claims(findings: pd.DataFrame, figure: dict) -> list[str]:
-    """The claims, a table each: tasks down, step sizes across."""
-    lines = ["", "## Claims", ""]
-    lines += ["Column *best*: each method with its own best step size; the others: all methods with this step size."]
-    for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        text = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
-        settings = list(dict.fromkeys(rows["step_size"]))
-        grid = text.pivot(index="task", columns="step_size", values="cell").loc[rows["task"].unique(), settings]
-        lines += ["", f"### {number}. {statement}", "", f"{_tally(rows)}.", ""]
-        lines += _table(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
-        lines += ["", *_how(figure, number)]
-    return lines
+def _choice(frame: pd.DataFrame) -> bool:
+    """Whether there was anything to select from."""
+    return bool((_tried(frame).map(len) > 1).any())
 
 
-def _how(figure: dict, number: object) -> list[str]:
-    """What was measured and with which thresholds."""
-    claim = next(claim for claim in figure["claims"] if claim["number"] == number)
-    options = ", ".join(f"{key}={value}" for key, value in claim.items() if key not in claims.DESCRIPTION)
-    meaning = " ".join(inspect.getdoc(claims.CHECKS[claim["check"]]).split())
-    negated = "It holds where this is not so: " if claim.get("negated") else ""
-    return [f"{negated}`{claim['check']}({options})`: {meaning}"]
+def _targets(frame: pd.DataFrame, asked: dict | list[dict], target: Path) -> list[str]:
+    """The tables of one metric or of several, and targets.csv, where several stand below each other."""
+    if isinstance(asked, dict):
+        reached = bits_to_reach(frame, **asked)
+        reached.to_csv(target, index=False)
+        return tables.targets(reached, asked["metric"])
+    parts = [bits_to_reach(frame, **some).assign(metric=some["metric"]) for some in asked]
+    pd.concat(parts).to_csv(target, index=False)
+    return [line for part in parts for line in tables.targets(part, part["metric"].iloc[0])]
 
 
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows]]
+def _note(figure: dict) -> str:
+    """What marks the figure, on one line."""
+    return " ".join((figure.get("note") or "").split())
 
 
-def _tally(rows: pd.DataFrame) -> str:
-    """How often a claim holds, apart for best and for equal step sizes."""
-    parts = []
-    for kind, some in (("best", rows[rows["step_size"] == "best"]), ("equal", rows[rows["step_size"] != "best"])):
-        counts = some["verdict"].value_counts()
-        open_ones = f", {counts[claims.NOT_DECIDABLE]} not decidable" if claims.NOT_DECIDABLE in counts else ""
-        parts.append(f"{kind} step sizes: holds in {counts.get(claims.HOLDS, 0)} of {len(some)}{open_ones}")
-    return "; ".join(parts)
+def _rule(figure: dict, frame: pd.DataFrame) -> str:
+    return rule(**(figure.get("select") or {}), seeds=repeated(frame))
+
+
+def _seeds(frame: pd.DataFrame) -> str:
+    return ", ".join(str(seed) for seed in sorted(frame["seed"].unique()))
 
 
 def _show(findings: pd.DataFrame, console: Console) -> None:
@@ -144,6 +125,6 @@ def _show(findings: pd.DataFrame, console: Console) -> None:
     for heading in ("", "claim", "best step sizes", "equal step sizes"):
         table.add_column(heading, overflow="fold")
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        best, equal = (part.partition(": ")[2] for part in _tally(rows).split("; "))
-        table.add_row(str(number), statement, best, equal)
+        tally = tables.tally(rows)
+        table.add_row(str(number), statement, tally.get("best", "–"), tally.get("equal", "–"))
     console.print(table)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-RULE = "the step size with the lowest geometric mean of the gradient norm over the last tenth of the rounds"
+from plots.metrics import higher_is_better, in_words
+
+
+def rule(metric: str = "grad_norm", seeds: bool = False) -> str:
+    """What `mark_best` goes by, in words; `seeds` says that there are several."""
+    means = " and over seeds" if seeds else ""
+    return (
+        f"the step size with the lowest geometric mean of the {in_words(metric)} over the last tenth of the rounds"
+        f"{means}"
+    )
 
 
 def level(frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0) -> float:
@@ -18,11 +27,22 @@ def level(frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, en
     return float(np.exp(np.log(np.maximum(values, np.finfo(float).tiny)).mean())) if len(values) else float("nan")
 
 
-def mark_best(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a column `best`: whether the row belongs to its task's and method's best step size by RULE."""
+def mark_best(frame: pd.DataFrame, metric: str = "grad_norm") -> pd.DataFrame:
+    """The frame with a column `best`: whether the row belongs to its task's and method's best step size by `rule`.
+
+    A step size that did not come to a level at the last round in every seed of its method, because it diverged or was
+    not run there, stands behind all that did; of equals the smallest is best.
+    """
+    if higher_is_better(metric):
+        raise ValueError(f"select: {metric}: step sizes are selected by a metric of which less is better")
+    if metric not in frame:
+        raise ValueError(f"select: {metric}: no run has this metric")
     keys = ["task", "algorithm"]
-    levels = pd.DataFrame(
-        [(*key, level(group)) for key, group in frame.groupby([*keys, "lr"])], columns=[*keys, "lr", "level"]
-    )
-    best = levels.loc[levels.groupby(keys)["level"].idxmin(), [*keys, "lr"]].assign(best=True)
-    return frame.merge(best, how="left", on=[*keys, "lr"]).assign(best=lambda merged: merged["best"].eq(True))
+    best = []
+    for key, rows in frame.groupby(keys):
+        done = rows[rows.groupby(["lr", "seed"])["round"].transform("max") == rows["round"].max()]
+        levels = {trial: level(some, metric) for trial, some in done.groupby(["lr", "seed"])}
+        ranks = np.log(pd.Series(levels).unstack()).mean(axis=1, skipna=False)
+        best.append((*key, ranks.fillna(np.inf).idxmin(), True))
+    chosen = pd.DataFrame(best, columns=[*keys, "lr", "best"])
+    return frame.merge(chosen, how="left", on=[*keys, "lr"]).assign(best=lambda merged: merged["best"].eq(True))

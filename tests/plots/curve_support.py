@@ -20,12 +20,15 @@ def curve(
     return pd.DataFrame({"round": rounds, "bits": bits * rounds, "grad_norm": values, **columns})
 
 
-def labelled(algorithm: str, task: str, frame: pd.DataFrame, lr: float = 0.1, color: str = "k") -> pd.DataFrame:
+def labelled(
+    algorithm: str, task: str, frame: pd.DataFrame, lr: float = 0.1, color: str = "k", seed: int = 0
+) -> pd.DataFrame:
     """The same with the columns that `plots.results.read` adds for drawing."""
     return frame.assign(
         task=task,
         algorithm=algorithm,
         lr=lr,
+        seed=seed,
         task_label=task.upper(),
         label=algorithm.title(),
         color=color,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, judge
+from plots.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, ROLES, judge
 from plots.selection import mark_best
 
 
@@ -104,6 +106,29 @@ def test_without_a_shared_budget_nothing_is_decided() -> None:
     assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, "no budget shared with b")
     # And the other way round.
     assert below({"a": flat(1.0, bits=1000), "b": flat(2.0)}, ["b"]) == NOT_DECIDABLE
+
+
+# clearly_ahead
+
+
+@pytest.mark.parametrize(
+    ("metric", "mine", "theirs", "expected", "text"),
+    [
+        ("train_loss", 0.1, 0.21, HOLDS, "2.1×"),
+        ("train_loss", 0.1, 0.19, FAILS, "1.9×"),
+        ("train_loss", 0.2, 0.1, FAILS, "0.5×"),
+        ("test_accuracy", 0.95, 0.45, HOLDS, "2.1×"),
+        ("test_accuracy", 0.9, 0.5, FAILS, "1.8×"),
+        ("test_accuracy", 0.45, 0.9, FAILS, "0.5×"),
+        ("train_loss", 0.1, np.nan, NOT_DECIDABLE, "–"),
+        ("train_loss", np.nan, 0.1, NOT_DECIDABLE, "–"),
+    ],
+)
+def test_clearly_ahead(metric: str, mine: float, theirs: float, expected: str, text: str) -> None:
+    # Rounds 0 to 90 say the opposite.
+    curves = {"a": flat(1.0, **{metric: [theirs] * 10 + [mine]}), "b": flat(1.0, **{metric: [mine] * 10 + [theirs]})}
+    finding = CHECKS["clearly_ahead"](curves, subject="a", other="b", metric=metric, factor=2.0)
+    assert (finding.verdict, finding.measured) == (expected, text)
 
 
 # stops_early
@@ -243,6 +268,9 @@ def test_error_vanishes_without_an_early_evaluation() -> None:
 
 # judge
 
+NOT_METHODS = {"curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis", "until",
+               "times"}  # fmt: skip
+
 REACHES = {
     "number": "3",
     "statement": "as low",
@@ -296,3 +324,93 @@ def test_close_step_sizes_are_judged_apart() -> None:
 def test_only_step_sizes_that_all_methods_share_are_judged() -> None:
     frame = pd.concat([two_step_sizes("s", (1.0, 2.0), (1.0, 1.0)), labelled("a", "s", flat(1.0), lr=0.3)])
     assert judge(mark_best(frame), [REACHES])["step_size"].tolist() == ["best", "0.1", "0.2"]
+
+
+# over seeds
+
+
+def over_seeds(ratios: dict[int, float], **claim: object) -> pd.Series:
+    """The finding of REACHES where in each seed the subject ends at this ratio to the reference."""
+    frame = pd.concat(
+        labelled(name, "s", flat(value), seed=seed)
+        for seed, ratio in ratios.items()
+        for name, value in (("a", ratio), ("ref", 1.0))
+    )
+    return judge(mark_best(frame), [REACHES | claim]).set_index("step_size").loc["best"]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected", "measured"),
+    [
+        ({0: 1.0, 1: 1.5}, HOLDS, "1.2× (1× to 1.5×, 2 seeds)"),
+        ({0: 1.5, 3: 1.0, 7: 0.6}, HOLDS, "0.97× (0.6× to 1.5×, 3 seeds)"),
+        ({0: 4.0, 1: 9.0}, FAILS, "6× (4× to 9×, 2 seeds)"),
+        ({0: 1.0, 1: 9.0}, NOT_DECIDABLE, "seed 0 holds: 1×; seed 1 fails: 9×"),
+        ({0: 1.0, 1: np.nan}, NOT_DECIDABLE, "seed 0 holds: 1×; seed 1 not decidable: –"),
+        ({0: 9.0, 1: np.nan}, NOT_DECIDABLE, "seed 0 fails: 9×; seed 1 not decidable: –"),
+        ({0: np.nan, 1: np.nan}, NOT_DECIDABLE, "– (2 seeds alike)"),
+        ({5: 1.5}, HOLDS, "1.5×"),
+    ],
+)
+def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(
+    ratios: dict[int, float], expected: str, measured: str
+) -> None:
+    finding = over_seeds(ratios)
+    assert (finding["verdict"], finding["measured"]) == (expected, measured)
+
+
+def test_a_negated_claim_over_seeds() -> None:
+    assert over_seeds({0: 1.0, 1: 1.5}, negated=True)["verdict"] == FAILS
+    assert over_seeds({0: 4.0, 1: 9.0}, negated=True)["verdict"] == HOLDS
+    finding = over_seeds({0: 1.0, 1: 9.0}, negated=True)
+    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "seed 0 fails: 1×; seed 1 holds: 9×")
+
+
+def test_numbers_that_are_no_ratio_are_listed_by_seed() -> None:
+    claim = {"number": 4, "statement": "below", "check": "below_at_equal_bits", "subject": "a", "others": ["b"],
+             "share": 0.5}  # fmt: skip
+    frame = pd.concat(
+        labelled(name, "s", flat(value), seed=seed)
+        for seed, ratio in ((0, 0.5), (1, 0.25))
+        for name, value in (("a", ratio), ("b", 1.0))
+    )
+    finding = judge(mark_best(frame), [claim]).iloc[0]
+    assert (finding["verdict"], finding["measured"]) == (
+        HOLDS,
+        "seed 0: 100 %, ends at 0.5×; seed 1: 100 %, ends at 0.25×",
+    )
+
+
+def test_what_is_the_same_in_every_seed_is_said_once() -> None:
+    claim = {"number": 10, "statement": "bits", "check": "one_bit_a_coordinate", "subjects": ["a"]}
+    frame = pd.concat(labelled("a", "s", signs(30, 62, 62, 24), seed=seed) for seed in (0, 1))
+    assert judge(mark_best(frame), [claim])["measured"].iloc[0] == "d = 30: 62 bits, 12 bytes (2 seeds alike)"
+
+
+def test_only_seeds_that_all_methods_have_are_judged() -> None:
+    def ending(values: dict[int, float], name: str) -> pd.DataFrame:
+        return pd.concat(labelled(name, "s", flat(value), seed=seed) for seed, value in values.items())
+
+    frame = pd.concat([ending({0: 1.0, 1: 99.0}, "a"), ending({0: 1.0, 2: 1.0}, "ref")])
+    assert judge(mark_best(frame), [REACHES])["measured"].tolist() == ["1×", "1×"]
+    frame = pd.concat([ending({1: 1.0}, "a"), ending({0: 1.0}, "ref")])
+    finding = judge(mark_best(frame), [REACHES]).iloc[0]
+    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "no seed that all methods have")
+
+
+def test_seeds_are_judged_at_equal_step_sizes_too() -> None:
+    frame = pd.concat(
+        two_step_sizes("s", subject, (1.0, 1.0)).assign(seed=seed)
+        for seed, subject in ((0, (1.0, 9.0)), (1, (1.5, 1.0)))
+    )
+    findings = judge(mark_best(frame), [REACHES]).set_index("step_size")["verdict"]
+    assert findings.to_dict() == {"best": HOLDS, "0.1": HOLDS, "0.2": NOT_DECIDABLE}
+
+
+# the roles
+
+
+def test_every_option_that_names_methods_is_a_role() -> None:
+    for check in CHECKS.values():
+        parameters = set(inspect.signature(check).parameters)
+        assert parameters - set(ROLES) <= NOT_METHODS, check.__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
@@ -14,6 +15,7 @@ import pytest
 from curve_support import curve, labelled
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import run
@@ -60,6 +62,59 @@ def test_one_panel_for_each_row_and_task() -> None:
     assert [axis.get_xlabel() for axis in axes] == [LABELS["bits"]] * 2 + [LABELS["round"]] * 2
     assert [axis.get_ylabel() for axis in axes] == [LABELS["grad_norm"], ""] * 2
     assert len(panels(two_by_two().query("task == 's'"), ROWS[:1])) == 1
+
+
+FOUR = [
+    {"x": "epoch", "y": "grad_norm"},
+    {"x": "bits", "x_scale": "log", "y": "grad_norm"},
+    {"x": "bits", "x_scale": "log", "y": "train_loss"},
+    {"x": "bits", "x_scale": "log", "y": "test_accuracy", "y_scale": "linear"},
+]
+
+
+def one_task(panels: int) -> Figure:
+    frame = two_by_two().query("task == 's'")
+    frame = frame.assign(epoch=frame["round"] / 10, train_loss=frame["grad_norm"], test_accuracy=0.5)
+    figure = draw(frame, (FOUR * 3)[:panels], "caption")
+    figure.canvas.draw()
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("count", "rows"), [(1, [1]), (2, [2]), (3, [3]), (4, [4]), (5, [3, 2]), (7, [4, 3]), (8, [4, 4]), (9, [3, 3, 3])]
+)
+def test_panels_of_a_single_task_stand_beside_each_other(count: int, rows: list[int]) -> None:
+    axes = one_task(count).axes
+    heights = [round(axis.get_position().y0, 2) for axis in axes]
+    assert [heights.count(height) for height in dict.fromkeys(heights)] == rows
+    assert heights == sorted(heights, reverse=True)
+    for above, below in pairwise(axes):  # in reading order
+        assert below.get_position().x0 > above.get_position().x0 or below.get_position().y1 < above.get_position().y0
+
+
+def test_panels_of_a_single_task_say_what_they_show() -> None:
+    figure = one_task(4)
+    assert [axis.get_xlabel() for axis in figure.axes] == ["epochs"] + ["communication bits"] * 3
+    assert [axis.get_ylabel() for axis in figure.axes] == [
+        LABELS["grad_norm"], LABELS["grad_norm"], "training loss", "test accuracy"
+    ]  # fmt: skip
+    assert [axis.get_yscale() for axis in figure.axes] == ["log"] * 3 + ["linear"]
+    assert {axis.get_title() for axis in figure.axes} == {""}
+    assert figure.legends[0].get_title().get_text() == "S"
+
+
+def test_labels_of_a_single_task_fit_beside_its_panels() -> None:
+    figure = one_task(4)
+    renderer = figure.canvas.get_renderer()
+    for axis in figure.axes:
+        text = axis.yaxis.label.get_window_extent(renderer)
+        panel = axis.get_window_extent(renderer)
+        assert text.height <= panel.height  # or it would stand in the legend
+        assert text.x0 >= 0
+
+
+def test_several_tasks_name_theirs_above_the_panels() -> None:
+    assert draw(two_by_two(), ROWS, "caption").legends[0].get_title().get_text() == ""
 
 
 @pytest.mark.parametrize(("panel", "task", "row"), [(0, "s", 0), (1, "t", 0), (2, "s", 1), (3, "t", 1)])

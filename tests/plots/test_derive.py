@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.claims import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
+from plots.checks import falls_with_rounds
 from plots.derive import minimum_over_rounds, second_moment_ratio
+from plots.finding import FAILS, HOLDS, NOT_DECIDABLE
 from plots.targets import bits_to_reach
 
 
@@ -50,6 +51,32 @@ def test_targets_take_the_cheapest_step_size_and_the_first_time_there():
     assert (table.loc[0.5, "bits"], table.loc[0.5, "round"]) == (100, 10)
     assert (table.loc[0.1, "bits"], table.loc[0.1, "lr"]) == (200, 0.1)
     assert table.loc[0.01, ["bits", "round", "lr"]].isna().all()
+
+
+def test_targets_of_an_accuracy_are_reached_from_below():
+    frame = labelled("m", "a", curve([1.0] * 4, (0, 10, 20, 30), test_accuracy=[0.1, 0.5, 0.9, 0.4]))
+    table = bits_to_reach(frame, "test_accuracy", [0.1, 0.5, 0.6, 0.95]).set_index("level")["bits"]
+    assert table[[0.1, 0.5, 0.6]].tolist() == [0, 100, 200]
+    assert np.isnan(table[0.95])
+
+
+def test_targets_over_seeds_are_means_of_step_sizes_with_which_all_got_there():
+    def reaching(at, lr, seed):
+        values = [1.0 if r < at else 0.1 for r in range(0, 50, 10)]
+        return labelled("m", "a", curve(values, range(0, 50, 10)), lr=lr, seed=seed)
+
+    frame = pd.concat([
+        reaching(10, 0.1, 0), reaching(40, 0.1, 1),    # on average 250 bits
+        reaching(20, 0.2, 0), reaching(20, 0.2, 1),    # 200
+        reaching(10, 0.3, 0), reaching(99, 0.3, 1),    # one seed never
+    ])  # fmt: skip
+    [row] = bits_to_reach(frame, "grad_norm", [0.5]).to_dict("records")
+    assert row == {"task": "a", "algorithm": "m", "label": "M", "level": 0.5, "bits": 200, "round": 20, "lr": 0.2,
+                   "bits_min": 200, "bits_max": 200}  # fmt: skip
+    [row] = bits_to_reach(frame[frame["lr"] == 0.1], "grad_norm", [0.5]).to_dict("records")
+    assert [row[name] for name in ("bits", "round", "bits_min", "bits_max")] == [250, 25, 100, 400]
+    [row] = bits_to_reach(frame[frame["lr"] == 0.3], "grad_norm", [0.5]).to_dict("records")
+    assert pd.isna([row[name] for name in ("bits", "round", "lr", "bits_min", "bits_max")]).all()
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(-1.0, HOLDS), (-0.5, HOLDS), (-0.46, HOLDS), (-0.44, FAILS)])

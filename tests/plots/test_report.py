@@ -19,22 +19,25 @@ from plots.report import report
 ROUNDS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
-def run_folder(place: Path, algorithm: str, lrs: list[float], norms: list[float], moment: float) -> Path:
+def run_folder(
+    place: Path, algorithm: str, lrs: list[float], norms: list[float], moment: float, seed: int = 0
+) -> Path:
     """A run as the harness leaves it: one trial a step size, with a gradient norm that falls to `norms`."""
-    folder = place / algorithm
-    folder.mkdir()
+    folder = place / f"{algorithm}-{seed}"
+    folder.mkdir(parents=True)
     display = {"label": algorithm.title(), "color": "#123456", "marker": "o"}
     config = {
         "algorithm": {"name": algorithm, "display": display},
         "task": {"name": "toy", "display": {"label": "Toy"}},
         "compressor": {"_target_": "x.Y"},
-        "seed": 0,
+        "seed": seed,
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "environment.json").write_text(json.dumps({"d": 8}))
     rows = [
         {"round": t, "trial": trial, "lr": lr, "bits_up": 40 * t, "bits_down": 40 * t, "bits": 80 * t,
-         "payload_bytes": 18 * t, "grad_norm": norm ** (t / 100), **({"second_moment": moment * lr} if t else {})}
+         "payload_bytes": 18 * t, "grad_norm": norm ** (t / 100),
+         "test_accuracy": 0.5 + 0.4 * t / 100, **({"second_moment": moment * lr} if t else {})}
         for trial, (lr, norm) in enumerate(zip(lrs, norms, strict=True)) for t in ROUNDS
     ]  # fmt: skip
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -94,6 +97,123 @@ def test_a_negated_claim_holds_where_its_check_fails(folders):
     assert (table["a", "0.1"], table["b", "0.1"]) == ("holds", "fails")
     assert (table["a", "0.5"], table["b", "0.5"]) == ("fails", "holds")
     assert "It holds where this is not so: `reaches_level(" in text
+
+
+# several seeds, budgets and metrics
+
+
+@pytest.fixture
+def seeded(tmp_path):
+    return [
+        run_folder(tmp_path / "seeded", name, lrs, [end * factor for end in ends], 2.0, seed)
+        for name, lrs, ends in (("plain", [0.1, 0.5], [1e-2, 1e-4]), ("noisy", [0.5], [1e-3]))
+        for seed, factor in ((0, 1.0), (7, 4.0))
+    ]
+
+
+def test_seeds_are_stated_and_all_drawn(seeded):
+    claim = {"number": 3, "statement": "As low", "check": "reaches_level", "subject": "noisy", "reference": "plain",
+             "within": 100.0}  # fmt: skip
+    frame, text, target = written(seeded, claims=[claim])
+    assert "Up to 100 rounds, seeds 0, 7." in text
+    assert "over the last tenth of the rounds and over seeds:" in text
+    assert "Every claim is checked seed by seed" in text
+    assert "holds (10× (10× to 10×, 2 seeds))" in text
+    drawn = frame[frame["drawn"]].groupby("algorithm")
+    assert drawn["seed"].unique().map(list).to_dict() == {"plain": [0, 7], "noisy": [0, 7]}
+    assert drawn["lr"].unique().map(list).to_dict() == {"plain": [0.5], "noisy": [0.5]}
+    assert pd.read_csv(target / "claims.csv")["step_size"].tolist() == ["best", "0.5"]
+
+
+def captions(folders: list[Path], monkeypatch: pytest.MonkeyPatch, **options: object) -> str:
+    """What stands below the figure, on one line."""
+    drawn, draw = [], curves.draw
+    with monkeypatch.context() as patched:
+        patched.setattr("plots.curves.draw", lambda *arguments: drawn.append(draw(*arguments)) or drawn[0])
+        written(folders, **options)
+    return drawn[0].get_supxlabel()
+
+
+def test_the_caption_says_what_several_seeds_are(seeded, folders, monkeypatch):
+    text = captions(seeded, monkeypatch).replace("\n", " ")
+    assert "over the last tenth of the rounds and over seeds." in text
+    assert "Lines are means over seeds 0, 7, geometric on logarithmic axes, and bands go from the least to" in text
+    assert "seed" not in captions(folders, monkeypatch)
+
+
+def test_the_note_is_on_the_figure_and_above_the_report(folders, monkeypatch):
+    note = "quick budget: width 8,\n  2 epochs\n"
+    assert captions(folders, monkeypatch, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
+    text = (folders[0].parent / "out" / "report.md").read_text()
+    assert text.startswith("# toy\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
+
+
+@pytest.mark.parametrize("options", [{}, {"note": None}, {"note": ""}])
+def test_without_a_note_there_is_none(folders, monkeypatch, options):
+    assert captions(folders, monkeypatch, **options).splitlines()[0] == "A toy."
+    assert (folders[0].parent / "out" / "report.md").read_text().startswith("# toy\n\nA toy. Up to")
+
+
+def test_step_sizes_can_be_selected_by_another_metric(tmp_path, monkeypatch):
+    folder = run_folder(tmp_path, "plain", [0.1, 0.5], [1e-2, 1e-4], 2.0)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = [row | {"train_loss": row["lr"]} for row in rows]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    frame, text, _ = written([folder], select={"metric": "train_loss"})
+    assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
+    rule = "the step size with the lowest geometric mean of the training loss over the last tenth of the rounds"
+    assert f"Best step sizes, that is {rule}:" in text
+    assert f"Each method with {rule}." in captions([folder], monkeypatch, select={"metric": "train_loss"}).replace(
+        "\n", " "
+    )
+
+
+def test_grids_that_differ_are_listed_beside_claims(seeded, folders):
+    claim = {"number": 3, "statement": "As low", "check": "reaches_level", "subject": "noisy", "reference": "plain",
+             "within": 2.0}  # fmt: skip
+    grids = "Step sizes tried:\n\n| task | plain | noisy |\n| --- | --- | --- |\n| toy | 0.1, 0.5 | 0.5 |\n"
+    assert grids in written(seeded, claims=[claim])[1]
+    assert "Step sizes tried" not in written(seeded)[1]
+    assert "Step sizes tried" not in written(folders, claims=[claim])[1]  # the columns of the claims name them
+
+
+def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_equal_ones(tmp_path, monkeypatch):
+    runs = [run_folder(tmp_path, name, [lr], [1e-2], 2.0) for name, lr in (("plain", 0.1), ("noisy", 0.5))]
+    claim = {"number": 3, "statement": "As low", "check": "reaches_level", "subject": "noisy", "reference": "plain",
+             "within": 2.0}  # fmt: skip
+    text = written(runs, claims=[claim])[1]
+    assert (
+        "\n\nStep sizes, one a method:\n\n| task | plain | noisy |\n| --- | --- | --- |\n| toy | 0.1 | 0.5 |\n"
+        in text
+    )
+    assert "geometric mean of" not in text.partition("## Claims")[0]  # nothing was selected
+    assert "Step sizes tried" not in text
+    assert "Column *best*: each method with its own best step size.\n" in text
+    assert "\nbest step sizes: holds in 1 of 1.\n" in text
+    assert "| task | best |" in text
+    assert "Each method with the one step size it was given." in captions(runs, monkeypatch)
+
+
+def test_targets_of_several_metrics(folders):
+    asked = [{"metric": "grad_norm", "levels": [0.05]}, {"metric": "test_accuracy", "levels": [0.7, 0.95]}]
+    _, text, target = written(folders, targets=asked)
+    first, second = text.split("## Bits to reach a ")[1:]
+    assert first.startswith("grad_norm\n")
+    assert "| Plain | 3.2e3 (0.5) |" in first
+    assert "There means" not in first
+    assert second.startswith("test_accuracy\n")
+    assert "There means at the level or above it." in second
+    assert "| Plain | 4e3 (0.1) | – |" in second
+    table = pd.read_csv(target / "targets.csv")
+    assert table[["metric", "level"]].drop_duplicates().values.tolist() == [
+        ["grad_norm", 0.05], ["test_accuracy", 0.7], ["test_accuracy", 0.95]
+    ]  # fmt: skip
+
+
+def test_targets_over_seeds_show_their_spread(seeded):
+    _, text, _ = written(seeded, targets={"metric": "grad_norm", "levels": [1.0, 0.05, 1e-9]})
+    assert "| Noisy | at the start | 4.4e3 (4e3 to 4.8e3; 0.5) | – |" in text
+    assert "Bits are means over seeds" in text
 
 
 @pytest.mark.parametrize("methods", [2, 5, 11])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.selection import level, mark_best
+from plots.selection import level, mark_best, rule
 
 EVERY = tuple(range(101))
 
@@ -90,3 +90,56 @@ def test_marking_keeps_rows_and_their_order() -> None:
     frames = [labelled(name, "t", curve(lambda r: 1.0 + r), lr=lr) for name in "ba" for lr in (0.2, 0.1)]
     frame = pd.concat(frames, ignore_index=True)
     pd.testing.assert_frame_equal(mark_best(frame).drop(columns="best"), frame)
+
+
+def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **columns: object) -> pd.DataFrame:
+    """One method on one task, constant at a value for each step size and seed."""
+    return pd.concat(
+        labelled("a", "t", curve(lambda r: 0 * r + 1.0, **columns), lr=lr, seed=seed).assign(**{metric: value})
+        for lr, seeds in values.items()
+        for seed, value in seeds.items()
+    )
+
+
+def test_over_seeds_the_geometric_mean_decides() -> None:
+    # Arithmetically 0.2 would win, and in seed 0 alone 0.3.
+    frame = by_seed({0.1: {0: 1e-4, 1: 4.0}, 0.2: {0: 1.0, 1: 1.0}, 0.3: {0: 1e-5, 1: 100.0}})
+    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
+    assert mark_best(frame)["best"].sum() == 2 * 11  # both seeds of it
+
+
+def test_selection_by_another_metric() -> None:
+    frame = by_seed({0.1: {0: 0.5}, 0.2: {0: 0.4}, 0.3: {0: 0.6}}, "train_loss")
+    frame["grad_norm"] = frame["lr"]
+    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
+    assert best(mark_best(frame, "train_loss")) == {("t", "a"): {0.2}}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_trial_that_diverged_comes_last(bad: float) -> None:
+    assert best(mark_best(by_seed({0.1: {0: bad}, 0.2: {0: 1e9}}))) == {("t", "a"): {0.2}}
+    assert best(mark_best(by_seed({0.1: {0: 1e-9, 1: bad}, 0.2: {0: 1e9, 1: 1e9}}))) == {("t", "a"): {0.2}}
+    assert best(mark_best(by_seed({0.2: {0: bad}, 0.1: {0: bad}}))) == {("t", "a"): {0.1}}
+
+
+def test_a_step_size_that_lacks_a_seed_or_an_end_comes_last() -> None:
+    frame = by_seed({0.1: {0: 1e-9}, 0.2: {0: 1.0, 1: 1.0}})
+    assert best(mark_best(frame)) == {("t", "a"): {0.2}}
+    frame = by_seed({0.1: {0: 1e-9}, 0.2: {0: 1.0}})
+    stopped = frame[(frame["lr"] == 0.2) | (frame["round"] <= 50)]
+    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
+    assert best(mark_best(stopped)) == {("t", "a"): {0.2}}
+
+
+def test_what_cannot_be_selected_by_is_refused() -> None:
+    frame = by_seed({0.1: {0: 1.0}}, "test_accuracy")
+    with pytest.raises(ValueError, match="test_accuracy: step sizes are selected by a metric"):
+        mark_best(frame, "test_accuracy")
+    with pytest.raises(ValueError, match="trian_loss: no run has this metric"):
+        mark_best(frame, "trian_loss")
+
+
+def test_the_rule_in_words() -> None:
+    words = "the step size with the lowest geometric mean of the {} over the last tenth of the rounds"
+    assert rule() == words.format("gradient norm")
+    assert rule("train_loss", seeds=True) == words.format("training loss") + " and over seeds"

@@ -1,0 +1,28 @@
+"""What the columns of the results are called, and which way is better."""
+
+from __future__ import annotations
+
+LABELS = {
+    "bits": "communication bits",
+    "round": "rounds",
+    "epoch": "epochs",
+    "grad_norm": r"gradient norm  $\|\nabla f(x)\|_2$",
+    "train_loss": "training loss",
+    "train_accuracy": "training accuracy",
+    "test_loss": "test loss",
+    "test_accuracy": "test accuracy",
+    "aggregate_error": r"compression error  $\|\hat g - g\|_2$",
+    "second_moment_ratio": r"$\sum \hat v$ over uncompressed",
+    "min_grad_norm_squared": r"$\min_t\, \|\nabla f(x_t)\|_2^2$",
+}
+"""Axis labels by column of the results; a column that is not here is its own label."""
+
+
+def in_words(column: str) -> str:
+    """A column's label without the formula behind it."""
+    return LABELS.get(column, column).partition("  $")[0]
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether a larger value is a better one: true of accuracies, of nothing else."""
+    return metric.endswith("accuracy")

@@ -1,0 +1,123 @@
+"""One curve from several seeds, as numbers and on the figure."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from curve_support import curve, labelled
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+
+from plots.curves import draw
+from plots.derive import second_moment_ratio
+from plots.seeds import geometric_mean, over_seeds, repeated
+
+VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
+
+
+def seeds(values: dict[int, list[float]] = VALUES, bits: int = 10, name: str = "a", color: str = "k") -> pd.DataFrame:
+    """One method with this curve a seed, rows in disorder."""
+    frames = [labelled(name, "t", curve(some, (0, 10, 20), bits), seed=seed, color=color)
+              for seed, some in values.items()]  # fmt: skip
+    return pd.concat(frames).sort_values("grad_norm")
+
+
+def test_mean_and_spread() -> None:
+    geometric = over_seeds(seeds(), "bits", "grad_norm", geometric=True)
+    assert geometric["x"].tolist() == [0, 100, 200]
+    assert geometric["mean"].tolist() == pytest.approx([4.0, 2.0, 0.1])
+    assert geometric["low"].tolist() == [2.0, 1.0, 0.01]
+    assert geometric["high"].tolist() == [8.0, 4.0, 1.0]
+    arithmetic = over_seeds(seeds(), "round", "grad_norm", geometric=False)
+    assert arithmetic["x"].tolist() == [0, 10, 20]
+    assert arithmetic["mean"].tolist() == pytest.approx([5.0, 2.5, 0.505])
+
+
+def test_one_seed_is_its_curve_to_the_last_bit() -> None:
+    values = [1 / 3, 0.1, 1e-300]
+    for geometric in (True, False):
+        line = over_seeds(seeds({4: values}), "bits", "grad_norm", geometric)
+        for column in ("mean", "low", "high"):
+            assert line[column].tolist() == values
+
+
+def test_a_value_that_one_seed_lacks_has_no_mean() -> None:
+    line = over_seeds(seeds({0: [8.0, 1.0, np.nan], 1: [2.0, 4.0, 1.0]}), "bits", "grad_norm", geometric=True)
+    assert line["mean"].tolist()[:2] == pytest.approx([4.0, 2.0])
+    assert line.loc[2, ["mean", "low", "high"]].isna().all()
+
+
+def test_geometric_mean_of_zero_is_zero() -> None:
+    assert geometric_mean(np.array([0.0, 4.0])) == 0
+    assert geometric_mean(np.array([[1.0, 4.0], [4.0, 16.0]]), 0).tolist() == pytest.approx([2.0, 8.0])
+
+
+@pytest.mark.parametrize("other", [{"rounds": (0, 10, 30)}, {"rounds": (0, 10)}, {"rounds": (0, 10, 20), "bits": 11}])
+def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
+    values = [1.0, 1.0, 1.0][: len(other["rounds"])]
+    frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), labelled("a", "t", curve(values, **other), seed=3)])
+    with pytest.raises(ValueError, match="a on t: seeds 0 and 3 were not evaluated at the same rounds and bits"):
+        over_seeds(frame, "bits", "grad_norm", geometric=True)
+
+
+def test_repeated_is_more_than_one_seed_of_the_same() -> None:
+    assert repeated(seeds())
+    assert not repeated(seeds({0: [1.0, 1.0, 1.0]}))
+    apart = [labelled("a", task, curve([1.0], (0,)), seed=seed) for seed, task in enumerate("st")]
+    assert not repeated(pd.concat(apart))  # each task with a seed of its own
+
+
+# on the figure
+
+
+def panel(frame: pd.DataFrame, **options: object) -> Axes:
+    """The one panel of a figure, over rounds unless said."""
+    figure = draw(frame, [{"x": "round", "y": "grad_norm"} | options], "")
+    plt.close(figure)
+    return figure.axes[0]
+
+
+def test_several_seeds_are_a_line_in_a_band() -> None:
+    frame = pd.concat([seeds(), seeds({0: [3.0, 3.0, 3.0]}, name="b", color="red")])
+    axis = panel(frame)
+    a, b = axis.get_lines()
+    assert a.get_ydata().tolist() == pytest.approx([4.0, 2.0, 0.1])
+    assert b.get_ydata().tolist() == [3.0, 3.0, 3.0]
+    [band] = axis.collections  # the single seed has none
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
+    assert corners == {(0, 2), (10, 1), (20, 0.01), (0, 8), (10, 4), (20, 1)}
+    assert band.get_facecolor()[0].tolist() == [*to_rgba("k")[:3], 0.2]
+
+
+def test_a_linear_axis_has_the_arithmetic_mean() -> None:
+    [line] = panel(seeds(), y_scale="linear").get_lines()
+    assert line.get_ydata().tolist() == pytest.approx([5.0, 2.5, 0.505])
+
+
+def test_the_start_is_left_out_of_line_and_band_on_a_logarithmic_axis_of_bits() -> None:
+    axis = panel(seeds(), x="bits", x_scale="log")
+    assert axis.get_lines()[0].get_xdata().tolist() == [100, 200]
+    assert axis.collections[0].get_paths()[0].vertices[:, 0].min() == 100
+
+
+def test_the_legend_names_a_method_of_several_seeds_once() -> None:
+    figure = draw(seeds(), [{"x": "round", "y": "grad_norm"}], "")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["A"]
+    plt.close(figure)
+
+
+# derived columns
+
+
+def test_the_second_moment_is_compared_with_that_of_the_same_seed() -> None:
+    frames = [
+        labelled(name, "t", curve([1.0, 1.0], (1, 2), second_moment=scale * 10.0**seed), seed=seed)
+        for seed in (0, 1)
+        for name, scale in (("plain", 2.0), ("noisy", 6.0 + seed))
+    ]
+    frame = second_moment_ratio(pd.concat(frames, ignore_index=True), over="plain")
+    assert len(frame) == 8
+    ratios = frame.groupby(["algorithm", "seed"])["second_moment_ratio"].unique()
+    assert (ratios["noisy", 0].tolist(), ratios["noisy", 1].tolist()) == ([3.0], [3.5])
