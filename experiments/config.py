@@ -101,6 +101,8 @@ def load_run(overrides: Iterable[str]) -> Config:
     for key in ("results_dir", "data_dir"):
         if not isinstance(config[key], str) or not config[key]:
             raise UsageError(f"{key}={config[key]}: must be a path")
+    if not isinstance(config["eval_early"], bool):
+        raise UsageError(f"eval_early={config['eval_early']}: true or false")
     if config["lr_schedule"] not in SCHEDULES:
         raise UsageError(_unknown("lr_schedule", str(config["lr_schedule"]), SCHEDULES))
     if config["threads"] is not None:

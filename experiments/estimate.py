@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from math import ceil
 
 from experiments import identity
 from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
 from experiments.config import Config
+from experiments.evaluations import evaluations
 from experiments.results import RunFolder
 from experiments.trainer import Trainer
 
@@ -26,8 +26,7 @@ class Pace:
 
     def seconds(self, config: Config) -> float:
         """Of a whole run."""
-        evaluations = 1 + ceil(config["rounds"] / config["eval_every"])
-        return self.round * config["rounds"] + self.evaluation * evaluations
+        return self.round * config["rounds"] + self.evaluation * evaluations(config)
 
 
 def estimate(configs: list[Config], ranks: Ranks) -> tuple[int, float]:

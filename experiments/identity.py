@@ -15,7 +15,7 @@ from hydra.utils import get_object
 
 from experiments.config import Config
 
-RESULTS_FORMAT = 1
+RESULTS_FORMAT = 2
 """Part of every identity: raise it when code that configurations do not name (channels, protocol, trainer) changes
 what runs compute or record."""
 
@@ -31,7 +31,10 @@ def identity(config: Config) -> str:
     relevant = {
         "format": RESULTS_FORMAT,
         "workers": config["cluster"]["workers"],
-        **{key: config[key] for key in ("partition", "lr", "lr_schedule", "rounds", "eval_every", "seed")},
+        **{
+            key: config[key]
+            for key in ("partition", "lr", "lr_schedule", "rounds", "eval_every", "eval_early", "seed")
+        },
         **{group: _relevant(config[group]) for group in _GROUPS},
         "code": {target: _code(target) for group in _GROUPS for target in _targets(config[group])},
     }

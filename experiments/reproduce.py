@@ -28,6 +28,7 @@ from experiments.progress import duration
 from experiments.runner import run
 from experiments.session import session
 from plots.claims import ROLES
+from plots.metrics import higher_is_better
 from plots.report import report
 
 ELSEWHERE = ("results_dir=", "data_dir=", "threads=", "device=", "cluster.timeout=", "checkpoint_every=")
@@ -67,6 +68,9 @@ def cells(figure: Config, overrides: list[str]) -> list[Config]:
     """The configurations of a figure's runs, all of them checked."""
     if not figure["grid"] or not all(figure["grid"]) or not figure["rows"]:
         raise UsageError(f"figure={figure['name']}: its grid and its rows of panels must not be empty")
+    metric = (figure.get("select") or {}).get("metric", "grad_norm")
+    if higher_is_better(metric):
+        raise UsageError(f"figure={figure['name']}: select.metric={metric}: select by one of which less is better")
     ours = {override.partition("=")[0] for override in _overrides(figure)}
     for override in overrides:
         if override.partition("=")[0] in ours:

@@ -14,6 +14,7 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import Config
 from experiments.environment import environment
 from experiments.errors import Interrupted, RunError
+from experiments.evaluations import is_due
 from experiments.memory import explained
 from experiments.progress import Display
 from experiments.results import RunFolder
@@ -72,7 +73,10 @@ def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display
             snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:
             while trainer.t < trainer.rounds and not stopping:
-                _round(trainer, folder, config["eval_every"])
+                due = is_due(trainer.t + 1, config)
+                trainer.step(diagnose=due)
+                if due:
+                    folder.append(trainer.evaluate())
                 if trainer.t % config["checkpoint_every"] == 0:
                     trainer.verify()
                     folder.save(folder.snapshot(trainer.state_dict()), ids)
@@ -98,14 +102,6 @@ def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display
     folder.finish(_summary(folder.rows(), trainer.lrs) if ranks.is_first else {})
     if stopping:
         raise Interrupted(f"stopped; this run was just finished: {folder.path}")
-
-
-def _round(trainer: Trainer, folder: RunFolder, eval_every: int) -> None:
-    """One round, and its rows where they are due: every `eval_every` rounds and after the last."""
-    due = (trainer.t + 1) % eval_every == 0 or trainer.t + 1 == trainer.rounds
-    trainer.step(diagnose=due)
-    if due:
-        folder.append(trainer.evaluate())
 
 
 @contextmanager

@@ -57,6 +57,7 @@ class Cluster(ABC):
 
         Raises LostContact where another process is gone.
         """
+        gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         up, workers = self._path.worker(gradients, state.workers, state.replica, lr, t, self.seed)
         down, server = self._exchange(up, state.server, state.replica.x, t)
         replica = self._path.replica(down, state.replica, lr, t)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from itertools import pairwise
 
 import pytest
+import torch
 
 from experiments.config import CONF, load
 from experiments.errors import UsageError
 from experiments.identity import identity
-from experiments.reproduce import cells
-from plots.claims import CHECKS, DESCRIPTION
+from experiments.reproduce import cells, planned
+from plots.claims import CHECKS, DESCRIPTION, ROLES
 from plots.derive import DERIVATIONS
 
 FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
+CIFAR10 = ["figure_1", "figure_3", "figure_3_vgg16", "figure_3_wrn16_4"]
+"""Those that have budgets."""
 
 
-def figure_named(name: str) -> dict:
-    return load([f"figure={name}"], "reproduce")["figure"]
+def figure_named(name: str, budget: str = "auto", seeds: list[int] | None = None) -> dict:
+    composed = load([f"figure={name}", f"budget={budget}"], "reproduce")
+    return planned({**composed, "seeds": seeds})
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -31,7 +36,7 @@ def test_claims_and_derivations_fit_their_functions(name):
     for claim in figure.get("claims", []):
         options = {key: value for key, value in claim.items() if key not in DESCRIPTION}
         inspect.signature(CHECKS[claim["check"]]).bind({}, **options)
-        for option in ("subject", "reference", "subjects", "others"):
+        for option in ROLES:
             named = options.get(option, [])
             assert set([named] if isinstance(named, str) else named) <= methods
     for derivation in figure.get("derive", []):
@@ -41,7 +46,74 @@ def test_claims_and_derivations_fit_their_functions(name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_cells_check_and_are_different_runs(name):
     configs = cells(figure_named(name), [])
-    assert len({identity(config) for config in configs}) == len(configs) >= 8
+    assert len({identity(config) for config in configs}) == len(configs) >= (3 if name in CIFAR10 else 8)
+
+
+@pytest.mark.parametrize("name", CIFAR10)
+def test_the_full_budget_is_the_papers(name):
+    configs = cells(figure_named(name, "full"), [])
+    step_sizes = {"ef21": [0.1], "onebit_adam": [1e-4], "cd_adam": [1e-4], "amsgrad": [1e-4]}
+    for config in configs:
+        method, task = config["algorithm"], config["task"]
+        assert config["lr"] == step_sizes[method["name"]]
+        assert (config["cluster"]["workers"], task["batch_size"], task["rows"]) == (8, 128, 50000)
+        assert (config["rounds"], config["eval_every"], config["lr_schedule"]) == (4800, 48, "step_decay")
+        assert (task["padding"], task["flip"], task["evaluation_rows"]) == (4, True, None)
+        part = config["update"] if config["update"]["_target_"] else method
+        assert part["weight_decay"] == 5e-4
+        assert [part[key] for key in ("beta1", "beta2") if key in part] in ([0.9, 0.99], [])
+    by_name = {config["algorithm"]["name"]: config for config in configs}
+    assert by_name["onebit_adam"]["algorithm"]["warmup"] == 0.13
+    if "ef21" in by_name:
+        assert by_name["ef21"]["compressor"]["ratio"] == 0.016
+        assert not by_name["ef21"]["algorithm"]["uplink_only"]
+
+
+@pytest.mark.parametrize("name", CIFAR10)
+def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name):
+    figure = figure_named(name, "quick")
+    configs = cells(figure, [])
+    assert figure["note"].startswith("quick budget: ")
+    assert f"width {configs[0]['task']['model']['width']} of" in figure["note"]
+    assert {len(config["lr"]) for config in configs} == {3}
+    for key in ("rounds", "eval_every", "task"):
+        assert all(config[key] == configs[0][key] for config in configs)
+    assert configs[0]["task"]["rows"] == 50000
+    for config in configs:  # neighbouring step sizes about half a decade apart, for every method
+        assert all(2.9 < larger / smaller < 3.4 for smaller, larger in pairwise(config["lr"]))
+
+
+@pytest.mark.parametrize("budget", ["full", "quick"])
+def test_figures_1_and_3_share_their_runs(budget):
+    first, third = ({identity(config) for config in cells(figure_named(name, budget), [])} for name in CIFAR10[:2])
+    assert len(first & third) == 2  # 1-bit Adam's and CD-Adam's
+
+
+def test_seeds_are_an_axis_of_the_grid():
+    configs = cells(figure_named("figure_3", "quick", [0, 4]), [])
+    assert sorted({config["seed"] for config in configs}) == [0, 4]
+    assert len({identity(config) for config in configs}) == 6
+
+
+@pytest.mark.parametrize(("gpu", "budget"), [(True, "full"), (False, "quick")])
+def test_auto_goes_by_the_hardware(gpu, budget, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    assert figure_named("figure_3")["budget"] == budget
+    assert figure_named("figure_2")["budget"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "message"),
+    [
+        ("figure_3", {"budget": "ful"}, "budget=ful: figure=figure_3 has full and quick"),
+        ("figure_2", {"budget": "quick"}, "budget=quick: figure=figure_2 has one setting only"),
+        ("demo", {"seeds": 3}, r"seeds=3: must be a list"),
+        ("demo", {"seeds": [1, 1]}, r"seeds=\[1, 1\]: must be a list of different"),
+    ],
+)
+def test_budgets_and_seeds_that_are_not(name, keys, message):
+    with pytest.raises(UsageError, match=message):
+        planned({**load([f"figure={name}"], "reproduce"), **keys})
 
 
 def test_figures_share_their_runs():
@@ -57,6 +129,7 @@ def test_figures_share_their_runs():
         ({"grid": [["task=logreg/digits"], ["algorithm=naive", "algorithm=naive compressor=top_k"]], "claims": []},
          "naive on logreg/digits stands twice"),
         ({"rows": []}, "must not be empty"),
+        ({"select": {"metric": "test_accuracy"}}, "select by one of which less is better"),
         ({"grid": []}, "must not be empty"),
     ],
 )  # fmt: skip

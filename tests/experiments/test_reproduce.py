@@ -139,7 +139,7 @@ def test_an_entry_of_the_grid_may_set_several_keys() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ("figure=figure_3000", "figure=figure_3000: no such choice; did you mean figure_2"),
+        ("figure=figure_3000", "figure=figure_3000: no such choice; did you mean figure_3"),
         ("rounds=20", "figure"),
         ("figure=demo rouns=3", "rouns: no such key; did you mean rounds?"),
         ("figure=demo figure.nam=x", "figure.nam: no such key; did you mean figure.name?"),

@@ -1,0 +1,45 @@
+"""The estimate of how long runs will take."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from run_support import configuration, go
+
+from experiments import estimate as module
+from experiments.cluster.ranks import Ranks
+from experiments.estimate import estimate
+from experiments.trainer import Trainer
+
+RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
+
+
+def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With rounds of 10 ms and evaluations of 30 ms, a run is 100 of the first and 11 of the second."""
+    step, evaluate = Trainer.step, Trainer.evaluate
+    monkeypatch.setattr(Trainer, "step", lambda self: (time.sleep(0.01), step(self)))
+    monkeypatch.setattr(Trainer, "evaluate", lambda self: (time.sleep(0.03), evaluate(self)))
+    missing, seconds = estimate([configuration(*RUN, results), configuration(*RUN, results, "seed=1")], Ranks())
+    assert missing == 2
+    assert 2 * 1.33 <= seconds < 2 * 4
+
+
+def test_finished_runs_take_no_time_and_are_not_tried(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    go(*RUN, results)
+    monkeypatch.setattr(module, "build_trainer", None)
+    assert estimate([configuration(*RUN, results)], Ranks()) == (0, 0)
+
+
+def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    build = module.build_trainer
+    monkeypatch.setattr(module, "build_trainer", lambda *about: (tried.append(about), build(*about))[1])
+    methods = [configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "onebit_adam", "ef21")]
+    grid = configuration(*RUN, results, "lr=[0.1,0.2]")
+    assert estimate([*methods, grid], Ranks())[0] == 4
+    assert len(tried) == 2
+
+
+def test_short_runs_can_be_tried(results: str) -> None:
+    assert estimate([configuration(*RUN[:1], "rounds=1", results)], Ranks())[0] == 1

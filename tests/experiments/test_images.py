@@ -1,0 +1,235 @@
+"""Image classification against plain modules, one a worker, and a plain loop over rounds."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from reference import methods, updates
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from data.embedded import digit_images
+from data.errors import DataError
+from data.images import Images
+from experiments.build import build_trainer
+from experiments.cluster.ranks import Ranks
+from experiments.config import load_run
+from experiments.models.flat import FlatModel
+from experiments.models.initial import initialise
+from experiments.models.small_cnn import small_cnn
+from experiments.tasks.augmentation import augmented, draws, normalised
+from experiments.tasks.images import ImageClassification
+
+WORKERS, SEED, WIDTH, BATCH = 3, 5, 4, 20
+CPU = torch.device("cpu")
+DIGITS = digit_images()
+
+
+def task(**changes: object) -> ImageClassification:
+    options = {"workers": WORKERS, "seed": SEED, "device": CPU, "rows": 150, "batch_size": BATCH, "padding": 1}
+    options |= {"dataset": DIGITS, "evaluation_batch": 64, "flip": False}
+    return ImageClassification(model=small_cnn(WIDTH), **{**options, **changes})
+
+
+def plain() -> tuple[nn.Module, FlatModel]:
+    """A network of the same initial parameters, and its flat view, which tells the order of coordinates."""
+    module = small_cnn(WIDTH)
+    initialise(module, SEED)
+    return module, FlatModel(copy.deepcopy(module), CPU)
+
+
+def batch(worker: int, t: int, of: ImageClassification) -> tuple[Tensor, Tensor]:
+    """What a worker sees in round t (from 1); rounds of an epoch are ⌊50/20⌋ = 2."""
+    draw = draws(SEED, worker, (t - 1) // 2, of._parts[worker], BATCH, 1, False)[(t - 1) % 2]
+    images = augmented(torch.from_numpy(DIGITS.train_images), torch.from_numpy(draw), 1)
+    mean, std = torch.tensor(DIGITS.mean), torch.tensor(DIGITS.std)
+    return normalised(images, mean, std), torch.from_numpy(DIGITS.train_labels[draw[:, 0]]).long()
+
+
+def flat_gradient(module: nn.Module) -> Tensor:
+    """∂/∂x of a module's .grad in the order of the flat vector."""
+    parts = [p.grad.permute(0, 2, 3, 1) if p.grad.dim() == 4 else p.grad for p in module.parameters()]
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+def test_the_start_depends_on_the_seed_alone():
+    torch.manual_seed(1)
+    first = task().start()
+    torch.manual_seed(2)
+    assert torch.equal(task(workers=2).start(), first)
+    assert not torch.equal(task(seed=6).start(), first)
+    assert torch.equal(plain()[1].vector, first)
+
+
+def test_gradients_and_statistics_are_those_of_a_network_a_worker():
+    here = task()
+    modules = [plain()[0] for _ in range(WORKERS)]
+    statistics = here.start_statistics()[None]
+    for t in range(1, 6):
+        x = plain()[1].vector * (1 + 0.1 * t)
+        gradients, statistics = here.gradients(x[None], statistics, t)
+        for worker, module in enumerate(modules):
+            twin = FlatModel(copy.deepcopy(module), CPU)
+            twin.vector.copy_(x)
+            with torch.no_grad():
+                for parameter, moved in zip(module.parameters(), twin.module.parameters(), strict=True):
+                    parameter.copy_(moved)
+            images, labels = batch(worker, t, here)
+            module.train().zero_grad()
+            cross_entropy(module(images), labels).backward()
+            torch.testing.assert_close(gradients[0, worker], flat_gradient(module), rtol=1e-4, atol=1e-6)
+            kept = FlatModel(copy.deepcopy(module), CPU).statistics
+            torch.testing.assert_close(statistics[0, worker], kept)
+    assert not torch.equal(statistics[0, 0], statistics[0, 1])
+
+
+def test_evaluation_is_over_everything_with_worker_0s_statistics():
+    here, (module, flat) = task(), plain()
+    statistics = here.start_statistics()[None]
+    for t in range(1, 4):
+        _, statistics = here.gradients(flat.vector[None], statistics, t)
+    measured = here.evaluate(flat.vector[None], statistics[:, 0])
+    flat.statistics.copy_(statistics[0, 0])
+    module = flat.module.eval()
+    module.requires_grad_(True)
+    mean, std = torch.tensor(DIGITS.mean), torch.tensor(DIGITS.std)
+    scores = module(normalised(torch.from_numpy(DIGITS.train_images[:150]), mean, std))
+    loss = cross_entropy(scores, torch.from_numpy(DIGITS.train_labels[:150]).long())
+    gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, list(module.parameters()))])
+    assert measured["train_loss"].item() == pytest.approx(loss.item(), rel=1e-5)
+    assert measured["grad_norm"].item() == pytest.approx(gradient.norm().item(), rel=1e-4)
+    scores = module(normalised(torch.from_numpy(DIGITS.test_images), mean, std))
+    labels = torch.from_numpy(DIGITS.test_labels).long()
+    assert measured["test_loss"].item() == pytest.approx(cross_entropy(scores, labels).item(), rel=1e-5)
+    assert measured["test_accuracy"].item() == (scores.argmax(1) == labels).double().mean().item()
+
+
+def test_evaluation_rows_are_the_first_in_use():
+    here, module = task(evaluation_rows=40), plain()[1].module.eval()
+    measured = here.evaluate(here.start()[None], here.start_statistics()[None, 0])
+    images = normalised(
+        torch.from_numpy(DIGITS.train_images[:40]), torch.tensor(DIGITS.mean), torch.tensor(DIGITS.std)
+    )
+    loss = cross_entropy(module(images), torch.from_numpy(DIGITS.train_labels[:40]).long())
+    assert measured["train_loss"].item() == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_trials_and_ranks_change_nothing():
+    whole, part = task(), task(ids=range(1, 3))
+    x = torch.stack([whole.start(), 1.5 * whole.start()])
+    statistics = whole.start_statistics().expand(2, -1, -1).clone()
+    for t in (1, 2, 3):
+        gradients, after = whole.gradients(x, statistics, t)
+        alone, alone_after = whole.gradients(x[1:], statistics[1:], t)
+        assert torch.equal(gradients[1:], alone)
+        assert torch.equal(after[1:], alone_after)
+        theirs, theirs_after = part.gradients(x, statistics[:, 1:], t)
+        assert torch.equal(gradients[:, 1:], theirs)
+        assert torch.equal(after[:, 1:], theirs_after)
+        statistics = after
+
+
+def test_training_equals_a_plain_loop():
+    """CD-Adam's Algorithm 1 by loops over workers and coordinates, with weight decay on the replica."""
+    overrides = ["algorithm=cd_adam", "task=digits", f"task.model.width={WIDTH}", "task.rows=150", "lr=0.01"]
+    overrides += [f"task.batch_size={BATCH}", f"cluster.workers={WORKERS}", f"seed={SEED}", "rounds=6"]
+    overrides += ["lr_schedule=constant", "weight_decay=0.1"]
+    trainer = build_trainer(load_run(overrides), Ranks())
+    modules = [plain()[0] for _ in range(WORKERS)]
+    flat = plain()[1]
+    calls = [0] * WORKERS
+
+    def gradient(worker: int, x: list[float]) -> list[float]:
+        calls[worker] += 1
+        flat.vector.copy_(torch.tensor(x))
+        module = modules[worker]
+        with torch.no_grad():
+            for parameter, moved in zip(module.parameters(), flat.module.parameters(), strict=True):
+                parameter.copy_(moved)
+        module.train().zero_grad()
+        images, labels = batch(worker, calls[worker], trainer.task)
+        cross_entropy(module(images), labels).backward()
+        return flat_gradient(module).tolist()
+
+    class Decayed(updates.AMSGrad):
+        def step(self, x: list[float], u: list[float], lr: float) -> list[float]:
+            return super().step(x, [u[k] + 0.1 * x[k] for k in range(len(x))], lr)
+
+    def sign(x: list[float]) -> list[float]:
+        scale = sum(map(abs, x)) / len(x)
+        return [scale if value >= 0 else -scale for value in x]
+
+    start = trainer.task.start()
+    path = methods.markov(gradient, start.tolist(), WORKERS, sign, Decayed(len(start)), 0.01, 6, dense_down=False)
+    for t in range(6):
+        trainer.step()
+        moved = torch.tensor(path[t]) - start
+        # Signs of differences that are zero up to rounding may differ between float32 and the loop's float64.
+        assert (trainer.state.replica.x[0] - start - moved).norm() < 1e-2 * moved.norm()
+
+
+def test_it_learns():
+    trainer = build_trainer(load_run(["algorithm=adam", "task=digits", "lr=0.03", "epochs=10"]), Ranks())
+    [first] = trainer.evaluate()
+    while trainer.t < trainer.rounds:
+        trainer.step()
+    [last] = trainer.evaluate()
+    assert last["epoch"] == 10
+    assert last["train_loss"] < 0.5 * first["train_loss"]
+    assert last["test_accuracy"] > 0.6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": 0}, "rows=0: must be at least 1"),
+        ({"rows": 1537}, "digits has 1536 training images"),
+        ({"batch_size": 51}, "batch_size=51: a worker has 50 images"),
+        ({"batch_size": 0}, "batch_size=0: must be at least 1"),
+        ({"evaluation_rows": 0}, "evaluation_rows=0: must be at least 1"),
+        ({"evaluation_batch": 0}, "evaluation_batch=0: must be at least 1"),
+        ({"padding": -1}, "padding=-1: pixels, at least 0"),
+        ({"alpha": 0.0}, "alpha=0.0: the Dirichlet parameter must be positive"),
+        ({"partition": "even"}, "partition=even"),
+    ],
+)
+def test_refusals(change: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        task(**change)
+
+
+def test_more_workers_than_images():
+    with pytest.raises(DataError, match="2 rows for 3 workers"):
+        task(rows=2)
+
+
+@pytest.mark.parametrize("partition", ["contiguous", "shuffled", "dirichlet"])
+def test_every_partition_gives_all_workers_as_many(partition: str):
+    here = task(partition=partition, rows=151)
+    assert here._parts.shape == (3, 50)
+    assert len(np.unique(here._parts)) == 150
+    facts = here.facts()
+    assert (facts["rows"], facts["rows_per_worker"], facts["rows_left_out"]) == (151, 50, 1)
+
+
+def test_half_precision_is_near_and_vectors_stay_float32():
+    full, half = task(), task(precision="bf16")
+    x, statistics = full.start()[None], full.start_statistics()[None]
+    (exact, _), (near, after) = full.gradients(x, statistics, 1), half.gradients(x, statistics, 1)
+    assert near.dtype == after.dtype == torch.float32
+    assert not torch.equal(exact, near)
+    assert (exact - near).norm() < 0.1 * exact.norm()
+
+
+def test_color_images_of_another_shape():
+    random = np.random.default_rng(0)
+    parts = [random.integers(0, 256, (n, 10, 12, 1)).astype(np.uint8) for n in (30, 7)]
+    labels = [random.integers(0, 10, n).astype(np.uint8) for n in (30, 7)]
+    images = Images("noise", parts[0], labels[0], parts[1], labels[1], (0.5,), (0.3,))
+    here = task(dataset=images, rows=30, batch_size=5, flip=True)
+    gradients, _ = here.gradients(here.start()[None], here.start_statistics()[None], 1)
+    assert torch.isfinite(gradients).all()
+    assert here.evaluate(here.start()[None], here.start_statistics()[None, 0])["test_accuracy"].shape == (1,)
