@@ -1,0 +1,153 @@
+"""Where the time of a training step goes, and how near its parts come to what the device can do.
+
+    python -m benchmarks.train_step                                        ResNet-18 of the paper, CD-Adam, 8 workers
+    python -m benchmarks.train_step task.model.width=8 task.precision=bf16 algorithm=ef21
+
+Times are medians of REPEATS calls, each waited for. Ceilings are measured in the same process: a large matrix product
+in the run's precision, and a large copy. What the network computes is held against the first; every other part, whose
+inputs and outputs have to pass through memory once, against the second.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from algorithms.wire import from_bytes, to_bytes
+from experiments.build import build_trainer
+from experiments.cluster.ranks import Ranks
+from experiments.config import load_run
+from experiments.environment import environment
+from experiments.errors import exit_with_message
+from experiments.trainer import Trainer
+
+REPEATS = 5
+DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100"]
+
+
+def main() -> None:
+    """Print the table for the overrides on the command line."""
+    overrides = [*DEFAULT, *sys.argv[1:]]
+    config = load_run(overrides)
+    trainer = build_trainer(config, Ranks())
+    task = trainer.task
+    here = environment()
+    where = here["gpus"][0] if task.device.type == "cuda" else f"{here['processor']}, {here['cores']} cores"
+    print(f"{where}; torch {torch.__version__}, {torch.get_num_threads()} threads; {' '.join(overrides)}")
+    print(f"d = {task.d}, {task.workers} workers, {len(trainer.lrs)} step sizes\n")
+    flops, copied = _flops_a_second(task.device, config["task"].get("precision")), _bytes_a_second(task.device)
+    print(f"ceilings: {flops / 1e9:.4g} GFLOP/s by a matrix product, {copied / 1e9:.4g} GB/s by a copy\n")
+
+    trainer.step()  # warm-up
+    parts = _parts(trainer)
+    step = sum(seconds for name, (seconds, *_) in parts.items() if name in SIMULATED)
+    print("| part | ms | % of a step | % of ceiling |\n|---|---|---|---|")
+    for name, (seconds, work, ceiling) in parts.items():
+        limit = {"flops": flops, "bytes": copied}[ceiling]
+        share = f"{100 * seconds / step:.1f}" if name in SIMULATED else ""
+        print(f"| {name} | {1e3 * seconds:.2f} | {share} | {100 * work / seconds / limit:.0f} |")
+    rest = sum(parts[name][0] for name in SIMULATED[1:])
+    print(f"\na simulated step: {1e3 * step:.1f} ms, of it {100 * rest / step:.1f} % compression, server and update")
+
+
+SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
+"""The parts of a step in one process; the others are what a cluster adds, and evaluation."""
+
+
+def _parts(trainer: Trainer) -> dict[str, tuple[float, float, str]]:
+    """By part: seconds, and the floating-point operations or bytes that it cannot do without."""
+    task, cluster, state, t = trainer.task, trainer.cluster, trainer.state, 2
+    lr, device = trainer._lr, task.device
+    packed, dense = cluster.algorithm, cluster.algorithm.unpacked()
+    x, statistics = state.replica.x, trainer.statistics
+    gradients, _ = task.gradients(x, statistics, t)
+    parts = {
+        "forward and backward": (_seconds(lambda: task.gradients(x, statistics, t), device), _flops(trainer), "flops")
+    }
+
+    def memory_bound(name: str, inputs: object, call: Callable[[], object]) -> object:
+        result = call()
+        parts[name] = (_seconds(call, device), _bytes(inputs) + _bytes(result), "bytes")
+        return result
+
+    for algorithm, suffix in ((dense, ""), (packed, ", packed")):
+        up, _ = memory_bound(
+            f"worker phase{suffix}",
+            (gradients, state.workers),
+            lambda a=algorithm: a.worker(gradients, state.workers, state.replica, lr, t, 0),
+        )
+        if suffix:
+            message = memory_bound("message up", up, lambda up=up: to_bytes(up, 2))
+            memory_bound("message up, read", message, lambda m=message, up=up: from_bytes(m, up, 2))
+        down, _ = memory_bound(
+            f"server phase{suffix}", (up, state.server), lambda a=algorithm, up=up: a.server(up, state.server, t, 0)
+        )
+        memory_bound(
+            f"update{suffix}",
+            (down, state.replica),
+            lambda a=algorithm, down=down: a.replica(down, state.replica, lr, t),
+        )
+    parts["evaluation"] = (_seconds(trainer.evaluate, device, 1), 0.0, "flops")
+    return parts
+
+
+def _seconds(call: Callable[[], object], device: torch.device, repeats: int = REPEATS) -> float:
+    times = []
+    for _ in range(repeats):
+        _wait(device)
+        begin = time.perf_counter()
+        call()
+        _wait(device)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _flops(trainer: Trainer) -> float:
+    """Floating-point operations of a round's convolutions and products, forward and backward."""
+    task = trainer.task
+    with FlopCounterMode(display=False) as counter:
+        task._passes(trainer.state.replica.x, trainer.statistics, task._drawn(0)[0])
+    return counter.get_total_flops()
+
+
+def _bytes(node: object) -> float:
+    """Of all tensors in nested tuples and dataclasses."""
+    if isinstance(node, Tensor):
+        return node.nbytes
+    if is_dataclass(node):
+        return sum(_bytes(getattr(node, field.name)) for field in fields(node))
+    return sum(map(_bytes, node)) if isinstance(node, (tuple, list)) else 0
+
+
+def _flops_a_second(device: torch.device, precision: str | None) -> float:
+    size = 8192 if device.type == "cuda" else 2048
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    a @ b
+    return 2 * size**3 / _seconds(lambda: a @ b, device)
+
+
+def _bytes_a_second(device: torch.device) -> float:
+    a = torch.ones(2**28 if device.type == "cuda" else 2**26, device=device)
+    b = torch.empty_like(a)
+    b.copy_(a)
+    return 2 * a.nbytes / _seconds(lambda: b.copy_(a), device)
+
+
+if __name__ == "__main__":
+    with exit_with_message():
+        print(f"load average {os.getloadavg()[0]:.1f}")
+        main()
