@@ -2,6 +2,6 @@
 
 import os
 
-# Threads that wait for work then sleep instead of spinning: on cores that other programs use too, spinning made runs
-# up to ten times slower. It must be set before torch is imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# How often an idle thread of torch looks for work before it sleeps. The default keeps it spinning for milliseconds: on
+# cores that other programs use too, that made runs up to ten times slower. It must be set before torch is imported.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")

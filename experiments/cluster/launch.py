@@ -74,7 +74,10 @@ def _slurm() -> Launch:
 
 def _first_host(nodes: str) -> str:
     """The first of a list such as `gpu[07-09,12],login1`: gpu07."""
-    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", re.match(r"[^,\[]*(\[[^\]]*\])?[^,\[]*", nodes).group())
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes).group()
+    if not first:
+        raise ValueError("SLURM_STEP_NODELIST names no machine")
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first)
 
 
 def _tasks_here(counts: str, node: int) -> int:
@@ -82,6 +85,8 @@ def _tasks_here(counts: str, node: int) -> int:
     per_node = [
         int(count) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", counts) for _ in range(int(times or 1))
     ]
+    if node >= len(per_node):
+        raise ValueError(f"SLURM_STEP_TASKS_PER_NODE={counts}: has no machine {node}")
     return per_node[node]
 
 
