@@ -21,12 +21,12 @@ $(READY): requirements.lock
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
 	$(BIN)/python -m experiments.reproduce figure=demo $(ARGS)
 
-reproduce-%: $(READY)  ## figure-2, figure-2-top-k, methods, why or rate: data, missing runs, figure, claims
+reproduce-%: $(READY)  ## figure-1, -2, -2-top-k, -3, -3-vgg16, -3-wrn16-4, methods, why or rate: data, runs, figure, claims
 	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(ARGS)
 
-reproduce-all: reproduce-figure-2 reproduce-figure-2-top-k reproduce-methods reproduce-why reproduce-rate  ## every figure
+reproduce-all: $(addprefix reproduce-,figure-2 figure-2-top-k methods why rate figure-3 figure-1 figure-3-vgg16 figure-3-wrn16-4)  ## every figure
 
-data: $(READY)  ## fetch and verify the LibSVM sets (into DATA_DIR, or data/downloads)
+data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data
 
 test: $(READY)  ## the fast tests
@@ -43,9 +43,10 @@ format: $(READY)  ## ruff: mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(READY)  ## packing and speed, as ratios measured here
+bench: $(READY)  ## packing, speed and the parts of a training step, as ratios measured here
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.study
+	$(BIN)/python -m benchmarks.train_step
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache

