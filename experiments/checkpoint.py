@@ -10,6 +10,7 @@ import torch
 
 from data.cache import atomic
 from experiments.cluster.ranks import Ranks
+from experiments.errors import RunError
 
 
 class Checkpoint:
@@ -24,8 +25,24 @@ class Checkpoint:
 
     def path(self) -> Path | None:
         """The complete one; None where there is none."""
-        latest = self._folder / "latest"
-        return self._folder / latest.read_text().strip() if latest.exists() else None
+        try:
+            return self._folder / (self._folder / "latest").read_text().strip()
+        except FileNotFoundError:
+            return None
+
+    def found(self) -> bool:
+        """Whether there is one, by the first rank's word; all ranks call this, once the run's folder is there.
+
+        Raises RunError on a rank that does not see the folder that the first one sees, and LostContact.
+        """
+        path = self.path()
+        mine = -1 if path is None else int(path.name) if path.name.isdecimal() else 0  # the last for a damaged name
+        first = self._ranks.told(mine)
+        if not self._folder.parent.is_dir() or (first >= 0 and first != mine):
+            raise RunError(
+                f"{self._folder.parent}: is not here what it is for rank 0; all machines must share results_dir"
+            )
+        return first >= 0
 
     def save(self, state: dict, ids: Sequence[int]) -> None:
         """Replace the checkpoint by a trainer's state; all ranks call this after the same round.
@@ -33,7 +50,7 @@ class Checkpoint:
         `ids` are the workers of this process. Raises LostContact.
         """
         target = self._folder / str(state["t"])
-        if target == self.path():
+        if self._ranks.told(target == self.path()):  # the first rank's word: others may see a change later
             return
         cluster = {**state["cluster"]}
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
@@ -51,10 +68,10 @@ class Checkpoint:
                     shutil.rmtree(other)
 
     def load(self, ids: Sequence[int], device: torch.device) -> dict:
-        """The state that was saved, with the workers `ids`. Raises whatever reading a damaged file raises."""
+        """The state that was saved, with the workers `ids`. Raises whatever a damaged file leads to."""
         path = self.path()
-        shared = torch.load(path / "shared.pt", map_location=device, weights_only=True)
-        rows = [torch.load(path / f"worker-{worker}.pt", map_location=device, weights_only=True) for worker in ids]
+        shared = _read(path / "shared.pt", device)
+        rows = [_read(path / f"worker-{worker}.pt", device) for worker in ids]
         own = _stacked(rows)
         statistics = own.pop("statistics")
         workers = {"ids": torch.tensor(ids), **own}
@@ -64,6 +81,14 @@ class Checkpoint:
 def _write(target: Path, content: dict) -> None:
     with atomic(target) as file:
         torch.save(content, file)
+
+
+def _read(file: Path, device: torch.device) -> dict:
+    """What `_write` wrote, never running code. Raises ValueError with the file's name where that is not to be had."""
+    try:
+        return torch.load(file, map_location=device, weights_only=True)
+    except Exception as error:  # a damaged file can raise nearly anything, which torch explains at length
+        raise ValueError(f"{file.name}: {type(error).__name__}: {str(error).partition('. ')[0]}") from error
 
 
 def _row(node: object, worker: int) -> object:

@@ -46,7 +46,7 @@ def planned(composed: Config) -> Config:
     """
     figure, budget, seeds = composed["figure"], composed["budget"], composed["seeds"]
     figure = {"note": None, **figure}
-    budgets = figure.pop("budgets", {})
+    budgets = figure.pop("budgets", None) or {}
     if budget == "auto":
         budget = "full" if torch.cuda.is_available() else "quick"
         budget = budget if budgets else None
