@@ -1,0 +1,96 @@
+"""A function replayed as a CUDA graph: its plumbing anywhere, the real thing where there is a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.build import build_trainer
+from experiments.cluster.ranks import Ranks
+from experiments.config import load_run
+from experiments.errors import RunError
+from experiments.tasks import graph
+from experiments.tasks.graph import Captured
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+class Recorded:
+    """Stands for a CUDA graph: replaying calls the function anew on the places that were captured."""
+
+    def __init__(self, captured: Captured) -> None:
+        self._captured = captured
+
+    def replay(self) -> None:
+        results = self._captured._function(*self._captured._arguments)
+        for place, result in zip(self._captured._results, results, strict=True):
+            place.copy_(result)
+
+
+def test_arguments_go_in_and_results_are_of_their_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        def wait_stream(self, other: Stream) -> None: ...
+
+    calls = []
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        calls.append(1)
+        return x + y, x * y
+
+    captured = Captured(function)
+    monkeypatch.setattr(graph.torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(graph.torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(graph.torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(graph.torch.cuda, "graph", lambda graph: contextlib.nullcontext())
+    monkeypatch.setattr(graph.torch.cuda, "CUDAGraph", lambda: Recorded(captured))
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    first = captured(x, y)
+    warm = len(calls)
+    second = captured(y, y)
+    assert [part.tolist() for part in first] == [[4, 6], [3, 8]]
+    assert [part.tolist() for part in second] == [[6, 8], [9, 16]]
+    assert len(calls) == warm + 1  # nothing is captured twice
+    assert (x.tolist(), y.tolist()) == ([1, 2], [3, 4])
+
+
+@on_a_gpu
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_round_replayed_is_the_round(precision: str) -> None:
+    """Digits on a GPU, with and without graphs: the same kernels, hence the same bits."""
+    paths = []
+    for graphs in ("true", "false"):
+        overrides = ["task=digits", "lr=[0.01,0.03]", "device=cuda", f"task.precision={precision}"]
+        trainer = build_trainer(load_run([*overrides, f"task.cuda_graphs={graphs}"]), Ranks())
+        for t in range(9):
+            trainer.step(diagnose=t % 4 == 3)
+            if t % 4 == 3:  # an evaluation in between uses the same network
+                trainer.evaluate()
+        paths.append((trainer.state.replica.x, trainer.statistics))
+    assert torch.equal(paths[0][0], paths[1][0])
+    assert torch.equal(paths[0][1], paths[1][1])
+
+
+@on_a_gpu
+def test_a_gpu_trains_as_a_cpu_does() -> None:
+    rows = {}
+    for device in ("cpu", "cuda"):
+        trainer = build_trainer(
+            load_run(["algorithm=amsgrad", "task=digits", "lr=0.003", f"device={device}"]), Ranks()
+        )
+        for _ in range(5):
+            trainer.step(diagnose=True)
+        [rows[device]] = trainer.evaluate()
+    for name in ("train_loss", "grad_norm", "test_loss", "second_moment"):
+        assert rows["cuda"][name] == pytest.approx(rows["cpu"][name], rel=1e-2)
+
+
+@on_a_gpu
+def test_a_gradient_that_is_not_finite_is_noticed_at_the_next_row() -> None:
+    trainer = build_trainer(load_run(["algorithm=sgd", "task=digits", "lr=1e30", "device=cuda"]), Ranks())
+    with pytest.raises(RunError, match=r"round [12], worker 0, trial 0 .*local gradient is not finite"):
+        for _ in range(5):
+            trainer.step()
+        trainer.evaluate()
