@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
     Raises DataError where the host cannot be reached, answers with an error or stops halfway, or the file
     cannot be written: nothing is left behind.
     """
+    print(f"downloading {url}", file=sys.stderr, flush=True)
     try:
         with atomic(target) as temporary:
             HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT)(url, str(temporary), None)

