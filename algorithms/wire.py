@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,7 +26,8 @@ def contact() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # torch's own DistBackendError among them; its first line names the reason
-        raise LostContact(str(error).splitlines()[0].partition(". This is")[0]) from error
+        reason = str(error).partition("\n")[0].partition(". This is")[0]
+        raise LostContact(re.sub(r"\[\S+\.cc:\d+\] ", "", reason)) from error  # without places in gloo's source
 
 
 class Wire:
@@ -93,6 +95,6 @@ def from_bytes(message: Tensor, like: Payload, lead: int) -> Payload:
         end = begin + math.prod(shape) * tensor.element_size()
         # Cloned, because a dtype of several bytes cannot be read from an address that is not a multiple of them.
         part = message[..., begin:end].clone(memory_format=torch.contiguous_format).flatten().view(tensor.dtype)
-        parts.append(part.view(*message.shape[:-1], *shape))
+        parts.append(part.view((*message.shape[:-1], *shape)))
         begin = end
     return rebuild(like, parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -79,6 +80,8 @@ def device_of(config: Config, local_rank: int = 0) -> str:
         return wanted
     if not torch.cuda.is_available():
         raise UsageError("device=cuda: torch sees no CUDA GPU here; take device=cpu, or a torch built for your GPU")
+    if "SLURM_GPUS_PER_TASK" in os.environ:  # srun may show every task its own GPUs alone, counted from 0
+        local_rank %= torch.cuda.device_count()
     if local_rank >= torch.cuda.device_count():
         raise UsageError(
             f"device=cuda: rank {local_rank} of this machine has no GPU of its own, there are "
@@ -98,7 +101,12 @@ def build_trainer(config: Config, ranks: Ranks) -> Trainer:
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
         ranks.wait()
-    task = build_task(config, ids, ranks.local_rank)
+    try:
+        task = build_task(config, ids, ranks.local_rank)
+    except UsageError:
+        if not ranks.local_rank:
+            ranks.wait()  # so that the others find the same, rather than that this one is gone
+        raise
     if not ranks.local_rank:
         ranks.wait()
     algorithm = build_algorithm(config, task.sizes)

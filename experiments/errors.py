@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -28,12 +29,14 @@ class Interrupted(Exception):
 @contextmanager
 def exit_with_message() -> Iterator[None]:
     """Turn the errors above, those of the data loaders and the system's into a message and an exit status."""
-    rank = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or 0)
+    rank = _rank()
     where = f"rank {rank}: " if rank else ""
     try:
         yield
     except UsageError as error:
-        _leave(2, "" if rank else f"error: {error}")  # which is the same on every rank
+        if rank:  # the same is wrong on rank 0, which is let have its say before a launcher ends all
+            time.sleep(2)
+        _leave(2, "" if rank else f"error: {error}")
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:
@@ -41,6 +44,13 @@ def exit_with_message() -> Iterator[None]:
         _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
     except (Interrupted, KeyboardInterrupt) as error:
         _leave(130, "" if rank else str(error) or "stopped")
+
+
+def _rank() -> int:
+    """This process's number in its launch, 0 for one started alone."""
+    alone = "WORLD_SIZE" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1"
+    number = "" if alone else os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or ""
+    return int(number) if number.isdecimal() else 0
 
 
 def _leave(status: int, message: str) -> NoReturn:

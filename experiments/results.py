@@ -126,7 +126,7 @@ class RunFolder:
 
     def resume(self, ids: Sequence[int], device: torch.device) -> dict | None:
         """The state of the checkpoint, with metrics.jsonl cut back to it; None where there is none."""
-        if self._checkpoint.path() is None:
+        if not self._checkpoint.found():
             return None
         try:
             saved = self._checkpoint.load(ids, device)

@@ -26,6 +26,7 @@ def session(configs: list[Config]) -> Iterator[tuple[Ranks, Display]]:
     if place:
         for config in configs:
             place.check(config["cluster"]["workers"])
+            device_of(config, place.local_size - 1)  # the first rank speaks for all of its machine
         kinds = {(device_of(config, place.local_rank), config["cluster"]["timeout"]) for config in configs}
         if len(kinds) > 1:
             raise UsageError("device, cluster.timeout: the same for all runs of one launch, or launch them apart")

@@ -13,6 +13,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from algorithms.wire import LostContact, contact
 from experiments.cluster.ranks import Group, Ranks
 from experiments.errors import RunError, UsageError
 
@@ -103,19 +104,21 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
     try:
-        dist.init_process_group(
-            "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo",
-            init_method=f"tcp://{place.address}:{place.port}"
-            if "TORCHELASTIC_RUN_ID" not in os.environ
-            else "env://",
-            rank=place.rank,
-            world_size=place.size,
-            timeout=timedelta(seconds=timeout),
-        )
-    except (RuntimeError, ValueError) as error:
+        with contact():
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo",
+                init_method=f"tcp://{place.address}:{place.port}"
+                if "TORCHELASTIC_RUN_ID" not in os.environ
+                else "env://",
+                rank=place.rank,
+                world_size=place.size,
+                timeout=timedelta(seconds=timeout),
+            )
+    except (LostContact, ValueError) as error:
         raise RunError(
-            f"the other {place.size - 1} ranks could not be reached at {place.address}:{place.port}"
-            f" ({str(error).splitlines()[0]}); check that all were started, and that machines can reach this port"
+            f"the other ranks could not be reached at {place.address}:{place.port} ({error}); check that all "
+            f"{place.size} were started, that their machines can reach this port, and, where a machine's own name "
+            "leads to 127.0.0.1, that GLOO_SOCKET_IFNAME is its network interface"
         ) from error
     yield Group(place.local_rank)
     dist.destroy_process_group()

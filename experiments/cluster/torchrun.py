@@ -17,7 +17,8 @@ class Torchrun(Cluster):
     """A cluster of which every rank has as many workers, in order of ranks.
 
     The server decodes the payloads that arrived into one stacked tensor and works on it as the simulation does on its
-    own, so that both give the same bits on the same hardware and number of threads.
+    own, so that both give the same bits on the same CPU with `threads=1`. Several threads, and a GPU, may add up a
+    long vector in another order where it is the only one of its process: the last bit of its scale is then another.
     """
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], seed: int) -> None:

@@ -101,7 +101,7 @@ class LogisticRegression:
         """∇f_i(x) of the workers at hand, [*T, W, d], at parameters x [*T, d] in round t (from 1)."""
         columns = x.reshape(-1, self.d).T.contiguous()  # [d, T]
         if self.batch_size is None:
-            sums, rows = self._backward @ torch.sigmoid(-(self._forward @ columns)), self.rows
+            sums, rows = self._backward @ _complement(self._forward @ columns), self.rows
         else:
             sums, rows = self._batch_sums(columns, t), self.batch_size
         losses = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], -1, self.d)
@@ -177,8 +177,17 @@ class LogisticRegression:
             ]
         )
         batch = self._signed[rows]
-        weights = torch.sigmoid(-torch.from_numpy(batch @ columns.numpy()))
+        weights = _complement(torch.from_numpy(batch @ columns.numpy()))
         return torch.from_numpy(_by_worker(batch, len(self._ids)).T @ weights.numpy())
+
+
+def _complement(margins: Tensor) -> Tensor:
+    """σ(−m) of margins, in their place.
+
+    torch.sigmoid computes the last few elements of a tensor by another formula than the others, which may differ in
+    the last bit; these functions do not, so that a row's weight does not depend on how many rows stand beside it.
+    """
+    return margins.exp_().add_(1).reciprocal_()
 
 
 def _top_eigenvalue(rows: sp.csr_array) -> float:

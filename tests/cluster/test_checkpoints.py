@@ -1,0 +1,214 @@
+"""Runs that are stopped on some ranks and go on, on as many or others, as if they had not been."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from cluster_support import (
+    apart,
+    at_round,
+    configurations,
+    final_state,
+    fine,
+    interrupt,
+    kill,
+    launched,
+    run_each,
+    same,
+    this_rank,
+)
+from run_support import go, status, timeless, where
+
+from experiments import checkpoint
+from experiments.identity import folder
+
+COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
+RUNS = {
+    # Batch norms' statistics, every worker's memory and moments, and the server's own model.
+    "digits": (
+        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
+        "algorithm=quantized_adam",
+    ),
+    # Draws of data and of messages, and memories of both ends.
+    "logreg": (
+        *("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
+        *("compressor=random_k", "compressor.k=4"),
+    ),
+}
+LOGREG = {"logreg": RUNS["logreg"]}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folders of RUNS, simulated in one go."""
+    place = tmp_path_factory.mktemp("uninterrupted")
+    return {name: go(*COMMON, *overrides, f"results_dir={place}") for name, overrides in RUNS.items()}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> dict:
+    """That of the run `logreg`."""
+    return configurations(LOGREG, *COMMON, results=tmp_path / "results")["logreg"]
+
+
+def _ended(folder: Path, ranks: int, act: Callable) -> list:
+    """How `ranks` ranks ended, or for None the process alone."""
+    return launched(folder, ranks, act) if ranks else [apart(folder, act)]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        ("digits", (2, None)),
+        ("logreg", (None, 4, 2)),
+        pytest.param("logreg", (2, None), marks=pytest.mark.slow),
+        pytest.param("digits", (None, 4, 2), marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_goes_on_with_any_number_of_ranks(
+    name: str, ranks: tuple, uninterrupted: dict[str, Path], tmp_path: Path
+) -> None:
+    config = configurations({name: RUNS[name]}, *COMMON, results=tmp_path / "results")[name]
+    path, go_on = folder(config), partial(run_each, [config])
+    for part, (stop, size) in enumerate(zip((5, 7), ranks[:-1], strict=False)):
+        last = (size or 1) - 1  # any rank will do
+        first, *others = _ended(tmp_path / f"part-{part}", size, partial(at_round, stop, last, interrupt, go_on))
+        assert [first.code, *(rank.code for rank in others)] == [130] * (size or 1), first.said
+        assert f"stopped after round {stop}; the same command goes on: {path}" in first.said
+        assert {rank.said for rank in others} <= {""}
+        assert (status(path)["status"], status(path)["round"]) == ("interrupted", stop)
+        assert {file.name for file in (path / "checkpoint").iterdir()} == {"latest", str(stop)}
+    [said, *_] = fine(_ended(tmp_path / "last", ranks[-1], go_on))
+    assert f"resumed at round {stop}: {path}" in said
+    assert timeless(path) == timeless(uninterrupted[name])
+    assert same(final_state(path), final_state(uninterrupted[name]))
+
+
+def _killed_while_saving(file: str, rank: int, act: Callable) -> None:
+    """A rank that dies when a file of the second checkpoint has been written, but not yet got its name."""
+    atomic = checkpoint.atomic
+
+    def dying(target: Path) -> object:
+        second = target.parent.name == "8" or (target.parent / "8").exists()
+        if second and target.name == file and this_rank() == rank:
+            kill()
+        return atomic(target)
+
+    checkpoint.atomic = dying
+    act()
+
+
+@pytest.mark.parametrize(
+    ("file", "rank"),
+    [
+        ("worker-6.pt", 1),
+        pytest.param("shared.pt", 0, marks=pytest.mark.slow),
+        pytest.param("latest", 0, marks=pytest.mark.slow),
+    ],
+)
+def test_a_checkpoint_is_kept_until_the_next_is_complete(
+    file: str, rank: int, uninterrupted: dict[str, Path], config: dict, tmp_path: Path
+) -> None:
+    path, go_on = folder(config), partial(run_each, [config])
+    ranks = launched(tmp_path / "first", 2, partial(_killed_while_saving, file, rank, go_on))
+    assert [ended.code for ended in ranks] == ([-9, 1] if rank == 0 else [1, -9])
+    assert "lost contact" in ranks[1 - rank].said
+    assert (path / "checkpoint" / "latest").read_text() == "4\n"
+    assert (path / "checkpoint" / "8" / "worker-5.pt").exists()
+    [said, *_] = fine(launched(tmp_path / "second", 4, go_on))
+    assert f"resumed at round 4: {path}" in said
+    assert timeless(path) == timeless(uninterrupted["logreg"])
+    assert same(final_state(path), final_state(uninterrupted["logreg"]))
+    assert {entry.name for entry in (path / "checkpoint").iterdir()} == {"latest", "9"}
+
+
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the run `logreg`, stopped after round 5 on two ranks."""
+    place = tmp_path_factory.mktemp("stopped")
+    config = configurations(LOGREG, *COMMON, results=place / "results")["logreg"]
+    act = partial(at_round, 5, 0, interrupt, partial(run_each, [config]))
+    assert [rank.code for rank in launched(place, 2, act)] == [130, 130]
+    return folder(config)
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, config: dict) -> Path:
+    """A copy of it, as the run's own."""
+    return shutil.copytree(stopped_once, folder(config))
+
+
+class Intruder:
+    """What a pickle that runs code holds."""
+
+    def __init__(self, traces: Path) -> None:
+        self.traces = traces
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.traces,)
+
+
+def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, config: dict, tmp_path: Path) -> None:
+    file = stopped / "checkpoint" / "5" / "worker-6.pt"  # one that the second rank reads
+    content = torch.load(file, weights_only=True)
+    torch.save(content | {"more": Intruder(tmp_path / "traces")}, file)
+    first, second = launched(tmp_path / "again", 2, partial(run_each, [config]))
+    assert (first.code, second.code) == (1, 1)
+    assert f"error: rank 1: {file.parent}: cannot be resumed" in second.said
+    assert f"delete {stopped} to begin anew" in second.said
+    assert "lost contact" in first.said
+    assert "Traceback" not in first.said + second.said
+    assert not (tmp_path / "traces").exists()
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, config: dict, tmp_path: Path) -> None:
+    other = config | {"seed": 1}
+    shutil.copytree(stopped, folder(other))
+    before = (folder(other) / "metrics.jsonl").read_bytes()
+    for rank in launched(tmp_path / "again", 2, partial(run_each, [other])):
+        assert rank.code == 1
+        assert "of another configuration, run " + stopped.name in rank.said
+        assert str(folder(other)) in rank.said
+    assert (folder(other) / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_missing_file_is_named(stopped: Path, config: dict, tmp_path: Path) -> None:
+    (stopped / "checkpoint" / "5" / "worker-6.pt").unlink()
+    first, second = launched(tmp_path / "again", 2, partial(run_each, [config]))
+    assert (first.code, second.code) == (1, 1)
+    assert "worker-6.pt" in second.said
+    assert "Traceback" not in first.said + second.said
+
+
+def _elsewhere(config: dict) -> None:
+    """A run whose second rank, as on a machine of its own, has other results."""
+    run_each([config | {"results_dir": config["results_dir"] + "-2" * this_rank()}])
+
+
+@pytest.mark.parametrize("begun", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_machines_that_do_not_share_the_results_are_refused(
+    begun: bool, config: dict, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if begun:
+        request.getfixturevalue("stopped")
+        folder(config | {"results_dir": config["results_dir"] + "-2"}).mkdir(parents=True)
+    first, second = launched(tmp_path / "again", 2, partial(_elsewhere, config))
+    assert (first.code, second.code) == (1, 1)
+    assert "all machines must share results_dir" in second.said
+    assert "Traceback" not in first.said + second.said
+
+
+def test_a_run_alone_overwrites_a_checkpoint_left_incomplete(
+    uninterrupted: dict, config: dict, tmp_path: Path
+) -> None:
+    path = where(*COMMON, *RUNS["logreg"], f"results_dir={config['results_dir']}")
+    (path / "checkpoint" / "4").mkdir(parents=True)
+    (path / "checkpoint" / "4" / "worker-0.pt").write_bytes(b"half")
+    fine([apart(tmp_path / "alone", partial(run_each, [config]))])
+    assert timeless(path) == timeless(uninterrupted["logreg"])

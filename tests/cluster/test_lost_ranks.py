@@ -1,0 +1,153 @@
+"""A rank that dies, hangs or fails: the others end with a message, and the run goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cluster_support import (
+    Launch,
+    at_round,
+    configurations,
+    final_state,
+    fine,
+    kill,
+    launched,
+    run_each,
+    same,
+    this_rank,
+)
+from run_support import go, status, timeless
+
+from data.errors import DataError
+from experiments import build
+from experiments.identity import folder
+from experiments.trainer import Trainer
+
+RUN = (
+    *("task=logreg/breast_cancer", "rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]"),
+    *("cluster.workers=4", "threads=1"),
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> dict:
+    """That of RUN."""
+    return configurations({"run": ()}, *RUN, results=tmp_path / "results")["run"]
+
+
+def _goes_on(config: dict, tmp_path: Path, round: int) -> None:
+    """Whether the run comes to the same end as one that no rank was lost from."""
+    [said, other] = fine(launched(tmp_path / "again", 2, partial(run_each, [config])))
+    assert f"resumed at round {round}: {folder(config)}" in said
+    assert other == ""
+    expected = go(*RUN, f"results_dir={tmp_path / 'alone'}")
+    assert timeless(folder(config)) == timeless(expected)
+    assert same(final_state(folder(config)), final_state(expected))
+
+
+def _one_message(said: str, path: Path) -> bool:
+    """Whether there is one error, in one line, that names the run's folder and what to do."""
+    errors = [line for line in said.splitlines() if line.startswith("error:")]
+    return (
+        len(errors) == 1
+        and "lost contact to the other ranks" in errors[0]
+        and errors[0].endswith(f"the same command goes on from the last checkpoint: {path}")
+        and "Traceback" not in said
+        and "/gloo/" not in said
+    )
+
+
+def test_a_rank_that_dies(config: dict, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    act = partial(at_round, 7, 1, kill, partial(run_each, [config]))
+    first, second = launched(tmp_path / "first", 2, act)
+    assert time.monotonic() - begin < 20  # not the 600 seconds of cluster.timeout
+    assert (first.code, second.code, second.said) == (1, -9, "")
+    assert _one_message(first.said, folder(config)), first.said
+    assert status(folder(config))["status"] == "failed"
+    _goes_on(config, tmp_path, round=4)
+
+
+@pytest.mark.slow
+def test_the_first_rank_dies(config: dict, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", 4, partial(at_round, 7, 0, kill, partial(run_each, [config])))
+    assert [rank.code for rank in ranks] == [-9, 1, 1, 1]
+    for number, rank in enumerate(ranks[1:], start=1):
+        assert rank.said.startswith(f"error: rank {number}: ")
+        assert _one_message(rank.said, folder(config)), rank.said
+    assert status(folder(config))["status"] == "running"  # there was nobody to say otherwise
+    _goes_on(config, tmp_path, round=4)
+
+
+def test_a_rank_that_hangs(config: dict, tmp_path: Path) -> None:
+    config["cluster"]["timeout"] = 2
+    launch = Launch(
+        tmp_path / "first", 2, partial(at_round, 7, 1, partial(time.sleep, 60), partial(run_each, [config]))
+    )
+    begin = time.monotonic()
+    launch.ranks[0].join(20)
+    assert 2 < time.monotonic() - begin < 15
+    first, _ = launch.ended(timeout=0)
+    assert first.code == 1
+    assert _one_message(first.said, folder(config)), first.said
+    assert "2000ms" in first.said
+    assert status(folder(config))["status"] == "failed"
+
+
+def _without_data(rank: int, act: partial) -> None:
+    """One rank finds no data."""
+    build_task = build.build_task
+
+    def failing(*arguments: object) -> object:
+        if this_rank() == rank:
+            raise DataError("breast_cancer: not on this machine")
+        return build_task(*arguments)
+
+    build.build_task = failing
+    act()
+
+
+@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_rank_without_data(rank: int, config: dict, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", 2, partial(_without_data, rank, partial(run_each, [config])))
+    assert [ended.code for ended in ranks] == [1, 1]
+    assert ranks[rank].said.endswith(("error: ", "error: rank 1: ")[rank] + "breast_cancer: not on this machine\n")
+    assert _one_message(ranks[1 - rank].said, folder(config)), ranks[1 - rank].said
+    assert not (folder(config) / "status.json").exists()
+
+
+def _fail() -> None:
+    raise ZeroDivisionError("by what?")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_crashes(rank: int, config: dict, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, _fail, partial(run_each, [config])))
+    assert [ended.code for ended in ranks] == [1, 1]
+    assert "ZeroDivisionError: by what?" in ranks[rank].said
+    assert _one_message(ranks[1 - rank].said, folder(config)), ranks[1 - rank].said
+    assert status(folder(config))["status"] == "failed"
+    _goes_on(config, tmp_path, round=4)
+
+
+def _spoiled(act: partial) -> None:
+    """The gradients of the last rank are not finite in round 7."""
+    note = Trainer._note
+
+    def noting(self: Trainer, finite: object, t: int) -> None:
+        note(self, finite if t < 7 or this_rank() == 0 else ~finite, t)
+
+    Trainer._note = noting
+    act()
+
+
+def test_a_gradient_that_is_not_finite_on_one_rank(config: dict, tmp_path: Path) -> None:
+    first, second = launched(tmp_path / "first", 2, partial(_spoiled, partial(run_each, [config])))
+    assert (first.code, second.code) == (1, 1)
+    assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said
+    assert _one_message(first.said, folder(config)), first.said
+    assert status(folder(config))["status"] == "failed"

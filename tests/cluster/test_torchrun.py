@@ -1,0 +1,142 @@
+"""The command line under torchrun itself: a sweep, Ctrl-C and a rank that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cluster_support import LAUNCHERS, final_state, same
+from run_support import SMALL, contents, go, status, timeless, where
+
+from experiments.config import CONF
+
+ROOT = CONF.parent
+LONG = (
+    *("task=logreg/breast_cancer", "rounds=3000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3"),
+    *("cluster.workers=4", "threads=1"),
+)
+
+
+@contextmanager
+def torchrun(ranks: int, *arguments: str) -> Iterator[subprocess.Popen]:
+    """The command line, as a process group of its own, that is killed if it is still there at the end."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
+            *("-m", "experiments.run", *arguments),
+        ],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+        | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()  # which ends its ranks, too
+            process.communicate(timeout=60)
+
+
+def _spoken(said: str) -> list[str]:
+    """What was not said by torchrun."""
+    return [line for line in said.splitlines() if "torch/distributed" not in line]
+
+
+def test_a_sweep_in_one_launch(results: str, tmp_path: Path) -> None:
+    run = (*SMALL, "threads=1", "cluster.workers=4", "lr=[0.001,0.003]")
+    each = [(f"algorithm={name}", f"seed={seed}") for name in ("cd_adam", "ef21") for seed in (0, 1)]
+    expected = [go(*run, *which, f"results_dir={tmp_path / 'alone'}") for which in each]
+    finished = go(*run, *each[1], results)
+    before = contents(finished)
+    with torchrun(2, "-m", *run, results, "algorithm=cd_adam,ef21", "seed=0,1") as process:
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert contents(finished) == before
+    paths = [where(*run, *which, results) for which in each]
+    for path, alone in zip(paths, expected, strict=True):
+        assert timeless(path) == timeless(alone)
+        assert same(final_state(path), final_state(alone))
+        assert contents(path).keys() == contents(alone).keys()
+        assert status(path)["status"] == "finished"
+    assert sorted(path.parent for path in (tmp_path / "results").rglob("status.json")) == sorted(paths)
+    # One rank speaks: a line per tenth of all rounds, one per run that begins, and three or four per one that ends.
+    spoken = _spoken(said)
+    assert [line for line in spoken if line.startswith("results: ")] == [f"results: {path}" for path in paths]
+    assert [line for line in spoken if line.startswith("already")] == [f"already finished: {finished}"]
+    assert sum(line.startswith("lr 0.001: train_loss") for line in spoken) == 4
+    assert len(spoken) <= 10 + 4 + 4 * 3 + 1, said
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of LONG, uninterrupted."""
+    return go(*LONG, f"results_dir={tmp_path_factory.mktemp('long')}")
+
+
+def _until_there(file: Path, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while not file.exists() and time.monotonic() < deadline:
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_loses_nothing(how: signal.Signals, long_run: Path, results: str) -> None:
+    path = where(*LONG, results)
+    with torchrun(2, *LONG, results) as process:
+        _until_there(path / "checkpoint" / "latest", process)
+        begin = time.monotonic()
+        os.killpg(process.pid, how)
+        said, _ = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 10
+    assert process.returncode != 0
+    assert status(path)["status"] == "interrupted"
+    round = status(path)["round"]
+    assert f"stopped after round {round}; the same command goes on: {path}" in _spoken(said)
+    assert "lost contact" not in said
+    assert {entry.name for entry in (path / "checkpoint").iterdir()} == {"latest", str(round)}
+    assert timeless(go(*LONG, results)) == timeless(long_run)
+    assert same(final_state(path), final_state(long_run))
+
+
+def _ranks(process: subprocess.Popen) -> dict[int, int]:
+    """The ranks' process ids."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    found = {}
+    for child in children:
+        for variable in Path(f"/proc/{child}/environ").read_text().split("\0"):
+            if variable.startswith("RANK="):
+                found[int(variable.removeprefix("RANK="))] = int(child)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds the ranks by Linux's /proc")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_ends_the_launch(rank: int, long_run: Path, results: str) -> None:
+    path = where(*LONG, results)
+    with torchrun(2, *LONG, results) as process:
+        _until_there(path / "checkpoint" / "latest", process)
+        begin = time.monotonic()
+        os.kill(_ranks(process)[rank], signal.SIGKILL)
+        said, _ = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 15
+    assert process.returncode != 0
+    [error] = [line for line in _spoken(said) if line.startswith("error: ")]
+    assert error.startswith("error: rank 1: " if rank == 0 else "error: lost contact")
+    assert error.endswith(f"the same command goes on from the last checkpoint: {path}")
+    assert status(path)["status"] == ("running" if rank == 0 else "failed")
+    assert timeless(go(*LONG, results)) == timeless(long_run)
+    assert same(final_state(path), final_state(long_run))
