@@ -74,5 +74,5 @@ class TopK(Compressor):
         threshold = magnitude.topk(k).values[..., -1:]
         above = magnitude > threshold
         ties = magnitude == threshold
-        room = k - above.count_nonzero(-1).unsqueeze(-1)
+        room = k - above.sum(-1, keepdim=True, dtype=torch.int32)
         return above | (ties & (ties.cumsum(-1, dtype=torch.int32) <= room))
