@@ -30,7 +30,7 @@ def _advice(trainer: Trainer) -> str:
     task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
     vector = task.d * task.dtype.itemsize / 2**30
     held = vector * trials * (workers * _VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
-    fits = ["a smaller task.batch_size"] if hasattr(task, "batch_size") else []
+    fits = ["a smaller task.batch_size"] if getattr(task, "batch_size", None) else []
     fits += ["a smaller task.evaluation_batch"] if hasattr(task, "evaluation_batch") else []
     if trials > 1:
         fits.append(f"one step size at a time (about {held / trials:.2g} GiB)")

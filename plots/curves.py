@@ -27,9 +27,9 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
     Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
     trial per task, algorithm and seed (columns of `plots.results.read`). Of several seeds the curve is the mean,
     geometric on a logarithmic axis, in a band from the least to the greatest. Each of `rows` names the columns x and
-    y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min`, below which curves are
-    cut, and `guide`, the slope of a dotted line. Round 0 has no place on a logarithmic axis of bits and is left out
-    there. Close the figure after use.
+    y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min` and `y_max`, beyond which
+    curves are cut, and `guide`, the slope of a dotted line. Round 0 has no place on a logarithmic axis of bits and is
+    left out there. Close the figure after use.
     """
     tasks = dict(list(frame.groupby("task", sort=False)))
     places = _places(list(tasks), rows)
@@ -99,6 +99,8 @@ def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
         _draw_guide(axis, frame, panel)
     if "y_min" in panel:
         axis.set_ylim(bottom=max(panel["y_min"], axis.get_ylim()[0]))
+    if "y_max" in panel:
+        axis.set_ylim(top=min(panel["y_max"], axis.get_ylim()[1]))
     for side in (axis.xaxis, axis.yaxis):
         if side.get_scale() == "log":
             set_log_ticks(side)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from plots import claims, curves, results, tables
 from plots.derive import DERIVATIONS
+from plots.metrics import in_words
 from plots.seeds import repeated
 from plots.selection import mark_best, rule
 from plots.targets import bits_to_reach
@@ -66,8 +67,11 @@ def _caption(figure: dict, step_size: str | float, frame: pd.DataFrame) -> str:
         if repeated(frame)
         else ""
     )
+    above = "".join(
+        f" The {in_words(row['y'])} goes on above {row['y_max']:g}." for row in figure["rows"] if "y_max" in row
+    )
     below = f" Curves go on below {min(cut):g}." if cut else ""
-    return note + f"{figure['title']}.{bits}\n{chosen}{seeds}{below}".replace("e-0", "e-")
+    return note + f"{figure['title']}.{bits}\n{chosen}{seeds}{above}{below}".replace("e-0", "e-")
 
 
 def _introduction(frame: pd.DataFrame, figure: dict) -> list[str]:

@@ -174,6 +174,15 @@ def test_y_min_cuts_what_lies_below_and_nothing_else() -> None:
     assert np.array_equal(lines(high)["A"].get_ydata(), lines(free)["A"].get_ydata())
 
 
+def test_y_max_cuts_what_lies_above_and_nothing_else() -> None:
+    frame = two_by_two()
+    low, high = (panels(frame, [{"x": "round", "y": "grad_norm", "y_max": y_max}])[0] for y_max in (0.1, 1e30))
+    free = panels(frame, [{"x": "round", "y": "grad_norm"}])[0]
+    assert high.get_ylim() == pytest.approx(free.get_ylim())
+    assert low.get_ylim() == pytest.approx((free.get_ylim()[0], 0.1))
+    assert np.array_equal(lines(low)["A"].get_ydata(), lines(free)["A"].get_ydata())
+
+
 def test_a_column_without_a_label_is_its_own() -> None:
     frame = two_by_two().assign(extra=1.0)
     assert panels(frame, [{"x": "round", "y": "extra"}])[0].get_ylabel() == "extra"

@@ -148,6 +148,14 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders, monkeypatch):
     assert text.startswith("# toy\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
 
 
+def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
+    rows = [{"x": "round", "y": "grad_norm", "y_min": 0.1, "y_max": 0.5}, {"x": "round", "y": "test_accuracy"}]
+    caption = " ".join(captions(folders, monkeypatch, rows=rows).split())
+    assert "The gradient norm goes on above 0.5." in caption
+    assert "Curves go on below 0.1." in caption
+    assert "accuracy" not in caption
+
+
 @pytest.mark.parametrize("options", [{}, {"note": None}, {"note": ""}])
 def test_without_a_note_there_is_none(folders, monkeypatch, options):
     assert captions(folders, monkeypatch, **options).splitlines()[0] == "A toy."

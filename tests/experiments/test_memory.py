@@ -1,0 +1,63 @@
+"""What is said where memory did not suffice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from run_support import SMALL, go, status, stopped, timeless, where
+
+from experiments.trainer import Trainer
+
+DIGITS = ("task=digits", "task.model.width=2", "task.rows=160", "task.batch_size=10", "rounds=4", "eval_every=2")
+
+
+def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run fail with this error in its third round."""
+    step = Trainer.step
+
+    def fail(trainer: Trainer, diagnose: bool = False) -> None:
+        if trainer.t == 2:
+            raise error
+        step(trainer, diagnose)
+
+    monkeypatch.setattr(Trainer, "step", fail)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"),
+        MemoryError(),
+    ],
+)
+def test_it_says_what_would_fit_and_loses_nothing(
+    error: Exception, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    command = (*DIGITS, results, "lr=[0.01,0.03]")
+    failing(error, monkeypatch)
+    assert stopped(list(command)) == 1
+    said = capsys.readouterr().err
+    for part in ("round 3: out of memory on cpu", "8 workers and 2 step sizes", "a smaller task.batch_size"):
+        assert part in said
+    for part in ("a smaller task.evaluation_batch", "one step size at a time", "one worker a rank on 8 ranks"):
+        assert part in said
+    assert "Traceback" not in said
+    assert status(where(*command))["round"] == 2
+    monkeypatch.undo()
+    assert len(timeless(go(*command))) == 2 * 3
+
+
+def test_advice_fits_the_task(results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    failing(MemoryError(), monkeypatch)
+    assert stopped([*SMALL, results, "cluster.workers=1"]) == 1
+    said = capsys.readouterr().err
+    assert "1 workers and 1 step sizes" in said
+    for part in ("evaluation_batch", "one step size", "one worker a rank"):
+        assert part not in said
+
+
+def test_other_errors_stay_what_they_are(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(RuntimeError("shapes do not match"), monkeypatch)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        go(*SMALL, results)
