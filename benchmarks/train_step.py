@@ -53,7 +53,8 @@ def main() -> None:
     for name, (seconds, work, ceiling) in parts.items():
         limit = {"flops": flops, "bytes": copied}[ceiling]
         share = f"{100 * seconds / step:.1f}" if name in SIMULATED else ""
-        print(f"| {name} | {1e3 * seconds:.2f} | {share} | {100 * work / seconds / limit:.0f} |")
+        reached = f"{100 * work / seconds / limit:.0f}" if work else ""
+        print(f"| {name} | {1e3 * seconds:.2f} | {share} | {reached} |")
     rest = sum(parts[name][0] for name in SIMULATED[1:])
     print(f"\na simulated step: {1e3 * step:.1f} ms, of it {100 * rest / step:.1f} % compression, server and update")
 

@@ -130,7 +130,9 @@ def _count_rounds(config: Config) -> None:
         raise UsageError(
             f"task.batch_size={task['batch_size']}: each of {workers} workers has {rows} images; choose at most that"
         )
-    if config["rounds"] is None:
+    if config["rounds"] is not None:
+        config["epochs"] = None
+    else:
         epochs = _number(config["epochs"], "epochs")
         if not 0 < epochs < math.inf:
             raise UsageError(f"epochs={config['epochs']}: must be a positive number")

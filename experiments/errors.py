@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import torch.distributed as dist
 
+from algorithms.wire import LostContact
 from data.errors import DataError
 
 
@@ -34,9 +35,18 @@ def exit_with_message() -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        if rank:  # the same is wrong on rank 0, which is let have its say before a launcher ends all
+        # The same is wrong on all ranks of a machine: its first one speaks, and that of the first machine before a
+        # launcher, which sees another end, ends it.
+        if rank:
             time.sleep(2)
-        _leave(2, "" if rank else f"error: {error}")
+        first = not rank or (os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID")) == "0"
+        _leave(2, f"error: {where}{error}" if first else "")
+    except LostContact as error:
+        _leave(
+            1,
+            f"error: {where}lost contact to the other ranks ({error}): the first message above or in their output "
+            "says why; the same command goes on from the last checkpoint",
+        )
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:

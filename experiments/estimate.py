@@ -11,10 +11,12 @@ from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
 from experiments.config import Config
 from experiments.evaluations import evaluations
+from experiments.memory import explained
 from experiments.results import RunFolder
 from experiments.trainer import Trainer
 
 _ROUNDS = 3  # timed, after one that is not
+_SMALL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,11 @@ def estimate(configs: list[Config], ranks: Ranks) -> tuple[int, float]:
     for config in waiting:
         kind = _kind(config)
         if kind not in paces:
-            paces[kind] = _measured(build_trainer(config, ranks))
+            with explained():
+                # Steps too small to diverge: a step size that does is for its run to report.
+                trainer = build_trainer({**config, "lr": [lr * _SMALL for lr in config["lr"]]}, ranks)
+            with explained(trainer):
+                paces[kind] = _measured(trainer)
     return len(waiting), sum(paces[_kind(config)].seconds(config) for config in waiting)
 
 

@@ -61,6 +61,9 @@ def planned(composed: Config) -> Config:
         if not isinstance(seeds, list) or len(set(map(str, seeds))) < len(seeds):
             raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
         figure["grid"] = [*figure["grid"], [f"seed={seed}" for seed in seeds]]
+    if "of_claim" in figure:  # whose own claims are cases of that one
+        claims = [{**claim, "number": f"{figure['of_claim']} ({claim['number']})"} for claim in figure["claims"]]
+        figure["claims"] = claims
     return {**figure, "budget": budget}
 
 

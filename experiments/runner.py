@@ -26,13 +26,14 @@ def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFold
 
     A finished run is left as it is. Ctrl-C and termination, of any rank, end it after the round at hand with
     Interrupted. Whatever ends it early, the last whole round is checkpointed first, and the same call goes on from
-    there; where another rank is gone, whose workers' memories are then missing, it is the checkpoint before.
+    there; where one of several ranks fails, whose workers' memories are then missing, it is the checkpoint before.
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(config), ranks)
     display.begin(f"{config['task']['name']} · {config['algorithm']['name']}")
     try:
-        trainer = None if ranks.told(folder.is_finished()) else build_trainer(config, ranks)
+        with explained():
+            trainer = None if ranks.told(folder.is_finished()) else build_trainer(config, ranks)
         with folder.locked():
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")

@@ -84,10 +84,11 @@ class Trainer:
 
     def verify(self) -> None:
         """Raise RunError where a gradient of the rounds so far was not finite."""
-        if not self.verified:
-            for trial, worker in self._spoiled.nonzero().tolist()[:1]:
-                t = int(self._spoiled[trial, worker])
-                self._spoil(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
+        if self.verified:
+            return
+        begin = time.perf_counter()
+        self._check()
+        self.seconds += time.perf_counter() - begin  # a GPU was waited for, whose time belongs to its rounds
         self.verified = True
 
     def state_dict(self) -> dict:
@@ -132,9 +133,14 @@ class Trainer:
     def _note(self, finite: Tensor, t: int) -> None:
         """Remember in which round a worker's gradient was first not finite; finite is boolean, [T, W]."""
         self._spoiled = torch.where((self._spoiled == 0) & ~finite, t, self._spoiled)
-        self.verified = False
-        if self.task.device.type == "cpu":
-            self.verify()
+        self.verified = self.task.device.type == "cpu"
+        if self.verified:
+            self._check()
+
+    def _check(self) -> None:
+        for trial, worker in self._spoiled.nonzero().tolist()[:1]:
+            t = int(self._spoiled[trial, worker])
+            self._spoil(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
 
     def _spoil(self, t: int, where: str, trial: int, what: str) -> NoReturn:
         advice = (

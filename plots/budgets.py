@@ -17,18 +17,26 @@ from plots.selection import level
 
 
 def ahead_at_equal(
-    curves: Curves, subject: str, others: list[str], share: float, metric: str = "grad_norm", axis: str = "bits"
+    curves: Curves,
+    subject: str,
+    others: list[str],
+    share: float,
+    metric: str = "grad_norm",
+    axis: str = "bits",
+    since: int = 1,
 ) -> Finding:
     """Whether, of the budgets (values of `axis`: bits, epoch or round) at which the subject was evaluated, its
     metric is better than each other's at `share` or more.
 
-    A method's metric at a budget is that of its last evaluation within it. Measured, for each other: the share, and
-    the subject's final metric as a multiple of the other's (of accuracies both), final meaning over the last tenth.
+    Evaluations before round `since` are left out, of all methods: those of networks whose batch-norm statistics have
+    not settled yet. A method's metric at a budget is that of its last evaluation within it. Measured, for each other:
+    the share, and the subject's final metric as a multiple of the other's (of accuracies both), final meaning over
+    the last tenth.
     """
     sign = -1 if higher_is_better(metric) else 1
-    mine, shares, texts = _spent(curves[subject], axis, metric), [], []
+    mine, shares, texts = _spent(curves[subject], axis, metric, since), [], []
     for other in others:
-        theirs = _spent(curves[other], axis, metric)
+        theirs = _spent(curves[other], axis, metric, since)
         both = pd.merge_asof(mine, theirs, on=axis, suffixes=("", "_other")).dropna()
         both = both[both[axis] <= theirs[axis].max()]
         if both.empty:
@@ -59,16 +67,19 @@ def alike_early(
     until: float,
     within: float,
     share: float = 0.9,
+    since: int = 0,
 ) -> Finding:
     """Whether early, in the first `until` (a share) of what the subject spends on `axis`, subject and other are alike
     and `slower` is behind both.
 
     Budgets are those at which the subject was evaluated after the start; the others' metrics there are interpolated
     between their evaluations, the start included, so that a method that has not come to its first evaluation counts
-    with its way there. Alike: the geometric mean over budgets of other's over subject's lies within a factor of
-    `within` of 1. Behind: worse than both at `share` or more of the budgets. Measured: that mean, and that share.
+    with its way there. With `since`, evaluations before that round are left out, of all methods, the start too: those
+    of networks whose batch-norm statistics have not settled yet. Alike: the geometric mean over budgets of other's
+    over subject's lies within a factor of `within` of 1. Behind: worse than both at `share` or more of the budgets.
+    Measured: that mean, and that share.
     """
-    mine, rivals = curves[subject], [curves[other], curves[slower]]
+    mine, *rivals = (curves[name][curves[name]["round"] >= since] for name in (subject, other, slower))
     begin = max(rival[axis].min() for rival in rivals)
     end = min(until * mine[axis].max(), *(rival[axis].max() for rival in rivals))
     early = mine[(mine[axis] > 0) & (mine[axis] >= begin) & (mine[axis] <= end)]
@@ -120,9 +131,9 @@ def fewer_bits(
     return Finding(verdict, ", ".join(texts))
 
 
-def _spent(frame: pd.DataFrame, axis: str, metric: str) -> pd.DataFrame:
-    """Axis and metric where something has been spent: all methods start alike and for nothing."""
-    return frame.loc[frame[axis] > 0, [axis, metric]].astype(float)
+def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
+    """Axis and metric from a round on, and where something has been spent: methods start alike and for nothing."""
+    return frame.loc[(frame[axis] > 0) & (frame["round"] >= since), [axis, metric]].astype(float)
 
 
 def _best_of_both(mine: pd.Series, theirs: pd.Series, metric: str) -> float:

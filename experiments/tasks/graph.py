@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import torch
@@ -31,6 +32,7 @@ class Captured:
         return tuple(result.clone() for result in self._results)
 
     def _capture(self, arguments: tuple[Tensor, ...]) -> None:
+        gc.collect()  # the graph of an earlier run holds on to its memory by a cycle
         self._arguments = tuple(argument.clone() for argument in arguments)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())

@@ -27,6 +27,19 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     return become
 
 
+@pytest.mark.parametrize(("local", "spoken"), [(0, True), (1, False)])
+def test_the_first_rank_of_another_machine_speaks_for_it(
+    local: int, spoken: bool, results: str, as_rank: Callable, waits: list[float], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:  # fmt: skip
+    as_rank(2 + local, 4)
+    monkeypatch.setenv("LOCAL_RANK", str(local))
+    assert stopped([*SMALL, results, "sede=3"]) == 2
+    said = capsys.readouterr().err
+    assert ("rank 2: sede: no such key" in said) == spoken
+    assert bool(said) == spoken
+
+
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """For how many seconds something has slept, instead of doing so."""

@@ -9,6 +9,7 @@ from run_support import configuration, go
 
 from experiments import estimate as module
 from experiments.cluster.ranks import Ranks
+from experiments.errors import RunError
 from experiments.estimate import estimate
 from experiments.trainer import Trainer
 
@@ -39,6 +40,23 @@ def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytes
     grid = configuration(*RUN, results, "lr=[0.1,0.2]")
     assert estimate([*methods, grid], Ranks())[0] == 4
     assert len(tried) == 2
+
+
+def test_a_step_size_that_diverges_is_for_its_run_to_report(results: str) -> None:
+    steep = configuration(*RUN, results, "algorithm=sgd", "lr=1e308")
+    missing, seconds = estimate([steep], Ranks())
+    assert missing == 1
+    assert seconds > 0
+
+
+@pytest.mark.parametrize("where", ["build_trainer", "_measured"])
+def test_out_of_memory_is_said(where: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*about: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(module, where, full)
+    with pytest.raises(RunError, match="out of memory"):
+        estimate([configuration(*RUN, results)], Ranks())
 
 
 def test_short_runs_can_be_tried(results: str) -> None:

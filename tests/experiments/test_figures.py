@@ -46,7 +46,7 @@ def test_claims_and_derivations_fit_their_functions(name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_cells_check_and_are_different_runs(name):
     configs = cells(figure_named(name), [])
-    assert len({identity(config) for config in configs}) == len(configs) >= (3 if name in CIFAR10 else 8)
+    assert len({identity(config) for config in configs}) == len(configs) >= (3 if name in [*CIFAR10, "digits"] else 8)
 
 
 @pytest.mark.parametrize("name", CIFAR10)
@@ -87,6 +87,12 @@ def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name)
 def test_figures_1_and_3_share_their_runs(budget):
     first, third = ({identity(config) for config in cells(figure_named(name, budget), [])} for name in CIFAR10[:2])
     assert len(first & third) == 2  # 1-bit Adam's and CD-Adam's
+
+
+@pytest.mark.parametrize("name", ["figure_3_vgg16", "figure_3_wrn16_4"])
+def test_the_supplements_claims_are_cases_of_claim_13(name):
+    numbers = [claim["number"] for claim in figure_named(name)["claims"]]
+    assert numbers == [f"13 ({claim['number']})" for claim in figure_named("figure_3")["claims"]]
 
 
 def test_seeds_are_an_axis_of_the_grid():

@@ -19,6 +19,7 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import load_run
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
+from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
 from experiments.tasks.augmentation import augmented, draws, normalised
 from experiments.tasks.images import ImageClassification
@@ -224,12 +225,13 @@ def test_half_precision_is_near_and_vectors_stay_float32():
     assert (exact - near).norm() < 0.1 * exact.norm()
 
 
-def test_color_images_of_another_shape():
+def test_colour_images_of_another_shape():
     random = np.random.default_rng(0)
-    parts = [random.integers(0, 256, (n, 10, 12, 1)).astype(np.uint8) for n in (30, 7)]
+    parts = [random.integers(0, 256, (n, 10, 12, 3)).astype(np.uint8) for n in (30, 7)]
     labels = [random.integers(0, 10, n).astype(np.uint8) for n in (30, 7)]
-    images = Images("noise", parts[0], labels[0], parts[1], labels[1], (0.5,), (0.3,))
-    here = task(dataset=images, rows=30, batch_size=5, flip=True)
+    images = Images("noise", parts[0], labels[0], parts[1], labels[1], (0.5, 0.4, 0.3), (0.3, 0.2, 0.1))
+    options = {"workers": 3, "seed": SEED, "device": CPU, "rows": 30, "batch_size": 5}
+    here = ImageClassification(images, resnet18(width=1), **options)
     gradients, _ = here.gradients(here.start()[None], here.start_statistics()[None], 1)
     assert torch.isfinite(gradients).all()
     assert here.evaluate(here.start()[None], here.start_statistics()[None, 0])["test_accuracy"].shape == (1,)

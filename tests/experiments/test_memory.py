@@ -40,7 +40,11 @@ def test_it_says_what_would_fit_and_loses_nothing(
     said = capsys.readouterr().err
     for part in ("round 3: out of memory on cpu", "8 workers and 2 step sizes", "a smaller task.batch_size"):
         assert part in said
-    for part in ("a smaller task.evaluation_batch", "one step size at a time", "one worker a rank on 8 ranks"):
+    for part in (
+        "a smaller task.evaluation_batch",
+        "one step size at a time",
+        "one worker a rank, on 8 GPUs or machines",
+    ):
         assert part in said
     assert "Traceback" not in said
     assert status(where(*command))["round"] == 2

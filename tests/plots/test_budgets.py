@@ -52,6 +52,26 @@ def test_the_axis_decides_who_is_ahead() -> None:
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", "epoch").verdict == FAILS
 
 
+def test_evaluations_before_a_round_are_left_out() -> None:
+    worse_then_better = [9.0] * 4 + [0.5] * 7
+    curves = {"a": with_metric("train_loss", worse_then_better), "b": with_metric("train_loss", 1.0)}
+    assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss").verdict == FAILS
+    assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=31).verdict == HOLDS
+    # By the bits of a's whole run, 1,000, an expensive method has only been evaluated before that round.
+    curves["c"] = with_metric("train_loss", 5.0, bits=40)
+    assert ahead_at_equal(curves, "a", ["c"], 0.9, "train_loss", since=31).verdict == NOT_DECIDABLE
+
+
+def test_early_evaluations_before_a_round_are_left_out() -> None:
+    curves = {"a": with_metric("train_loss", [5.0] * 2 + [1.0] * 9), "b": with_metric("train_loss", 1.0)}
+    curves["slow"] = with_metric("train_loss", 2.0)
+    options = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.1}
+    assert alike_early(curves, "a", "b", "slow", **options).verdict == FAILS
+    assert alike_early(curves, "a", "b", "slow", **options, since=20).verdict == HOLDS
+    curves["slow"] = with_metric("train_loss", 2.0, bits=100)
+    assert alike_early(curves, "a", "b", "slow", **options, since=20).verdict == NOT_DECIDABLE
+
+
 def test_ahead_by_default_is_below_at_equal_bits() -> None:
     curves = {"a": curve([9.0] + [2.0] * 2 + [0.5] * 8), "b": curve([1.0] * 11)}
     finding = ahead_at_equal(curves, "a", ["b"], 0.9)
