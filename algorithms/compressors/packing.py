@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
-_CHUNK = 1 << 16  # codes taken at once: they fit the cache, and as a multiple of 8 end on a whole byte
+_CHUNK = 1 << 16  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
 
 
 def pack(flags: Tensor) -> Tensor:
@@ -31,14 +33,14 @@ def unpack(packed: Tensor, d: int) -> Tensor:
 
 def pack_by_torch(flags: Tensor) -> Tensor:
     """`pack` on any device."""
-    places = torch.tensor(_PLACES, dtype=torch.uint8, device=flags.device)
+    places = _places(flags.device)
     octets = pad(flags, (0, -flags.shape[-1] % 8)).unflatten(-1, (-1, 8))
     return (octets * places).sum(-1, dtype=torch.uint8)
 
 
 def unpack_by_torch(packed: Tensor, d: int) -> Tensor:
     """`unpack` on any device."""
-    places = torch.tensor(_PLACES, dtype=torch.uint8, device=packed.device)
+    places = _places(packed.device)
     return (packed.unsqueeze(-1) & places).ne(0).flatten(-2)[..., :d]
 
 
@@ -50,7 +52,8 @@ def pack_codes(codes: Tensor, bits: int) -> Tensor:
     _check_bits(bits)
     if bits == 8:
         return codes.to(torch.uint8)
-    return torch.cat([_pack_chunk(chunk.to(torch.int32), bits) for chunk in codes.split(_CHUNK, -1)], -1)
+    chunks = codes.split(_chunk(codes.device, codes.shape[-1]), -1)
+    return torch.cat([_pack_chunk(chunk.to(torch.int32), bits) for chunk in chunks], -1)
 
 
 def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
@@ -58,8 +61,20 @@ def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
     _check_bits(bits)
     if bits == 8:
         return packed
-    chunks = packed.split(_CHUNK // 8 * bits, -1)
-    return torch.cat([_unpack_chunk(c, bits, min(_CHUNK, d - n * _CHUNK)) for n, c in enumerate(chunks)], -1)
+    chunk = _chunk(packed.device, -(-d // 8) * 8)
+    chunks = packed.split(chunk // 8 * bits, -1)
+    return torch.cat([_unpack_chunk(c, bits, min(chunk, d - n * chunk)) for n, c in enumerate(chunks)], -1)
+
+
+@cache
+def _places(device: torch.device) -> Tensor:
+    """What each bit of a byte counts; made once, since a GPU is waited for when it gets a new table."""
+    return torch.tensor(_PLACES, dtype=torch.uint8, device=device)
+
+
+def _chunk(device: torch.device, d: int) -> int:
+    """How many of d codes are taken at once: all of them on a GPU, whose kernels are better few and large."""
+    return _CHUNK if device.type == "cpu" else max(d, 1)
 
 
 def _check_bits(bits: int) -> None:
