@@ -26,7 +26,8 @@ def ahead_at_equal(
     since: int = 1,
 ) -> Finding:
     """Whether, of the budgets (values of `axis`: bits, epoch or round) at which the subject was evaluated, its
-    metric is better than each other's at `share` or more.
+    metric is better than each other's at `share` or more; not decidable where one has spent more at its first
+    evaluation, unless the claim fails by another.
 
     Evaluations before round `since` are left out, of all methods: those of networks whose batch-norm statistics have
     not settled yet. A method's metric at a budget is that of its last evaluation within it. Measured, for each other:
@@ -34,18 +35,21 @@ def ahead_at_equal(
     the last tenth.
     """
     sign = -1 if higher_is_better(metric) else 1
-    mine, shares, texts = _spent(curves[subject], axis, metric, since), [], []
+    mine, shares, texts, open_ones = _spent(curves[subject], axis, metric, since), [], [], False
     for other in others:
         theirs = _spent(curves[other], axis, metric, since)
         both = pd.merge_asof(mine, theirs, on=axis, suffixes=("", "_other")).dropna()
         both = both[both[axis] <= theirs[axis].max()]
         if both.empty:
-            return Finding(NOT_DECIDABLE, f"no budget shared with {other}")
+            open_ones = True
+            texts.append(f"no budget shared with {other}")
+            continue
         shares.append((sign * both[metric] < sign * both[f"{metric}_other"]).mean())
         ends = level(curves[subject], metric), level(curves[other], metric)
         end = f"{ends[0]:.3g} against {ends[1]:.3g}" if higher_is_better(metric) else as_times(ends[0] / ends[1])
         texts.append(f"{100 * shares[-1]:.0f} %, ends at {end}")
-    return Finding(decide(min(shares) >= share), "; ".join(texts))
+    ahead = all(part >= share for part in shares)
+    return Finding(NOT_DECIDABLE if ahead and open_ones else decide(ahead), "; ".join(texts))
 
 
 def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:

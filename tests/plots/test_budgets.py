@@ -62,6 +62,15 @@ def test_evaluations_before_a_round_are_left_out() -> None:
     assert ahead_at_equal(curves, "a", ["c"], 0.9, "train_loss", since=31).verdict == NOT_DECIDABLE
 
 
+def test_one_that_is_behind_decides_though_another_shares_no_budget() -> None:
+    curves = {"a": with_metric("train_loss", 1.0), "dear": with_metric("train_loss", 2.0, bits=1000)}
+    for rival, verdict in ((2.0, NOT_DECIDABLE), (0.5, FAILS)):
+        curves["b"] = with_metric("train_loss", rival)
+        finding = ahead_at_equal(curves, "a", ["dear", "b"], 0.9, "train_loss")
+        assert finding.verdict == verdict
+        assert finding.measured.startswith("no budget shared with dear; ")
+
+
 def test_early_evaluations_before_a_round_are_left_out() -> None:
     curves = {"a": with_metric("train_loss", [5.0] * 2 + [1.0] * 9), "b": with_metric("train_loss", 1.0)}
     curves["slow"] = with_metric("train_loss", 2.0)
