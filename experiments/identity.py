@@ -19,14 +19,18 @@ RESULTS_FORMAT = 2
 """Part of every identity: raise it when code that configurations do not name (channels, protocol, trainer) changes
 what runs compute or record."""
 
+_BUILT_FROM = ("experiments.tasks.", "experiments.models.")
+"""Where tasks have their parts."""
+
 _GROUPS = ("algorithm", "compressor", "update", "task")
 
 
 def identity(config: Config) -> str:
     """The hash of everything in a run's configuration that its results depend on.
 
-    That includes the source of every module that the configuration names by `_target_`, but for comments, docstrings
-    and layout: a compressor that was edited makes another run.
+    That includes the source of every module that the configuration names by `_target_`, and of those of this package
+    that it imports, but for comments, docstrings and layout: a compressor or an initialisation that was edited makes
+    another run.
     """
     relevant = {
         "format": RESULTS_FORMAT,
@@ -48,12 +52,13 @@ def folder(config: Config) -> Path:
 
 
 def _relevant(node: object) -> object:
-    """A part of a configuration without what results do not depend on: labels, colours, and where data lie.
+    """A part of a configuration without what results do not depend on: labels, colours, where data lie, and how
+    kernels are launched.
 
     Whole numbers become floats, so that 1 and 1.0 are the same setting. A file is known by its hash, not its path.
     """
     if isinstance(node, dict):
-        dropped = {"display", "data_dir"} | ({"file"} if node.get("sha256") else set())
+        dropped = {"display", "data_dir", "cuda_graphs"} | ({"file"} if node.get("sha256") else set())
         return {key: _relevant(value) for key, value in node.items() if key not in dropped}
     return float(node) if isinstance(node, int) and not isinstance(node, bool) else node
 
@@ -68,13 +73,27 @@ def _targets(node: object) -> Iterator[str]:
 
 @cache
 def _code(target: str) -> str:
-    """The hash of the syntax of the module that defines a target."""
-    tree = ast.parse(inspect.getsource(sys.modules[get_object(target).__module__]))
+    """The hash of the syntax of the module that defines a target, and of those beside it in experiments/ that it is
+    built from."""
+    sources: dict[str, str] = {}
+    waiting = [get_object(target).__module__]
+    while waiting:
+        name = waiting.pop()
+        if name not in sources:
+            tree = ast.parse(inspect.getsource(sys.modules[name]))
+            imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            waiting += [other for other in imported if other.startswith(_BUILT_FROM)]
+            sources[name] = _bare(tree)
+    return hashlib.sha256("\n".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+
+
+def _bare(tree: ast.AST) -> str:
+    """Source without docstrings, comments and layout."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [part for part in body if not _is_string(part)] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()
+    return ast.unparse(tree)
 
 
 def _is_string(node: ast.AST) -> bool:

@@ -71,8 +71,17 @@ class TopK(Compressor):
         """Which coordinates are sent: bool [..., d], exactly k of them true in every vector."""
         k = chosen(x.shape[-1], self.k, self.ratio)
         magnitude = x.abs()
-        threshold = magnitude.topk(k).values[..., -1:]
+        threshold = magnitude.topk(k, sorted=False).values.amin(-1, keepdim=True)
         above = magnitude > threshold
         ties = magnitude == threshold
         room = k - above.sum(-1, keepdim=True, dtype=torch.int32)
-        return above | (ties & (ties.cumsum(-1, dtype=torch.int32) <= room))
+        return above | (ties & (_counted(ties) <= room))
+
+
+def _counted(flags: Tensor) -> Tensor:
+    """How many of the flags [..., d] are set up to each place, itself included: int32."""
+    if flags.device.type == "cpu":
+        return flags.cumsum(-1, dtype=torch.int32)
+    # A GPU scans each row with a single block of threads, but one long row with all of them.
+    count = flags.flatten().cumsum(0, dtype=torch.int32).view(flags.shape)
+    return count - count[..., :1] + flags[..., :1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -52,6 +53,29 @@ def test_an_edit_makes_another_run_and_a_comment_does_not(identity_with):
     assert identity_with(SOURCE) == before
     assert identity_with(SOURCE.replace('"""A docstring."""', '"""Another."""  # and a comment')) == before
     assert identity_with(SOURCE.replace("7 * d", "8 * d")) != before
+
+
+@pytest.mark.parametrize(
+    ("module", "matters"),
+    [("models.initial", True), ("models.flat", True), ("tasks.augmentation", True), ("models.vgg", False)],
+)
+def test_an_edit_of_what_a_task_is_built_from_makes_another_run(module, matters, monkeypatch):
+    config = load_run(["task=digits"])
+    before = identity(config)
+    read = inspect.getsource
+    edited = f"experiments.{module}"
+    monkeypatch.setattr(inspect, "getsource", lambda of: read(of) + ("edited = 1\n" if of.__name__ == edited else ""))
+    experiments.identity._code.cache_clear()
+    assert (identity(config) != before) == matters
+    monkeypatch.undo()
+    experiments.identity._code.cache_clear()
+    assert identity(config) == before
+
+
+def test_how_a_gpu_launches_kernels_is_no_other_run():
+    one, other = (load_run(["task=digits", f"task.cuda_graphs={graphs}"]) for graphs in ("true", "false"))
+    assert identity(one) == identity(other)
+    assert identity(load_run(["task=digits", "task.precision=bf16"])) != identity(one)
 
 
 def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
