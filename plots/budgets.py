@@ -84,6 +84,8 @@ def alike_early(
     Measured: that mean, and that share.
     """
     mine, *rivals = (curves[name][curves[name]["round"] >= since] for name in (subject, other, slower))
+    if mine.empty or any(rival.empty for rival in rivals):
+        return Finding(NOT_DECIDABLE, f"nothing was evaluated from round {since} on")
     begin = max(rival[axis].min() for rival in rivals)
     end = min(until * mine[axis].max(), *(rival[axis].max() for rival in rivals))
     early = mine[(mine[axis] > 0) & (mine[axis] >= begin) & (mine[axis] <= end)]

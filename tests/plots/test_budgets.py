@@ -81,6 +81,13 @@ def test_early_evaluations_before_a_round_are_left_out() -> None:
     assert alike_early(curves, "a", "b", "slow", **options, since=20).verdict == NOT_DECIDABLE
 
 
+def test_a_run_that_ends_before_that_round_decides_nothing() -> None:
+    curves = {name: with_metric("train_loss", 1.0) for name in ("a", "b", "slow")}
+    assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=500).verdict == NOT_DECIDABLE
+    options = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.1, "since": 500}
+    assert alike_early(curves, "a", "b", "slow", **options).verdict == NOT_DECIDABLE
+
+
 def test_ahead_by_default_is_below_at_equal_bits() -> None:
     curves = {"a": curve([9.0] + [2.0] * 2 + [0.5] * 8), "b": curve([1.0] * 11)}
     finding = ahead_at_equal(curves, "a", ["b"], 0.9)
