@@ -68,7 +68,9 @@ def _caption(figure: dict, step_size: str | float, frame: pd.DataFrame) -> str:
         else ""
     )
     above = "".join(
-        f" The {in_words(row['y'])} goes on above {row['y_max']:g}." for row in figure["rows"] if "y_max" in row
+        f" The {in_words(row['y'])} goes on above {row['y_max']:g}."
+        for row in figure["rows"]
+        if "y_max" in row and frame.loc[frame["drawn"], row["y"]].max() > row["y_max"]
     )
     below = f" Curves go on below {min(cut):g}." if cut else ""
     return note + f"{figure['title']}.{bits}\n{chosen}{seeds}{above}{below}".replace("e-0", "e-")

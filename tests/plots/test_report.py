@@ -152,6 +152,8 @@ def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
     rows = [{"x": "round", "y": "grad_norm", "y_min": 0.1, "y_max": 0.5}, {"x": "round", "y": "test_accuracy"}]
     caption = " ".join(captions(folders, monkeypatch, rows=rows).split())
     assert "The gradient norm goes on above 0.5." in caption
+    rows[0]["y_max"] = 5.0
+    assert "above" not in captions(folders, monkeypatch, rows=rows)
     assert "Curves go on below 0.1." in caption
     assert "accuracy" not in caption
 
