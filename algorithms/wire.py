@@ -1,4 +1,4 @@
-"""A round's two messages over torch.distributed: the one file of this package that knows of process groups."""
+"""A round's two messages over torch.distributed."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-_PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "hydra-core", "pandas", "matplotlib")
+_PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "hydra-core", "pandas", "matplotlib")
 
 
 def environment() -> dict[str, object]:

@@ -42,11 +42,7 @@ def exit_with_message() -> Iterator[None]:
         first = not rank or (os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID")) == "0"
         _leave(2, f"error: {where}{error}" if first else "")
     except LostContact as error:
-        _leave(
-            1,
-            f"error: {where}lost contact to the other ranks ({error}): the first message above or in their output "
-            "says why; the same command goes on from the last checkpoint",
-        )
+        _leave(1, f"error: {where}{lost_contact(error)}")
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:
@@ -54,6 +50,14 @@ def exit_with_message() -> Iterator[None]:
         _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
     except (Interrupted, KeyboardInterrupt) as error:
         _leave(130, "" if rank else str(error) or "stopped")
+
+
+def lost_contact(error: LostContact) -> str:
+    """What to say where another process is gone."""
+    return (
+        f"lost contact to the other ranks ({error}): the first message above or in their output says why; the same "
+        "command goes on from the last checkpoint"
+    )
 
 
 def _rank() -> int:

@@ -13,7 +13,7 @@ from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
 from experiments.config import Config
 from experiments.environment import environment
-from experiments.errors import Interrupted, RunError
+from experiments.errors import Interrupted, RunError, lost_contact
 from experiments.evaluations import is_due
 from experiments.memory import explained
 from experiments.progress import Display
@@ -43,10 +43,7 @@ def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFold
                 with explained(trainer):
                     _train(trainer, config, folder, display, ranks)
     except LostContact as error:
-        raise RunError(
-            f"lost contact to the other ranks ({error}): the first message above or in their output says why; the "
-            f"same command goes on from the last checkpoint: {folder.path}"
-        ) from error
+        raise RunError(f"{lost_contact(error)}: {folder.path}") from error
     return folder
 
 
