@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 import os
-import types
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Sequence
+from typing import Any, get_type_hints
 
 import torch
-from hydra.utils import get_object
 
 from algorithms.compressors import Blocks
 from algorithms.protocol import Algorithm
 from experiments.cluster.ranks import Group, Ranks
 from experiments.cluster.simulated import Simulated
 from experiments.cluster.torchrun import Torchrun
-from experiments.config import Config
+from experiments.compose import Config
 from experiments.errors import UsageError
+from experiments.targets import Targets
 from experiments.tasks.task import Task
 from experiments.trainer import Trainer
-
-PACKAGES = ("algorithms.", "data.", "experiments.")
-"""Where `_target_` may point."""
 
 _LABELS = ("name", "display")
 """Keys of algorithm and task that are for paths and figures, not for the constructor."""
@@ -35,13 +29,14 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
     `sizes` are those of the task's parameter tensors, the blocks of `partition: layer`; without them the compressor
     takes the vector as a whole, which is enough to check a configuration before there are data.
     """
-    compressor = _build(config["compressor"], "compressor")
+    targets = Targets(config["packages"])
+    compressor = targets.build(config["compressor"], "compressor")
     if config["partition"] == "layer" and sizes:
         compressor = Blocks(compressor, sizes)
     parts: dict[str, Any] = {"compressor": compressor}
     if config["update"].get("_target_", "") is not None:
-        parts["update"] = _build(config["update"], "update")
-    factory = _target(config["algorithm"], "algorithm")
+        parts["update"] = targets.build(config["update"], "update")
+    factory = targets.find(config["algorithm"], "algorithm")
     hints = get_type_hints(factory)
     if "compressor" not in hints:
         raise UsageError(
@@ -57,20 +52,21 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
             )
     if "rounds" in hints:
         parts["rounds"] = config["rounds"]
-    return _build(_unlabelled(config["algorithm"]), "algorithm", **parts)
+    return targets.build(_unlabelled(config["algorithm"]), "algorithm", **parts)
 
 
 def build_task(config: Config, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
     """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
+    targets = Targets(config["packages"])
     extra = {"workers": config["cluster"]["workers"], "seed": config["seed"], "ids": ids}
-    if "device" in get_type_hints(_target(config["task"], "task").__init__):
+    if "device" in get_type_hints(targets.find(config["task"], "task").__init__):
         extra["device"] = torch.device(device_of(config, local_rank))
-    return _build(_unlabelled(config["task"]), "task", **extra)
+    return targets.build(_unlabelled(config["task"]), "task", **extra)
 
 
 def device_of(config: Config, local_rank: int = 0) -> str:
     """Where the run computes: `cpu`, or `cuda:<local rank>`. Raises UsageError where that is not there."""
-    able = _target(config["task"], "task").devices
+    able = Targets(config["packages"]).find(config["task"], "task").devices
     wanted = config["device"]
     if wanted == "auto":
         wanted = "cuda" if "cuda" in able and torch.cuda.is_available() else "cpu"
@@ -129,87 +125,18 @@ def check(config: Config) -> None:
     """Raise UsageError for a wrong option anywhere, without loading any data."""
     build_algorithm(config)
     device_of(config)
-    task = _unlabelled(config["task"])
-    _check_options(task, "task")
-    target = _target(task, "task")
+    targets, task = Targets(config["packages"]), _unlabelled(config["task"])
+    targets.check_options(task, "task")
+    target = targets.find(task, "task")
     if hasattr(target, "check_options"):
         wanted = get_type_hints(target.check_options)
         try:
             target.check_options(**{key: value for key, value in task.items() if key in wanted})
         except ValueError as error:
             raise UsageError(f"task: {error}") from error
+    if config["logger"]["_target_"] is not None:
+        targets.check_options(config["logger"], "logger")
 
 
 def _unlabelled(node: Config) -> Config:
     return {key: value for key, value in node.items() if key not in _LABELS}
-
-
-def _build(node: Config, path: str, **extra: Any) -> Any:
-    _check_options(node, path)
-    options = {
-        key: _build(value, f"{path}.{key}") if _is_node(value) else value
-        for key, value in node.items()
-        if key != "_target_"
-    }
-    try:
-        return _target(node, path)(**options, **extra)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}") from error
-    except TypeError as error:
-        if "abstract" not in str(error):
-            raise
-        raise UsageError(f"{path}: {error}") from error
-
-
-def _check_options(node: Config, path: str) -> None:
-    """Compare every option of a node with the annotation of the parameter it will become."""
-    target = _target(node, path)
-    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
-    for key, value in node.items():
-        if key == "_target_":
-            continue
-        if key not in hints:
-            raise UsageError(f"{path}.{key}: {node['_target_']} has no such option")
-        if _is_node(value):
-            _check_options(value, f"{path}.{key}")
-        elif not _fits(value, hints[key]) or (isinstance(value, float) and not math.isfinite(value)):
-            raise UsageError(f"{path}.{key}={value}: expected {_wanted(hints[key])}")
-
-
-def _is_node(value: object) -> bool:
-    return isinstance(value, dict) and "_target_" in value
-
-
-def _target(node: Config, path: str) -> Callable:
-    name = str(node.get("_target_"))
-    try:
-        target = get_object(name) if name.startswith(PACKAGES) else None
-    except Exception as error:
-        raise UsageError(f"{path}._target_={name}: {error}") from error
-    # A module of ours leads to every module that it imports: what counts is where the object was defined.
-    if not callable(target) or not str(target.__module__).startswith(PACKAGES):
-        raise UsageError(
-            f"{path}._target_={name}: must be a class or function of {', '.join(p[:-1] for p in PACKAGES)}"
-        )
-    return target
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if get_origin(hint) in (Union, types.UnionType):
-        return any(_fits(value, choice) for choice in get_args(hint))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return not isinstance(hint, type) or isinstance(value, hint)
-
-
-def _wanted(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(map(str, get_args(hint)))
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_wanted(choice) for choice in get_args(hint))
-    plain = {type(None): "null", int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return plain.get(hint, hint.__name__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from experiments import identity
 from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
-from experiments.config import Config
+from experiments.compose import Config
 from experiments.evaluations import evaluations
 from experiments.memory import explained
 from experiments.results import RunFolder

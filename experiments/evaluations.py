@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.config import Config
+from experiments.compose import Config
 
 
 def is_due(t: int, config: Config) -> bool:

@@ -9,11 +9,13 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import resolve_name
 from pathlib import Path
 
 from hydra.utils import get_object
 
-from experiments.config import Config
+from experiments.compose import Config
+from experiments.targets import PACKAGES
 
 RESULTS_FORMAT = 2
 """Part of every identity: raise it when code that configurations do not name (channels, protocol, trainer) changes
@@ -28,9 +30,9 @@ _GROUPS = ("algorithm", "compressor", "update", "task")
 def identity(config: Config) -> str:
     """The hash of everything in a run's configuration that its results depend on.
 
-    That includes the source of every module that the configuration names by `_target_`, and of those of this package
-    that it imports, but for comments, docstrings and layout: a compressor or an initialisation that was edited makes
-    another run.
+    That includes the source of every module that the configuration names by `_target_`, and of those that it is built
+    from, but for comments, docstrings and layout: a compressor or an initialisation that was edited makes another
+    run.
     """
     relevant = {
         "format": RESULTS_FORMAT,
@@ -73,18 +75,31 @@ def _targets(node: object) -> Iterator[str]:
 
 @cache
 def _code(target: str) -> str:
-    """The hash of the syntax of the module that defines a target, and of those beside it in experiments/ that it is
-    built from."""
+    """The hash of the syntax of the module that defines a target, and of those that it is built from: of this project
+    those beside it in experiments/, of a user's package all."""
     sources: dict[str, str] = {}
     waiting = [get_object(target).__module__]
     while waiting:
         name = waiting.pop()
         if name not in sources:
             tree = ast.parse(inspect.getsource(sys.modules[name]))
-            imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-            waiting += [other for other in imported if other.startswith(_BUILT_FROM)]
+            package = name.partition(".")[0]
+            among = _BUILT_FROM if package in PACKAGES else (f"{package}.",)
+            waiting += [other for other in _imports(tree, sys.modules[name].__package__) if other.startswith(among)]
             sources[name] = _bare(tree)
     return hashlib.sha256("\n".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """The loaded modules that a module of a package names in its imports."""
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if name in sys.modules)
 
 
 def _bare(tree: ast.AST) -> str:

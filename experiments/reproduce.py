@@ -21,7 +21,8 @@ import torch
 from rich.console import Console
 
 from experiments.build import check
-from experiments.config import Config, expand, load, load_run
+from experiments.compose import Config, expand, load
+from experiments.config import load_run
 from experiments.errors import UsageError, exit_with_message
 from experiments.estimate import estimate
 from experiments.progress import duration

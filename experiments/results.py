@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from data.cache import atomic
 from experiments.checkpoint import Checkpoint
 from experiments.cluster.ranks import Ranks
-from experiments.config import Config
+from experiments.compose import Config
 from experiments.errors import RunError
 
 

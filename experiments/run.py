@@ -17,7 +17,8 @@ import yaml
 
 from data.errors import DataError
 from experiments.build import check
-from experiments.config import expand, load_run
+from experiments.compose import expand
+from experiments.config import load_run
 from experiments.errors import RunError, UsageError, exit_with_message
 from experiments.identity import folder as folder_of
 from experiments.runner import run

@@ -11,7 +11,7 @@ from algorithms.wire import LostContact
 from experiments import identity
 from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
-from experiments.config import Config
+from experiments.compose import Config
 from experiments.environment import environment
 from experiments.errors import Interrupted, RunError, lost_contact
 from experiments.evaluations import is_due

@@ -10,7 +10,7 @@ from rich.console import Console
 from experiments.build import device_of
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.ranks import Ranks
-from experiments.config import Config
+from experiments.compose import Config
 from experiments.errors import UsageError
 from experiments.progress import Display
 

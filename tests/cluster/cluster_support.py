@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from run_support import configuration
 
-from experiments.config import Config
+from experiments.compose import Config
 from experiments.errors import exit_with_message
 from experiments.run import main as run_command
 from experiments.runner import run

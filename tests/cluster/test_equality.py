@@ -10,7 +10,7 @@ import pytest
 from cluster_support import configurations, final_state, fine, launched, run_each, same
 from run_support import timeless
 
-from experiments.config import CONF
+from experiments.compose import CONF
 from experiments.identity import folder
 from experiments.progress import Display
 from experiments.runner import run

@@ -12,7 +12,8 @@ from run_support import SMALL, small
 
 from experiments import run
 from experiments.build import build_algorithm, build_task, check
-from experiments.config import CONF, expand, load_run
+from experiments.compose import CONF, expand
+from experiments.config import load_run
 from experiments.errors import UsageError
 
 
@@ -209,6 +210,8 @@ REFUSED = {
     "lr=[1,1.0]": "a step size stands there twice",
     "lr=[[0.1]]": "not a number",
     "lr=fast": "lr=fast: not a number",
+    "cluster.timeout=10min": "cluster.timeout=10min: not a number; it counts seconds, with no unit behind it",
+    "rounds=1k": "rounds=1k: must be a whole number of at least 1; it counts rounds, with no unit behind it",
     "lr=true": "not a number",
     "lr=null": "not a number",
     "lr_schedule=step": "did you mean step_decay? Valid: constant, step_decay, inverse_sqrt",

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from experiments.config import CONF, load
+from experiments.compose import CONF, load
 from experiments.errors import UsageError
 from experiments.identity import identity
 from experiments.reproduce import cells, planned

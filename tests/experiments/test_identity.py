@@ -10,7 +10,6 @@ import pytest
 from run_support import SMALL, SVMLIGHT, small
 
 import experiments.identity
-from experiments import build
 from experiments.config import load_run
 from experiments.identity import folder, identity
 
@@ -32,7 +31,6 @@ class Mine(Identity):
 @pytest.fixture
 def identity_with(tmp_path, monkeypatch):
     """The identity of a run whose compressor has the given source."""
-    monkeypatch.setattr(build, "PACKAGES", (*build.PACKAGES, "mine_"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale: same size, same second
 

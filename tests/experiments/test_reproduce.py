@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from run_support import rows
 
 from experiments import reproduce
-from experiments.config import load
+from experiments.compose import load
 from experiments.identity import identity
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")

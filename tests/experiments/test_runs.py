@@ -10,7 +10,8 @@ import torch
 from run_support import RANDOM, SMALL, contents, go, rows, status, stored_config, timeless, where
 
 from experiments import run
-from experiments.config import CONF, load_run
+from experiments.compose import CONF
+from experiments.config import load_run
 
 COLUMNS = {
     "round",

@@ -16,7 +16,7 @@ import pytest
 from run_support import RANDOM, SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
-from experiments.config import CONF
+from experiments.compose import CONF
 from experiments.trainer import Trainer
 
 ROOT = CONF.parent

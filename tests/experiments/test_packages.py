@@ -1,0 +1,117 @@
+"""A user's own package: let in by name, its choices found, its source part of what a run is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from run_support import SMALL
+
+import experiments.identity
+from experiments.build import build_algorithm, check
+from experiments.compose import load
+from experiments.config import frozen, load_run
+from experiments.errors import UsageError
+from experiments.identity import identity
+from experiments.run import main
+
+COMPRESSOR = '''
+from dataclasses import dataclass
+
+from algorithms.compressors import Identity
+from their_package.sizes import SIZE
+
+
+@dataclass(frozen=True)
+class Mine(Identity):
+    """A docstring."""
+
+    scale: float = 1.0
+
+    def bits(self, d):
+        return SIZE * d
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A package of a user's, with a compressor and its configuration, on the path for imports."""
+    folder = tmp_path / "their_package"
+    (folder / "conf" / "compressor").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "sizes.py").write_text("SIZE = 7\n")
+    (folder / "compressor.py").write_text(COMPRESSOR)
+    (folder / "conf" / "compressor" / "mine.yaml").write_text("_target_: their_package.compressor.Mine\nscale: 2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale: same size, same second
+    yield folder
+    forget()
+
+
+def forget() -> None:
+    """Nothing of the package stays loaded."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
+        del sys.modules[name]
+    experiments.identity._code.cache_clear()
+
+
+MINE = [*SMALL, "packages=[their_package]", "compressor=mine"]
+
+
+def test_its_choices_and_classes_are_found(package):
+    config = load_run([*MINE, "compressor.scale=3"])
+    check(config)
+    compressor = build_algorithm(config).uplink.compressor
+    assert (type(compressor).__module__, compressor.scale, compressor.bits(10)) == ("their_package.compressor", 3, 70)
+
+
+def test_its_source_and_what_it_imports_are_part_of_the_identity(package):
+    before = identity(load_run(MINE))
+    for file, text in (
+        ("sizes.py", "SIZE = 8\n"),
+        ("compressor.py", COMPRESSOR.replace("SIZE * d", "2 * SIZE * d")),
+    ):
+        source = (package / file).read_text()
+        (package / file).write_text(text)
+        forget()
+        assert identity(load_run(MINE)) != before, file
+        (package / file).write_text(source)
+        forget()
+        assert identity(load_run(MINE)) == before
+
+
+def test_nothing_of_it_is_let_in_unasked(package, capsys):
+    for wrong, message in (
+        (["compressor._target_=their_package.compressor.Mine"], "let in by packages=[their_package]"),
+        (["compressor=mine"], "compressor=mine: no such choice"),
+        (["packages=[their_pakage]"], "packages=[their_pakage]: no such package can be imported"),
+        (["packages=their_package"], "packages=their_package: must be a list"),
+        (["packages=[their_package.sizes]"], "no such package can be imported"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main([*SMALL, *wrong, "--cfg", "job"])
+        assert message in capsys.readouterr().err
+
+
+def test_a_frozen_run_of_it_is_the_same_run(package, tmp_path):
+    config = load_run(MINE)
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(config))
+    assert frozen(file) == config
+    assert identity(frozen(file)) == identity(config)
+
+
+@pytest.mark.parametrize("damage", ["", "lr: [1]\n", "- a list\n", "{", "lr: [0.1]\npackages: [not_there]\n"])
+def test_a_damaged_frozen_configuration_is_refused(damage, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(damage)
+    with pytest.raises(UsageError, match=r"job\.yaml|not_there"):
+        frozen(file)
+
+
+def test_unknown_keys_know_those_of_launching_too():
+    launching = load([], "multirun")
+    with pytest.raises(UsageError, match=r"job: no such key; did you mean jobs\?.*jobs"):
+        load_run([*SMALL, "job=2"], also=launching)
