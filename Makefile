@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint format data bench reproduce-all clean
+.PHONY: help setup demo report test test-full lint format docs data bench reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -26,6 +26,9 @@ reproduce-%: $(READY)  ## figure-1, -2, -2-top-k, -3, -3-vgg16, -3-wrn16-4, meth
 
 reproduce-all: $(addprefix reproduce-,figure-2 figure-2-top-k methods why rate figure-3 figure-1 figure-3-vgg16 figure-3-wrn16-4)  ## every figure
 
+report: $(READY)  ## results/report.html: all runs on one interactive page, which needs no network
+	$(BIN)/python -m experiments.report $(ARGS)
+
 data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data
 
@@ -43,11 +46,15 @@ format: $(READY)  ## ruff: mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(READY)  ## build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
 bench: $(READY)  ## packing, speed and the parts of a training step, as ratios measured here
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.study
 	$(BIN)/python -m benchmarks.train_step
+	$(BIN)/python -m benchmarks.soak
 
 clean:  ## remove the virtual environment and caches; results and data stay
-	rm -rf .venv .pytest_cache .ruff_cache
+	rm -rf .venv .pytest_cache .ruff_cache docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

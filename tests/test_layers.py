@@ -14,10 +14,10 @@ ALLOWED = {
     "data": {
         "data", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
     },
-    "plots": {"plots", "numpy", "pandas", "matplotlib", "yaml", "rich"},
+    "plots": {"plots", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
     "experiments": {
         "experiments", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf", "yaml", "rich",
-        "filelock",
+        "filelock", "pandas", "wandb", "wandb_workspaces", "submitit",
     },
 }  # fmt: skip
 
