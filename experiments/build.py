@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ from experiments.cluster.simulated import Simulated
 from experiments.cluster.torchrun import Torchrun
 from experiments.compose import Config
 from experiments.errors import UsageError
-from experiments.targets import Targets
+from experiments.targets import Targets, parameter_types
 from experiments.tasks.task import Task
 from experiments.trainer import Trainer
 
@@ -37,7 +37,7 @@ def build_algorithm(config: Config, sizes: tuple[int, ...] | None = None) -> Alg
     if config["update"].get("_target_", "") is not None:
         parts["update"] = targets.build(config["update"], "update")
     factory = targets.find(config["algorithm"], "algorithm")
-    hints = get_type_hints(factory)
+    hints = parameter_types(factory)
     if "compressor" not in hints:
         raise UsageError(
             f"algorithm._target_={config['algorithm']['_target_']}: takes no compressor; is it an algorithm?"
@@ -59,7 +59,7 @@ def build_task(config: Config, ids: Sequence[int] | None = None, local_rank: int
     """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
     targets = Targets(config["packages"])
     extra = {"workers": config["cluster"]["workers"], "seed": config["seed"], "ids": ids}
-    if "device" in get_type_hints(targets.find(config["task"], "task").__init__):
+    if "device" in parameter_types(targets.find(config["task"], "task")):
         extra["device"] = torch.device(device_of(config, local_rank))
     return targets.build(_unlabelled(config["task"]), "task", **extra)
 
@@ -129,7 +129,7 @@ def check(config: Config) -> None:
     targets.check_options(task, "task")
     target = targets.find(task, "task")
     if hasattr(target, "check_options"):
-        wanted = get_type_hints(target.check_options)
+        wanted = parameter_types(target.check_options)
         try:
             target.check_options(**{key: value for key, value in task.items() if key in wanted})
         except ValueError as error:

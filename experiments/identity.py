@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import inspect
 import json
+import pkgutil
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import resolve_name
 from pathlib import Path
-
-from hydra.utils import get_object
 
 from experiments.compose import Config
 from experiments.targets import PACKAGES
@@ -78,7 +77,7 @@ def _code(target: str) -> str:
     """The hash of the syntax of the module that defines a target, and of those that it is built from: of this project
     those beside it in experiments/, of a user's package all."""
     sources: dict[str, str] = {}
-    waiting = [get_object(target).__module__]
+    waiting = [pkgutil.resolve_name(target).__module__]
     while waiting:
         name = waiting.pop()
         if name not in sources:
@@ -97,7 +96,7 @@ def _imports(tree: ast.AST, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            module = resolve_name("." * node.level + (node.module or ""), package)
+            module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
         yield from (name for name in names if name in sys.modules)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import types
 from collections.abc import Callable, Sequence
+from pkgutil import resolve_name
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-from hydra.utils import get_object
 
 from experiments.compose import Config
 from experiments.errors import UsageError
@@ -27,7 +27,7 @@ class Targets:
         """The `_target_` of a node. Raises UsageError where it is none of theirs; `path` is the node's key."""
         name = str(node.get("_target_"))
         try:
-            target = get_object(name) if self._covers(name) else None
+            target = resolve_name(name) if self._covers(name) else None
         except Exception as error:
             raise UsageError(f"{path}._target_={name}: {error}") from error
         # A module of ours leads to every module that it imports: what counts is where the object was defined.
@@ -58,7 +58,7 @@ class Targets:
     def check_options(self, node: Config, path: str) -> None:
         """Compare every option of a node with the annotation of the parameter it will become."""
         target = self.find(node, path)
-        hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+        hints = parameter_types(target)
         for key, value in node.items():
             if key == "_target_":
                 continue
@@ -71,6 +71,16 @@ class Targets:
 
     def _covers(self, name: str) -> bool:
         return any(name == package or name.startswith(f"{package}.") for package in self.packages)
+
+
+def parameter_types(target: Callable) -> dict[str, Any]:
+    """The types of what a class or function is called with, by name."""
+    if not inspect.isclass(target):
+        return get_type_hints(target)
+    known: dict[str, Any] = {}
+    for kind in reversed(target.__mro__):  # a dataclass has fields of its bases, written for their modules
+        known |= vars(sys.modules[kind.__module__])
+    return get_type_hints(target.__init__, localns=known)
 
 
 def _is_node(value: object) -> bool:

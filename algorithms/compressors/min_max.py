@@ -67,5 +67,6 @@ class MinMaxUint8(Compressor):
     def _lattice(self, bounds: Tensor) -> tuple[Tensor, Tensor]:
         """S and L, each [..., 1]."""
         low, high = bounds.split(1, -1)
-        steps = 255 / (high - low + _FLOOR)
+        finite = torch.finfo(bounds.dtype).max / 4 / bounds.abs().amax(-1, keepdim=True)  # so that no x·S overflows
+        steps = torch.minimum(255 / (high - low + _FLOOR), finite)
         return steps, (high * steps).round() - 255

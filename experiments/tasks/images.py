@@ -79,7 +79,7 @@ class ImageClassification:
         initialise(model, seed)
         self.model = FlatModel(model, device)
         self.d, self.sizes = self.model.d, self.model.sizes
-        self._initial = self.model.vector.clone()
+        self._initial, self._initial_statistics = self.model.vector.clone(), self.model.statistics.clone()
         self._images, self._labels, self._test_images, self._test_labels = (
             torch.from_numpy(array).to(device) for array in dataset.arrays().values()
         )
@@ -111,7 +111,7 @@ class ImageClassification:
 
     def start_statistics(self) -> Tensor:
         """Mean 0 and variance 1 for every worker at hand, [W, b]."""
-        return self.model.statistics.expand(len(self._ids), -1).clone()
+        return self._initial_statistics.expand(len(self._ids), -1).clone()
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """∇f_i(x) [T, W, d] on the batches of round t (from 1) at x [T, d], and the workers' statistics [T, W, b]."""
