@@ -1,0 +1,1 @@
+"""A compressor, an algorithm, a task and a data set outside the project: see README.md beside this file."""

@@ -1,0 +1,50 @@
+"""EF21 with momentum, for stochastic gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import Markov, dense
+from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.updates import SGD, Moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerMomentum(Algorithm):
+    """Rounds in which every worker sends an average of its gradients in place of the last one."""
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eta <= 1:
+            raise ValueError(f"eta={self.eta}: must lie in (0, 1]")
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        state = super().start_workers(x, ids)
+        return replace(state, moments=Moments(m=torch.zeros_like(state.memory)))
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        m = gradient if t == 1 else (1 - self.eta) * state.moments.m + self.eta * gradient
+        return m, Moments(m=m)
+
+
+def ef21_momentum(compressor: Compressor, update: SGD, eta: float = 0.1, uplink_only: bool = False) -> Algorithm:
+    """EF21 on momentum, which lets it converge with small batches.
+
+        worker   m_i ← (1−η)m_i + ηg_i (m_i = g_i at first),  c_i = C(m_i − ĝ_i),  ĝ_i ← ĝ_i + c_i
+        server   ĝ ← ĝ + mean_i c_i,  c̃ = C(ĝ − g̃),  g̃ ← g̃ + c̃      (ĝ itself goes down where `uplink_only`)
+        replica  g̃ ← g̃ + c̃,  x ← x − αg̃
+
+    State: m_i and ĝ_i [d] on every worker; ĝ and g̃ [d] on the server; g̃ [d] on every replica.
+    Wire: one message of C up and one down.
+    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (EF21-SGDM, whose
+    downlink is dense), extended to both directions as the project's EF21 is.
+    """
+    channel = Markov(compressor)
+    return WorkerMomentum(uplink=channel, downlink=dense() if uplink_only else channel, update=update, eta=eta)
