@@ -47,7 +47,7 @@ format: $(READY)  ## ruff: mend what it can
 	$(BIN)/ruff format
 
 docs: $(READY)  ## build the documentation into docs/_build/html; a warning is an error
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs docs/_build/html
 
 bench: $(READY)  ## packing, speed and the parts of a training step, as ratios measured here
 	$(BIN)/python -m benchmarks.packing
