@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from plots.metrics import LABELS
 from plots.seeds import over_seeds
 from plots.ticks import set_log_ticks
+from plots.variants import DASHES
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 
@@ -25,11 +26,11 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
 
     Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
-    trial per task, algorithm and seed (columns of `plots.results.read`). Of several seeds the curve is the mean,
-    geometric on a logarithmic axis, in a band from the least to the greatest. Each of `rows` names the columns x and
-    y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min` and `y_max`, beyond which
-    curves are cut, and `guide`, the slope of a dotted line. Round 0 has no place on a logarithmic axis of bits and is
-    left out there. Close the figure after use.
+    trial per task, algorithm and seed (columns of `plots.results.read`, or of `plots.variants`). Of several seeds the
+    curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest. Each of `rows` names
+    the columns x and y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said), `y_min` and
+    `y_max`, beyond which curves are cut, and `guide`, the slope of a dotted line. Round 0 has no place on a
+    logarithmic axis of bits and is left out there. Close the figure after use.
     """
     tasks = dict(list(frame.groupby("task", sort=False)))
     places = _places(list(tasks), rows)
@@ -88,7 +89,8 @@ def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
         look = curve.iloc[0]
         marks = _spread(line["x"].to_numpy(dtype=float), x_scale)
         axis.plot(
-            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks
+            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks,
+            linestyle=(0, DASHES[look.get("dash", 0)]),
         )  # fmt: skip
         if curve["seed"].nunique() > 1:
             axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)

@@ -17,6 +17,21 @@ def rule(metric: str = "grad_norm", seeds: bool = False) -> str:
     )
 
 
+def usual_metric(frame: pd.DataFrame) -> str:
+    """What one task's step sizes are selected by where nothing else is said: of networks, which have test data, the
+    training loss, as in the figures of images; else the gradient norm, as in those of logistic regression."""
+    first = ("train_loss", "grad_norm") if "test_loss" in frame and frame["test_loss"].notna().any() else ()
+    measured = [name for name in (*first, "grad_norm", "train_loss") if name in frame and frame[name].notna().any()]
+    if not measured:
+        raise ValueError(f"{frame['task'].iloc[0]}: no run has a training loss or a gradient norm to select by")
+    return measured[0]
+
+
+def mark_usual(frame: pd.DataFrame) -> pd.DataFrame:
+    """As `mark_best`, every task by its `usual_metric`."""
+    return pd.concat([mark_best(rows, usual_metric(rows)) for _, rows in frame.groupby("task", sort=False)])
+
+
 def level(frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0) -> float:
     """Geometric mean of a metric over the rounds in (begin, end] as shares of the last one; NaN where none is there.
 

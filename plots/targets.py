@@ -33,13 +33,13 @@ def bits_to_reach(frame: pd.DataFrame, metric: str, levels: list[float]) -> pd.D
 
 
 def _cheapest(first: pd.DataFrame, seeds: int) -> dict[str, float | None]:
-    """Of the step sizes that all seeds reached the level with, the one with the fewest bits."""
+    """Of the step sizes with which all seeds got there, the one with the fewest bits; of equals the smallest."""
     several = ("bits_min", "bits_max") if seeds > 1 else ()
     complete = first.groupby("lr")["seed"].transform("nunique") == seeds
     first = first[complete]
     if first.empty:
         return dict.fromkeys(("bits", "round", "lr", *several))
-    lr = first.groupby("lr", sort=False)["bits"].mean().idxmin()
+    lr = first.groupby("lr")["bits"].mean().idxmin()
     chosen = first[first["lr"] == lr]
     if seeds == 1:
         return {name: chosen[name].iloc[0] for name in ("bits", "round", "lr")}

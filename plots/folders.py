@@ -1,0 +1,48 @@
+"""Run folders under a results folder, and which of them are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from plots.request import RequestError, unknown
+from plots.results import Run, open_run
+
+
+def find(results_dir: Path) -> list[Run]:
+    """Every run under a results folder, finished or not, in order of task, algorithm and id.
+
+    A run without a first row is not there yet. Raises ValueError, naming the folder, where one is damaged.
+    """
+    folders = sorted(metrics.parent for metrics in results_dir.rglob("metrics.jsonl") if _has_a_row(metrics))
+    return [open_run(folder) for folder in folders]
+
+
+def select(runs: Iterable[Run], task: str = "", algorithm: str = "", seed: str = "") -> list[Run]:
+    """The runs of the given tasks, algorithms and seeds, each of them names separated by commas; all where empty.
+
+    Raises RequestError for a name that no run has, with the nearest one that some run has.
+    """
+    chosen = list(runs)
+    for key, names, name_of in (
+        ("task", task, lambda run: run.task),
+        ("algorithm", algorithm, lambda run: run.algorithm),
+        ("seed", seed, lambda run: str(run.config["seed"])),
+    ):
+        there = sorted({name_of(run) for run in chosen})
+        wanted = [name for name in names.split(",") if name]
+        for name in wanted:
+            if name not in there:
+                raise RequestError(unknown(f"{key}={name}: no run{_among(key)} has it", name, there))
+        chosen = [run for run in chosen if not wanted or name_of(run) in wanted]
+    return chosen
+
+
+def _among(key: str) -> str:
+    """What had been chosen before."""
+    return {"task": "", "algorithm": " of the task", "seed": " of these tasks and algorithms"}[key]
+
+
+def _has_a_row(metrics: Path) -> bool:
+    with metrics.open() as file:
+        return file.readline().endswith("\n")

@@ -1,0 +1,72 @@
+// What happens at the beginning and whenever something else is chosen.
+
+const plural = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
+
+function showHeader() {
+  const commits = data.commits.slice(0, 3).map(({ commit, runs }) => `${commit} (${plural(runs, "run")})`);
+  const others = data.commits.length > 3 ? `, and ${plural(data.commits.length - 3, "other commit")}` : "";
+  at("summary").textContent =
+    `${plural(data.runs.length, "run")} of ${plural(data.methods.length, "method")} on ${plural(data.tasks.length, "task")}, ` +
+    `read ${data.made}. Code: ${commits.join(", ")}${others}.`;
+  const unfinished = data.runs.filter(run => run.status !== "finished");
+  if (unfinished.length) {
+    const some = unfinished.slice(0, 5).map(run =>
+      `${run.task}, ${run.method}, seed ${run.seed}: ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`);
+    notice(`${plural(unfinished.length, "run")} not finished, drawn dotted. ${some.join("; ")}${unfinished.length > 5 ? "; …" : ""}.`);
+  }
+  if (data.older) notice(`${plural(data.older, "older run")} with the settings of later ones left out.`);
+  const marked = data.figures.filter(figure => figure.note);
+  if (marked.length) {
+    const notes = [...new Set(marked.map(figure => figure.note))];
+    const kinds = [...new Set(notes.map(note => note.split(/[:;,]/)[0]))].join(", ");
+    const summary = make("summary", {}, `${plural(marked.length, "figure")} with claims: ${kinds}`);
+    at("notices").append(make("details", { class: "notice" }, summary, ...notes.map(note => make("p", {}, note))));
+  }
+}
+
+function notice(text) {
+  at("notices").append(make("p", { class: "notice" }, text));
+}
+
+/** Draw everything that depends on the form, and keep it in the address. */
+function show() {
+  const view = read();
+  history.replaceState(null, "", toHash(view));
+  if (!at("bandwidth").checkValidity() || !at("latency").checkValidity()) return;
+  const link = { bandwidth: Number(view.bandwidth[0]), latency: Number(view.latency[0]), shared: view.shared[0] === "1" };
+  const tasks = data.tasks.filter(task => view.tasks.includes(task.name));
+  at("network").hidden = view.x[0] !== "modelled_seconds";
+  drawPanels(tasks, view, link);
+  showTargets(tasks, view);
+}
+
+function showNothing() {
+  at("summary").textContent = `No runs yet, looked for ${data.made}.`;
+  at("content").replaceChildren(make("div", { class: "empty" },
+    make("p", {}, "Here will be curves, bits to reach a level, and claims. Start a run, or a small study with its claims, then make this page again:"),
+    make("p", {}, make("code", {}, "python -m experiments.run algorithm=cd_adam task=logreg/breast_cancer")),
+    make("p", {}, make("code", {}, "python -m experiments.reproduce figure=demo")),
+    make("p", {}, make("code", {}, "python -m experiments.report"))));
+}
+
+let atFirst;
+
+if (data.runs.length) {
+  build();
+  atFirst = read();
+  write(fromHash(location.hash));
+  at("controls").addEventListener("submit", event => event.preventDefault());
+  at("controls").addEventListener("input", event => {
+    const { id, value } = event.target;
+    if (["x", "y"].includes(id)) at(`log${id}`).checked = isUsuallyLog(id, value);
+    show();
+  });
+  at("levels").addEventListener("input", show);
+  window.addEventListener("hashchange", () => { write(fromHash(location.hash)); show(); });
+  showHeader();
+  showClaims();
+  showRuns();
+  show();
+} else {
+  showNothing();
+}

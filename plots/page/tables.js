@@ -1,0 +1,113 @@
+// The tables below the curves: bits to reach a level, claims, runs.
+
+/** A table from a caption, headings, and rows whose cells are elements or text; the first cell of a row is its heading. */
+function table(className, caption, headings, rows) {
+  const heading = (cell, scope) => make("th", { scope }, cell);
+  const head = make("thead", {}, make("tr", {}, ...headings.map(cell => heading(cell, "col"))));
+  const body = make("tbody", {}, ...rows.map(([first, ...cells]) =>
+    make("tr", {}, heading(first, "row"), ...cells.map(cell => cell instanceof Element ? cell : make("td", {}, cell)))));
+  return make("table", { class: className }, ...(caption ? [make("caption", {}, caption)] : []), head, body);
+}
+
+function showTargets(tasks, view) {
+  const metric = view.y[0], { label, higher } = data.metrics[metric];
+  at("targets-title").textContent = `Bits to reach a ${label}`;
+  at("targets-note").textContent =
+    `Bits of one worker, both directions, at the first evaluation at the level or ${higher ? "above" : "below"} it, with the ` +
+    "step size of the grid that got there with the fewest, in every seed (means over seeds). A dash: none did. In " +
+    "parentheses: how many times fewer bits than the method that took the most to get there.";
+  const levels = typedLevels(view.levels[0]);
+  at("levels").setCustomValidity(levels ? "" : "numbers, separated by spaces");
+  if (levels) at("targets").replaceChildren(...tasks.map(task => targetsOf(task, view, metric, higher, levels)));
+}
+
+/** One task's table. */
+function targetsOf(task, view, metric, higher, typed) {
+  const rows = shownMethods(view)
+    .map(method => ({ method, curves: curvesOf(task, method, view).filter(curve => curve.run.settled && curve.trial[metric]) }))
+    .filter(({ curves }) => curves.length);
+  const levels = typed.length ? typed : usualLevels(rows.flatMap(row => row.curves), metric, higher);
+  if (!levels.length) return make("p", { class: "note" }, `${task.label}: not measured by these methods and seeds`);
+  const reached = rows.map(row => levels.map(level => bitsToReach(row.curves, metric, level, higher)));
+  const most = levels.map((_, i) => Math.max(...reached.map(cells => cells[i]?.bits ?? 0)));
+  const fewest = levels.map((_, i) => Math.min(...reached.map(cells => cells[i]?.bits ?? Infinity)));
+  const body = rows.map(({ method, curves }, k) => [
+    methodCell(method, curves),
+    ...reached[k].map((found, i) => targetCell(found, found?.bits === fewest[i], most[i])),
+  ]);
+  const headings = ["method", ...levels.map(level => higher ? `${short(100 * level)} %` : short(level))];
+  return make("div", { class: "scroll", "data-task": task.name }, table("targets", task.label, headings, body));
+}
+
+function methodCell(method, curves) {
+  const finished = curves.every(curve => curve.run.status === "finished");
+  const cell = make("span", {}, swatch(method), ` ${method.label}`);
+  if (!finished) cell.append(make("small", {}, " not finished"));
+  return cell;
+}
+
+function targetCell(found, isFewest, most) {
+  if (!found) return make("td", {}, "–");
+  if (!found.bits) return make("td", { "data-bits": 0 }, "at the start");
+  const spread = found.low < found.high ? `, seeds ${found.low} to ${found.high}` : "";
+  const attributes = { "data-bits": found.bits, "data-round": found.round, "data-lr": found.lr, title: `${found.bits} bits${spread}` };
+  const ratio = most > found.bits ? ` (${short(most / found.bits)}×)` : "";
+  return make("td", attributes,
+    make("span", { class: isFewest ? "fewest" : "" }, inBits(found.bits)), ratio,
+    make("small", {}, `${short(found.round)} rounds, step ${short(found.lr)}`));
+}
+
+function showClaims() {
+  at("claims").replaceChildren(...data.figures.map((figure, i) => figureClaims(figure, i === 0)));
+  if (!data.figures.length) {
+    at("claims").append(make("p", { class: "note" }, "None yet. Claims are judged where figures are made: ",
+      make("code", {}, "python -m experiments.reproduce figure=demo")));
+  }
+}
+
+/** A figure's claims: those with best step sizes, and on demand those with equal ones. */
+function figureClaims(figure, open) {
+  const best = figure.claims.filter(claim => claim.step_size === "best");
+  const others = figure.claims.filter(claim => claim.step_size !== "best");
+  const summary = make("summary", {}, make("strong", {}, figure.name), tally(best.length ? best : others));
+  const place = make("div", { class: "scroll" }, claimsTable(best.length ? best : others));
+  const details = make("details", open ? { open: "" } : {}, summary);
+  if (figure.note) details.append(make("p", { class: "notice" }, figure.note));
+  details.append(make("p", { class: "note" }, make("a", { href: figure.href }, "the figure’s report"), ", with how each claim is measured"));
+  if (best.length && others.length) {
+    const box = make("input", { type: "checkbox" });
+    box.addEventListener("change", () => place.replaceChildren(claimsTable(box.checked ? figure.claims : best)));
+    details.append(make("label", { class: "check note" }, box, `also with equal step sizes for all methods: ${tally(others)}`));
+  }
+  details.append(place);
+  return details;
+}
+
+function tally(claims) {
+  const count = verdict => claims.filter(claim => claim.verdict === verdict).length;
+  const open = count("not decidable");
+  return `${count("holds")} of ${claims.length} hold, ${count("fails")} fail${open ? `, ${open} not decidable` : ""}`;
+}
+
+function claimsTable(claims) {
+  const kinds = { holds: "holds", fails: "fails" };
+  const ordered = [...claims].sort((a, b) => claims.findIndex(claim => sameClaim(claim, a)) - claims.findIndex(claim => sameClaim(claim, b)));
+  const rows = ordered.map((claim, i) => {
+    const repeated = i > 0 && sameClaim(ordered[i - 1], claim);
+    const verdict = make("td", { class: `verdict ${kinds[claim.verdict] || "open"}` }, claim.verdict);
+    return [repeated ? "" : claim.number, repeated ? "" : claim.statement, claim.task, claim.step_size, verdict, claim.measured];
+  });
+  return table("claims", "", ["claim", "statement", "task", "step size", "verdict", "measured"], rows);
+}
+
+const sameClaim = (one, other) => one.number === other.number && one.statement === other.statement;
+
+function showRuns() {
+  const rows = data.runs.map(run => [
+    run.folder, run.task, data.methods.find(method => method.name === run.method).label, String(run.seed),
+    run.trials.map(trial => short(trial.lr)).join(", "), `${run.axes.round.at(-1)} of ${run.rounds}`, run.status,
+    `${run.workers}, ${run.ranks}`, run.commit,
+  ]);
+  at("runs-summary").textContent = `the ${data.runs.length} runs behind this page`;
+  at("runs").replaceChildren(table("runs", "", ["folder", "task", "method", "seed", "step sizes", "rounds", "status", "workers, ranks", "commit"], rows));
+}

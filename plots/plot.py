@@ -1,0 +1,184 @@
+"""A picture of runs that are there.
+
+    python -m plots.plot x=bits y=grad_norm task=logreg/a9a algorithm=cd_adam,ef21
+    python -m plots.plot x=modelled_seconds bandwidth=10 y=test_accuracy task=digits seed=0 out=digits.pdf
+
+x         bits | rounds | epochs | seconds | modelled_seconds
+y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
+task, algorithm, seed      one, or several separated by commas; all that are there unless said
+lr        best | a step size
+x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
+bandwidth (Mbit/s), latency (ms, one way), shared_link (true: the server has one link for all workers)
+results_dir    where the runs lie
+out            the picture, of a type that matplotlib can write; <results_dir>/plots/<request>.png unless said
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from plots import curves
+from plots.folders import find, select
+from plots.metrics import higher_is_better, in_words
+from plots.request import RequestError, chosen, parse, positive, unknown
+from plots.seeds import repeated
+from plots.selection import mark_usual, rule, usual_metric
+from plots.time_model import Link, at_mean_times, modelled_seconds
+from plots.variants import Variant, settled, tell_apart
+
+AXES = {
+    "bits": "bits", "rounds": "round", "round": "round", "epochs": "epoch", "epoch": "epoch", "seconds": "seconds",
+    "modelled_seconds": "modelled_seconds",
+}  # fmt: skip
+"""Columns by what a request calls them."""
+
+NOT_MEASURED = ("round", "epoch", "trial", "lr", "seconds")
+"""Columns of metrics.jsonl that y cannot be."""
+
+DEFAULTS = {
+    "x": "bits", "y": "grad_norm", "task": "", "algorithm": "", "seed": "", "lr": "best", "x_scale": "",
+    "y_scale": "", "bandwidth": "100", "latency": "1", "shared_link": "true", "results_dir": "results", "out": "",
+}  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line above."""
+    parser = argparse.ArgumentParser(
+        prog="python -m plots.plot", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("request", nargs="*", metavar="key=value")
+    options = parser.parse_args(arguments)
+    try:
+        plot(parse(options.request, DEFAULTS), Console())
+    except RequestError as error:
+        _leave(2, error)
+    except (ValueError, OSError) as error:
+        _leave(1, error)
+
+
+def plot(request: dict[str, str], console: Console) -> Path:
+    """Draw what a request with all keys of DEFAULTS asks for, and show the picture's path and the curves' ends.
+
+    Raises RequestError for what is not there or not understood, ValueError for a damaged folder, or where seeds were
+    not evaluated at the same rounds.
+    """
+    x = AXES[chosen("x", request["x"], AXES)]
+    scales = {key: chosen(key, request[key] or usual, ("log", "linear")) for key, usual in _scales(x, request["y"])}
+    target = Path(request["out"] or _name(request, x))
+    if target.suffix[1:] not in FigureCanvasAgg.filetypes:
+        raise RequestError(
+            unknown(f"out={target}: no such type of file", target.suffix[1:], FigureCanvasAgg.filetypes)
+        )
+    frame = _curves(request, console)
+    frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, _link(request))))
+    matplotlib.use("Agg")
+    figure = curves.draw(frame, [{"x": x, "y": request["y"], **scales}], _caption(request, x, frame))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with plt.style.context(curves.STYLE):
+        figure.savefig(target)
+    plt.close(figure)
+    console.print(_ends(frame, request["y"]))
+    console.print(f"picture: {target}", soft_wrap=True, highlight=False)
+    return target
+
+
+def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
+    """The rows of the curves to draw, one trial per task, variant of a method and seed."""
+    place, y = Path(request["results_dir"]), request["y"]
+    runs = find(place)
+    if not runs:
+        raise ValueError(f"{place}: no runs there; start one with python -m experiments.run results_dir={place}")
+    variants = settled(tell_apart(select(runs, **{key: request[key] for key in ("task", "algorithm", "seed")})))
+    for variant in variants:
+        if not variant.run.is_finished:
+            reached = f"round {variant.run.rows['round'].max()} of {variant.run.config['rounds']}"
+            console.print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
+    frame = pd.concat([variant.frame() for variant in variants], ignore_index=True)
+    measured = [name for name in _measured(variants) if frame[name].notna().any()]
+    chosen("y", y, measured)
+    frame = frame[frame.groupby("task")[y].transform("count") > 0]
+    if request["lr"] == "best":
+        frame = mark_usual(frame)
+        return frame[frame["best"]]
+    lr = positive("lr", request["lr"], "steps")
+    if lr not in set(frame["lr"]):
+        there = ", ".join(f"{some:g}" for some in sorted(set(frame["lr"])))
+        raise RequestError(f"lr={request['lr']}: no run has this step size; there are best, {there}")
+    return frame[frame["lr"] == lr]
+
+
+def _measured(variants: list[Variant]) -> list[str]:
+    """The columns that y can be."""
+    columns = dict.fromkeys(column for variant in variants for column in variant.run.rows)
+    return [column for column in columns if column not in NOT_MEASURED]
+
+
+def _scales(x: str, y: str) -> tuple[tuple[str, str], ...]:
+    """What the scales are unless said."""
+    return (
+        ("x_scale", "log" if x in ("bits", "modelled_seconds") else "linear"),
+        ("y_scale", "linear" if higher_is_better(y) else "log"),
+    )
+
+
+def _link(request: dict[str, str]) -> Link:
+    return Link(
+        bandwidth=positive("bandwidth", request["bandwidth"], "Mbit/s"),
+        latency=positive("latency", request["latency"], "milliseconds", zero=True),
+        shared=chosen("shared_link", request["shared_link"], ("true", "false")) == "true",
+    )
+
+
+def _name(request: dict[str, str], x: str) -> Path:
+    """Where the picture goes unless said: named by what was asked for."""
+    lr = "" if request["lr"] == "best" else f"lr={request['lr']}"
+    parts = [f"{request['y']}-over-{x}", *(request[key] for key in ("task", "algorithm", "seed")), lr]
+    name = "-".join(part for part in parts if part).replace("/", "_")
+    return Path(request["results_dir"], "plots", f"{name}.png")
+
+
+def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
+    """What the curves are, in words."""
+    rules = {rule(usual_metric(rows), repeated(frame)) for _, rows in frame.groupby("task")}
+    chosen_by = f"with {' or '.join(sorted(rules))}" if request["lr"] == "best" else f"with step size {request['lr']}"
+    seeds = ", ".join(str(seed) for seed in sorted(frame["seed"].unique()))
+    mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
+    about_x = {
+        "bits": " Bits are those of one worker, both directions.",
+        "seconds": " Seconds are those measured, for all workers and all step sizes of a run.",
+        "modelled_seconds": f" {request['bandwidth']} Mbit/s, {request['latency']} ms one way; "
+        + ("the server's link is shared by all workers." if request["shared_link"] == "true" else "a link a worker."),
+    }
+    return f"Each method {chosen_by} ({mean} {seeds}).{about_x.get(x, '')}"
+
+
+def _ends(frame: pd.DataFrame, y: str) -> Table:
+    """Where each curve ends; of several seeds the mean."""
+    table = Table(box=SIMPLE_HEAD)
+    for heading in ("task", "method", "step size", in_words(y), "round", "bits"):
+        table.add_column(heading, overflow="fold")
+    for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
+        last = rows[rows["round"] == rows["round"].max()]
+        cells = (last["lr"].iloc[0], last[y].mean(), last["round"].iloc[0], last["bits"].iloc[0])
+        table.add_row(task, last["label"].iloc[0], *(f"{value:.6g}" for value in cells))
+    return table
+
+
+def _leave(status: int, error: Exception) -> NoReturn:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""A browser that is cut off from the network, and what it shows of the page of results."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ALONE = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+"""Options with which the browser starts no connection of its own."""
+
+
+@dataclass
+class Viewer:
+    """A browser's page, what it asked the network for and what it complained about."""
+
+    page: playwright.Page
+    asked: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def show(self, **view: object) -> None:
+        """What an address with these entries shows; lists are several entries of one name."""
+        entries = [(name, value) for name, values in view.items() for value in _listed(values)]
+        self.page.evaluate(
+            """entries => new Promise(done => {
+                const hash = "#" + new URLSearchParams(entries);
+                if (location.hash === (hash === "#" ? "" : hash)) { done(); return; }
+                addEventListener("hashchange", () => setTimeout(done), { once: true });
+                location.hash = hash;
+            })""",
+            [[name, str(value)] for name, value in entries],
+        )
+
+    def traces(self, task: str, kind: str = "line") -> list[dict]:
+        """What is plotted in a task's panel."""
+        return self.page.evaluate(
+            """([task, kind]) => document.querySelector(`.panel[data-task="${task}"] .plot`).data
+                .filter(trace => trace.meta.kind === kind)
+                .map(({ x, y, meta, line, opacity, name }) => ({ x, y, meta, line, opacity, name }))""",
+            [task, kind],
+        )
+
+    def line(self, task: str, method: str, kind: str = "line") -> dict:
+        """The only trace of a method in a task's panel."""
+        [found] = [trace for trace in self.traces(task, kind) if trace["meta"]["method"] == method]
+        return found
+
+    def drawn(self, task: str) -> list[str]:
+        """The paths of the lines that are on the screen, of bands and markers none."""
+        return self.page.eval_on_selector_all(
+            f'.panel[data-task="{task}"] .scatterlayer .js-line', "paths => paths.map(path => path.getAttribute('d'))"
+        )
+
+    def titles(self, task: str) -> list[str]:
+        """What stands at the axes of a task's panel, x first."""
+        panel = self.page.locator(f'.panel[data-task="{task}"]')
+        return [panel.locator(f".{name}title").text_content() for name in ("x", "y")]
+
+
+@contextmanager
+def browsing() -> Iterator[playwright.Browser]:
+    """A browser; skips the test where none is installed."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with playwright.sync_playwright() as machinery:
+        browser = machinery.chromium.launch(executable_path=found, args=ALONE)
+        yield browser
+        browser.close()
+
+
+def opened(browser: playwright.Browser, file: Path, hash_: str = "") -> Viewer:
+    """The page in this file; whatever it asks of anything but files is noted and not answered."""
+    viewer = Viewer(browser.new_page(viewport={"width": 1366, "height": 900}))
+
+    def answer(route: playwright.Route) -> None:
+        if route.request.url.startswith("file:"):
+            route.continue_()
+        else:
+            viewer.asked.append(route.request.url)
+            route.abort()
+
+    viewer.page.route("**/*", answer)
+    viewer.page.on("console", lambda message: viewer.complaints.append(message.text))
+    viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
+    viewer.page.goto(f"{file.as_uri()}{hash_}")
+    return viewer
+
+
+def _listed(values: object) -> list:
+    return values if isinstance(values, list) else [values]

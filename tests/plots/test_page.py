@@ -1,0 +1,155 @@
+"""What is written into the page, and that nothing outside it is needed. What its scripts make of it is tested in a
+browser, in tests/experiments/test_report_page.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from folder_support import folder
+
+from plots.folders import find
+from plots.page import content, page, read_figures
+from plots.selection import mark_usual
+from plots.targets import bits_to_reach
+from plots.variants import settled, tell_apart
+
+CLAIMS = """number,statement,task,step_size,verdict,measured
+1,"It is lower, by far",toy,best,holds,2×
+1,"It is lower, by far",toy,0.1,fails,
+"""
+
+
+def embedded(text: str) -> dict:
+    """The data in a page."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def outline(text: str) -> str:
+    """A page without the contents of its scripts and styles."""
+    return re.sub(r"(<(script|style)[^>]*>).*?(</\2>)", r"\1\3", text, flags=re.DOTALL)
+
+
+def test_every_value_of_every_trial_is_in_the_page(tmp_path):
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    [run] = embedded(page(find(tmp_path), [], "now"))["runs"]
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for trial, (lr, curve) in enumerate(zip((0.1, 0.2), run["trials"], strict=True)):
+        mine = [row for row in rows if row["trial"] == trial]
+        assert curve["lr"] == lr
+        for name in ("train_loss", "grad_norm", "train_accuracy", "extra"):
+            assert curve[name] == [row.get(name) for row in mine]  # what a row does not have is null
+        for name in ("round", "epoch", "bits", "seconds"):
+            assert run["axes"][name] == [row[name] for row in mine]
+    assert (run["workers"], run["ranks"], run["grid"], run["commit"]) == (4, 2, 2, "abcdef0")
+
+
+def test_labels_cannot_end_the_script_that_holds_them(tmp_path):
+    label = "</script><script>alert(1)</script><!-- é ‖ {{style}}"
+    display = {"label": label, "color": "#000000", "marker": "?"}
+    folder(tmp_path, "a", algorithm__display=display)
+    text = page(find(tmp_path), [], "now")
+    assert embedded(text)["methods"][0]["label"] == label
+    assert "alert(1)" not in outline(text)
+
+
+def test_the_page_refers_to_nothing_outside_it(tmp_path):
+    folder(tmp_path, "a")
+    text = outline(page(find(tmp_path), [], "now"))
+    assert "{{" not in text
+    assert not re.search(r"""(src|href|url|action)\s*[=(]""", text)
+    assert "default-src 'none'" in text  # a browser then fetches nothing even if asked to
+
+
+def test_methods_look_as_in_the_figures(tmp_path):
+    for ratio in (0.1, 0.2):
+        folder(tmp_path, f"p{ratio}", compressor__ratio=ratio)
+    folder(tmp_path, "n", algorithm="noisy")
+    looks = {look["label"]: look for look in content(find(tmp_path), [], "now")["methods"]}
+    assert list(looks) == ["Noisy", "Plain, compressor.ratio=0.1", "Plain, compressor.ratio=0.2"]
+    assert [look["color"] for look in looks.values()] == ["#cc0000", "#111111", "#111111"]
+    assert [look["symbol"] for look in looks.values()] == ["square", "circle", "circle"]
+    assert [look["dash"] for look in looks.values()] == ["solid", "solid", "10px,4px"]
+
+
+def test_the_best_step_sizes_are_those_of_the_rule(tmp_path):
+    for seed in (0, 1):
+        folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.3, 0.2))
+    folder(tmp_path, "b", algorithm="noisy", lrs=(0.1, 0.2), status="running", reached=50)
+    [task] = content(find(tmp_path), [], "now")["tasks"]
+    assert task["best"] == {"noisy": 0.2, "plain": 0.3}
+    assert task["rule"].endswith("gradient norm over the last tenth of the rounds and over seeds")
+
+
+def test_networks_are_selected_by_their_training_loss_as_in_the_figures(tmp_path):
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    tested = [row | {"test_loss": 1.0, "train_loss": row["lr"]} for row in rows]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tested))
+    frame = settled(tell_apart(find(tmp_path)))[0].frame()
+    assert set(mark_usual(frame).query("best")["lr"]) == {0.1}  # of the gradient norm it would be 0.2
+
+
+def test_what_has_neither_loss_nor_gradient_norm_is_named(tmp_path):
+    path = folder(tmp_path, "a")
+    (path / "metrics.jsonl").write_text('{"round": 0, "trial": 0, "lr": 0.1, "mine": 1.0}\n')
+    frame = tell_apart(find(tmp_path))[0].frame()
+    with pytest.raises(ValueError, match="toy: no run has a training loss or a gradient norm"):
+        mark_usual(frame)
+
+
+def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_path):
+    folder(tmp_path, "a")
+    folder(tmp_path, "b", time="2026-02-01T00:00:00+00:00")
+    folder(tmp_path, "c", seed=1, status="running", reached=50)
+    found = content(find(tmp_path), [], "now")
+    assert found["older"] == 1
+    assert {run["folder"]: (run["status"], run["settled"]) for run in found["runs"]} == {
+        "b": ("finished", True),
+        "c": ("running", False),
+    }
+
+
+def test_code_with_changes_is_told_from_code_without(tmp_path):
+    for name, changed in (("a", False), ("b", True)):
+        path = folder(tmp_path, name, algorithm=name)
+        about = json.loads((path / "environment.json").read_text()) | {"uncommitted_changes": changed}
+        (path / "environment.json").write_text(json.dumps(about))
+    commits = {entry["commit"]: entry["runs"] for entry in content(find(tmp_path), [], "now")["commits"]}
+    assert commits == {"abcdef0": 1, "abcdef0 with changes": 1}
+
+
+def test_of_step_sizes_that_cost_the_same_the_smallest_is_named(tmp_path):
+    lrs = tuple(0.1 + 0.01 * k for k in range(40))  # enough for a sort to lose their order
+    folder(tmp_path, "a", lrs=lrs[::-1], norm=lambda t, lr, seed: 1.0 if t < 50 else 0.01)
+    frame = tell_apart(find(tmp_path))[0].frame()
+    [found] = bits_to_reach(frame, "grad_norm", [0.1]).to_dict("records")
+    assert (found["bits"], found["round"], found["lr"]) == (4000, 50, 0.1)
+
+
+def figure(place: Path, name: str, report: str) -> None:
+    target = place / "figures" / name
+    target.mkdir(parents=True)
+    (target / "claims.csv").write_text(CLAIMS)
+    (target / "report.md").write_text(report)
+
+
+def test_claims_come_with_their_figure_and_its_note(tmp_path):
+    figure(tmp_path, "b-quick-seeds=[0,1]", "# b\n\n**quick budget: width 8**\n\nA figure. **bold**\n")
+    figure(tmp_path, "a", "# a\n\nA figure.\n")
+    (tmp_path / "figures" / "no_claims").mkdir()
+    first, second = read_figures(tmp_path, tmp_path / "pages")
+    assert (first["name"], first["note"]) == ("a", "")
+    assert (second["name"], second["note"]) == ("b-quick-seeds=[0,1]", "quick budget: width 8")
+    assert second["href"] == "../figures/b-quick-seeds%3D%5B0%2C1%5D/report.md"
+    assert second["claims"][1] == {
+        "number": "1", "statement": "It is lower, by far", "task": "toy", "step_size": "0.1", "verdict": "fails",
+        "measured": "",
+    }  # fmt: skip
+
+
+def test_a_page_of_nothing_can_be_made(tmp_path):
+    data = embedded(page([], [], "now"))
+    assert (data["runs"], data["tasks"], data["methods"], data["figures"]) == ([], [], [], [])

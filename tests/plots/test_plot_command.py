@@ -1,0 +1,142 @@
+"""What `python -m plots.plot` draws, says and refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from folder_support import folder
+from matplotlib.figure import Figure
+
+from plots import curves
+from plots.plot import main
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Two methods with two step sizes and two seeds on one task, one of them on another."""
+    place = tmp_path / "results"
+    for seed in (0, 1):
+        for algorithm in ("plain", "noisy"):
+            folder(place, f"{algorithm}{seed}", algorithm=algorithm, seed=seed, lrs=(0.1, 0.2))
+    folder(place, "other", task="other/task", lrs=(0.1,))
+    return place
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Figure]]:
+    """The figures that were drawn, still open."""
+    figures, draw = [], curves.draw
+    monkeypatch.setattr(curves, "draw", lambda *arguments: figures.append(draw(*arguments)) or figures[-1])
+    with mpl.rc_context(), monkeypatch.context() as patched:
+        patched.setattr(plt, "close", lambda figure: None)
+        yield figures
+    plt.close("all")
+
+
+def lines(figure: Figure) -> dict[str, tuple[list[float], list[float]]]:
+    """x and y by label, of the first panel."""
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].get_lines()}
+
+
+def refused(*request: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(list(request))
+    return stop.value.code
+
+
+def test_the_picture_shows_the_means_over_seeds_of_the_best_step_sizes(results, drawn, capsys, tmp_path):
+    target = tmp_path / "mine" / "picture.pdf"
+    main([f"results_dir={results}", "x=rounds", "y=grad_norm", "task=toy", f"out={target}"])
+    assert target.read_bytes().startswith(b"%PDF")
+    rounds = np.arange(0, 101, 10)
+    assert set(lines(drawn[0])) == {"Plain", "Noisy"}
+    for x, y in lines(drawn[0]).values():  # seeds 0 and 1 have 0.8^t and 2 · 0.8^t
+        assert x == rounds.tolist()
+        assert y == pytest.approx((2**0.5 * 0.8**rounds).tolist())
+    said = capsys.readouterr().out
+    assert f"picture: {target}" in said
+    ends = [line.split() for line in said.splitlines() if line.split()[:1] == ["toy"]]
+    assert ends == [["toy", name, "0.2", f"{1.5 * 0.8**100:.6g}", "100", "8000"] for name in ("Noisy", "Plain")]
+
+
+def test_one_seed_one_method_one_step_size(results, drawn):
+    main([f"results_dir={results}", "task=toy", "algorithm=noisy", "seed=1", "lr=0.1", "y_scale=linear"])
+    [(x, y)] = lines(drawn[0]).values()
+    assert x == [80.0 * t for t in range(10, 101, 10)]  # round 0 has no place on a logarithmic axis
+    assert y == pytest.approx([2 * 0.9**t for t in range(10, 101, 10)])
+    [axis] = drawn[0].axes
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "linear")
+    assert "with step size 0.1" in " ".join(drawn[0].get_supxlabel().split())
+
+
+def test_unless_said_the_picture_is_named_by_the_request(results):
+    main([f"results_dir={results}", "x=epochs", "y=train_accuracy", "task=other/task", "algorithm=plain"])
+    assert [file.name for file in (results / "plots").iterdir()] == ["train_accuracy-over-epoch-other_task-plain.png"]
+
+
+@pytest.mark.parametrize(
+    ("shared", "seconds"),
+    # 100 rounds: 2 ranks took 4 s (8 s in seed 1) for 4 workers and 2 step sizes; 8000 bits at 1 kbit/s; 2 · 5 ms
+    [("false", 1.5 + 8.0 + 1.0), ("true", 1.5 + 32.0 + 1.0)],
+)
+def test_modelled_seconds_are_those_of_the_link(results, drawn, shared, seconds):
+    link = ["bandwidth=0.001", "latency=5", f"shared_link={shared}"]
+    main([f"results_dir={results}", "task=toy", "x=modelled_seconds", *link])
+    for x, _ in lines(drawn[0]).values():
+        assert x[-1] == pytest.approx(seconds)
+
+
+def test_several_tasks_stand_beside_each_other(results, drawn):
+    main([f"results_dir={results}"])
+    assert [axis.get_title() for axis in drawn[0].axes] == ["OTHER/TASK", "TOY"]
+
+
+def test_variants_have_lines_of_their_own(tmp_path, drawn):
+    for ratio in (0.1, 0.2):
+        folder(tmp_path, f"r{ratio}", compressor__ratio=ratio)
+    main([f"results_dir={tmp_path}"])
+    assert set(lines(drawn[0])) == {"Plain, compressor.ratio=0.1", "Plain, compressor.ratio=0.2"}
+
+
+def test_a_run_that_is_not_finished_is_drawn_as_far_as_it_came_and_said_to_be(tmp_path, drawn, capsys):
+    folder(tmp_path, "a", status="running", reached=50)
+    main([f"results_dir={tmp_path}", "x=rounds"])
+    assert lines(drawn[0])["Plain"][0] == [0, 10, 20, 30, 40, 50]
+    assert "Plain on toy is not finished, drawn up to round 50 of 100" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("tusk=toy", "tusk: no such key; did you mean task? Valid: x, y, task,"),
+        ("x", "x: not of the form key=value"),
+        ("x=round_", "did you mean round"),
+        ("y=gard_norm", "did you mean grad_norm? Valid: bits_up,"),
+        ("y=seconds", "y=seconds: no such choice"),
+        ("task=tay", "task=tay: no run has it; did you mean toy? Valid: other/task, toy"),
+        ("algorithm=noise", "algorithm=noise: no run of the task has it; did you mean noisy? Valid: noisy, plain"),
+        ("seed=3", "seed=3: no run of these tasks and algorithms has it; Valid: 0, 1"),
+        ("lr=0.3", "lr=0.3: no run has this step size; there are best, 0.1, 0.2"),
+        ("lr=large", "lr=large: must be a positive number"),
+        ("x_scale=cubic", "x_scale=cubic: no such choice; Valid: log, linear"),
+        ("bandwidth=10Mbit", "bandwidth=10Mbit: must be a positive number, in Mbit/s"),
+        ("bandwidth=0", "bandwidth=0: must be a positive number"),
+        ("latency=-1", "latency=-1: must be a number of at least 0, in milliseconds"),
+        ("shared_link=yes", "shared_link=yes: no such choice"),
+        ("out=picture.doc", "out=picture.doc: no such type of file"),
+    ],
+)
+def test_what_is_not_understood_is_refused_before_anything_is_drawn(results, capsys, request_, message):
+    assert refused(f"results_dir={results}", request_) == 2
+    assert message in capsys.readouterr().err
+    assert not (results / "plots").exists()
+
+
+def test_where_there_are_no_runs_it_says_so(tmp_path, capsys):
+    assert refused(f"results_dir={tmp_path}") == 1
+    assert f"{tmp_path}: no runs there" in capsys.readouterr().err

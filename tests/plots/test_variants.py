@@ -1,0 +1,193 @@
+"""Runs of one method that differ in settings are told apart, those that do not are one curve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from folder_support import folder
+
+from plots.curves import draw
+from plots.folders import find, select
+from plots.request import RequestError
+from plots.variants import DASHES, settled, tell_apart
+
+
+def labels(place: Path) -> dict[str, str]:
+    """What each run's curve is called, by the folder's name."""
+    return {variant.run.folder.name: variant.label for variant in tell_apart(find(place))}
+
+
+def test_a_method_run_once_is_called_by_its_name(tmp_path):
+    folder(tmp_path, "a")
+    folder(tmp_path, "b", algorithm="noisy", rounds=50)
+    assert labels(tmp_path) == {"a": "Plain", "b": "Noisy"}
+
+
+def test_only_what_differs_is_named(tmp_path):
+    folder(tmp_path, "a", compressor__ratio=0.05, rounds=100)
+    folder(tmp_path, "b", compressor__ratio=0.016, rounds=100)
+    folder(tmp_path, "c", compressor__ratio=0.05, rounds=200)
+    assert labels(tmp_path) == {
+        "a": "Plain, rounds=100, compressor.ratio=0.05",
+        "b": "Plain, rounds=100, compressor.ratio=0.016",
+        "c": "Plain, rounds=200, compressor.ratio=0.05",
+    }
+
+
+def test_each_task_and_method_is_looked_at_apart(tmp_path):
+    folder(tmp_path, "a", rounds=100)
+    folder(tmp_path, "b", rounds=50, algorithm="noisy")
+    folder(tmp_path, "c", rounds=200, task="other")
+    assert set(labels(tmp_path).values()) == {"Plain", "Noisy"}
+
+
+def test_a_class_stands_for_its_group(tmp_path):
+    folder(tmp_path, "a")
+    folder(tmp_path, "b", compressor={"_target_": "algorithms.compressors.TopK", "ratio": 0.05})
+    folder(tmp_path, "c", compressor={"_target_": "algorithms.compressors.TopK", "ratio": 0.1})
+    assert labels(tmp_path) == {
+        "a": "Plain, compressor=ScaledSign",
+        "b": "Plain, compressor=TopK, compressor.ratio=0.05",
+        "c": "Plain, compressor=TopK, compressor.ratio=0.1",
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lrs": (0.3,)},
+        {"seed": 1},
+        {"results_dir": "elsewhere", "task__data_dir": "elsewhere"},
+        {"threads": 4, "device": "cuda", "checkpoint_every": 7, "study": "mine", "packages": ["mine"]},
+        {"logger___target_": "experiments.loggers.Some", "logger__project": "mine"},
+        {"cluster__timeout": 5},
+        {"algorithm__display": {"label": "Plain", "color": "#00ff00", "marker": "x"}},
+        {"epochs": 10.0},
+        {"task__dataset__sha256": "123", "task__cuda_graphs": True},
+    ],
+    ids=lambda settings: ",".join(settings),
+)
+def test_what_no_curve_depends_on_tells_none_apart(tmp_path, settings):
+    folder(tmp_path, "a", task__dataset__sha256="456", task__cuda_graphs=False)
+    folder(tmp_path, "b", **settings)
+    assert set(labels(tmp_path).values()) == {"Plain"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"cluster__workers": 8, "task__dataset__workers": 8}, "cluster.workers=8"),
+        ({"task__dataset__seed": 7}, "task.dataset.seed=7"),
+        ({"weight_decay": 0.5, "update__weight_decay": 0.5}, "weight_decay=0.5"),
+        ({"update__weight_decay": 0.5}, "update.weight_decay=0.5"),
+        ({"algorithm__uplink_only": True}, "algorithm.uplink_only=true"),
+        ({"eval_every": None}, "eval_every=null"),
+    ],
+)
+def test_copies_of_shared_settings_are_not_named_and_others_are(tmp_path, settings, name):
+    folder(tmp_path, "a", update__weight_decay=0.0, algorithm__uplink_only=False)
+    folder(tmp_path, "b", **{"update__weight_decay": 0.0} | settings)
+    names = labels(tmp_path)
+    assert names["b"] == f"Plain, {name}"
+    assert names["a"] not in ("Plain", names["b"])
+
+
+def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
+    for ratio in (0.01, 0.02, 0.03):
+        folder(tmp_path, f"toy-{ratio}", compressor__ratio=ratio)
+        folder(tmp_path, f"other-{ratio}", task="other", compressor__ratio=ratio)
+    variants = tell_apart(find(tmp_path))
+    dashes = {
+        variant.label: {other.dash for other in variants if other.label == variant.label} for variant in variants
+    }
+    assert sorted(dashes.values()) == [{0}, {1}, {2}]  # on both tasks alike
+    frame = pd.concat(variant.frame() for variant in variants if variant.run.task == "toy")
+    figure = draw(frame, [{"x": "bits", "y": "grad_norm"}], "")
+    lines = figure.axes[0].get_lines()
+    assert {line.get_color() for line in lines} == {"#111111"}
+    assert len({str(line._dash_pattern) for line in lines}) == 3
+    plt.close(figure)
+    assert len(set(DASHES)) == len(DASHES)
+
+
+def test_a_method_without_variants_somewhere_has_a_whole_line_there(tmp_path):
+    for ratio in (0.1, 0.2):
+        folder(tmp_path, f"r{ratio}", task="a_first_task", compressor__ratio=ratio)
+    folder(tmp_path, "alone", task="toy")
+    assert {variant.label: variant.dash for variant in tell_apart(find(tmp_path))} == {
+        "Plain": 0, "Plain, compressor.ratio=0.1": 1, "Plain, compressor.ratio=0.2": 2
+    }  # fmt: skip
+
+
+def test_the_last_run_with_the_same_settings_stands(tmp_path):
+    folder(tmp_path, "a", time="2026-01-03T00:00:00+00:00")
+    folder(tmp_path, "b", time="2026-01-02T00:00:00+00:00")
+    folder(tmp_path, "c", time="2026-01-04T00:00:00+00:00", status="running", reached=50)
+    assert list(labels(tmp_path)) == ["a"]
+
+
+def test_step_sizes_of_several_runs_become_one_grid(tmp_path):
+    early, late = "2026-01-02T00:00:00+00:00", "2026-01-03T00:00:00+00:00"
+    folder(tmp_path, "a", lrs=(0.1, 0.2), time=early)
+    folder(tmp_path, "b", lrs=(0.2, 0.3), time=late)
+    stood = {variant.run.folder.name: variant for variant in tell_apart(find(tmp_path))}
+    assert {name: variant.lrs for name, variant in stood.items()} == {"a": (0.1,), "b": (0.2, 0.3)}
+    assert set(stood["a"].frame()["lr"]) == {0.1}
+    assert set(stood["a"].frame()["trials"]) == {2}  # which the run's time was shared by
+
+
+def test_finished_runs_are_drawn_and_where_none_is_the_one_that_came_furthest(tmp_path):
+    folder(tmp_path, "a", seed=0)
+    folder(tmp_path, "b", seed=1, status="running", reached=50)
+    folder(tmp_path, "c", algorithm="noisy", seed=0, status="failed", reached=20)
+    folder(tmp_path, "d", algorithm="noisy", seed=1, status="interrupted", reached=30)
+    chosen = settled(tell_apart(find(tmp_path)))
+    assert {variant.run.folder.name for variant in chosen} == {"a", "d"}
+
+
+def test_what_is_not_a_run_is_not_found(tmp_path):
+    folder(tmp_path, "a")
+    (tmp_path / "figures" / "x").mkdir(parents=True)
+    begun = folder(tmp_path, "begun")
+    (begun / "metrics.jsonl").write_text('{"round": 0')
+    assert list(labels(tmp_path)) == ["a"]
+    assert find(tmp_path / "nowhere") == []
+
+
+def test_a_row_that_is_being_written_is_left_out(tmp_path):
+    path = folder(tmp_path, "a")
+    whole = find(tmp_path)[0].rows
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 110, "tr')
+    assert find(tmp_path)[0].rows.equals(whole)
+
+
+def test_a_damaged_folder_is_named(tmp_path):
+    path = folder(tmp_path, "a")
+    (path / "environment.json").write_text("{")
+    with pytest.raises(ValueError, match=rf"{path}: not a whole run folder"):
+        find(tmp_path)
+
+
+def test_damaged_rows_are_named(tmp_path):
+    path = folder(tmp_path, "a")
+    (path / "metrics.jsonl").write_text('{"round": 0\n')
+    [run] = find(tmp_path)
+    with pytest.raises(ValueError, match=rf"{path}/metrics.jsonl: not rows of JSON"):
+        _ = run.rows
+
+
+def test_runs_are_selected_by_name(tmp_path):
+    for algorithm in ("plain", "noisy"):
+        for seed in (0, 1):
+            folder(tmp_path, f"{algorithm}{seed}", algorithm=algorithm, seed=seed)
+    runs = find(tmp_path)
+    assert len(select(runs)) == 4
+    assert {run.folder.name for run in select(runs, algorithm="noisy", seed="0,1")} == {"noisy0", "noisy1"}
+    with pytest.raises(RequestError, match=r"algorithm=niosy: .*did you mean noisy\? Valid: noisy, plain"):
+        select(runs, algorithm="niosy,plain")
+    with pytest.raises(RequestError, match=r"task=tyo: .*did you mean toy"):
+        select(runs, task="tyo")
