@@ -1,0 +1,45 @@
+"""Sphinx: `make docs`. What is ignored by git here is written or copied before each build."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+_project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+project = "Communication-compressed adaptive optimization"
+release = _project["version"]
+author = copyright = "the developers of compressed-adaptive-optimization"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "docs.extensions.mathml",
+    "docs.extensions.equations",
+    "docs.extensions.pages",
+    "docs.extensions.repository",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+highlight_language = "none"
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Payload": "Payload"}  # which is made of itself
+maximum_signature_line_length = 90
+
+html_theme = "furo"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_copy_source = False
+
+
+def setup(app):
+    """Keep viewcode from looking for `Payload`, an alias of tuple, among the built-ins."""
+    app.connect("viewcode-follow-imported", lambda app, module, name: module if name == "Payload" else None)

@@ -1,0 +1,133 @@
+"""Dockerfile, citation, changelog and contributing guide agree with the project."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+
+
+def _instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.+)$", DOCKERFILE, re.MULTILINE)
+
+
+def _ignored(path: str) -> bool:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    patterns = [line.replace("**/", "*") for line in lines if line and not line.startswith("#")]
+    parents = ["/".join(path.split("/")[:n]) for n in range(1, path.count("/") + 2)]
+    return any(
+        fnmatch(part, pattern) or fnmatch(f"/{part}", f"*/{pattern}") for part in parents for pattern in patterns
+    )
+
+
+def test_the_image_s_python_is_the_lock_s():
+    [image] = _instructions("FROM")
+    locked = re.search(r"on Python ([\d.]+)\.", (ROOT / "requirements.lock").read_text())[1]
+    assert image == f"python:{locked}-slim"
+
+
+def test_copied_files_exist_and_are_not_ignored():
+    copied = [name for line in _instructions("COPY") for name in line.split()[:-1]]
+    assert copied[-1] == "."
+    for name in copied[:-1]:
+        assert (ROOT / name).is_file(), name
+        assert not _ignored(name), name
+    for needed in (
+        "algorithms/cd_adam.py",
+        "conf/config.yaml",
+        "data/libsvm.py",
+        "tests/test_readme.py",
+        "docs/conf.py",
+    ):
+        assert (ROOT / needed).exists(), needed
+        assert not _ignored(needed), needed
+
+
+def test_what_git_ignores_stays_out_of_the_image():
+    for line in (ROOT / ".gitignore").read_text().split():
+        assert _ignored(line.strip("/").replace("*", "x")), line
+    for line in (ROOT / "docs" / ".gitignore").read_text().split():
+        assert _ignored(f"docs/{line.strip('/')}"), line
+
+
+def test_the_image_s_commands_are_make_targets_of_the_readme():
+    targets = re.findall(r"^([a-z0-9%-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    [command] = _instructions("CMD")
+    program, target = json.loads(command)
+    assert program == "make"
+    assert target in targets
+    assert f"make {target}" in (ROOT / "README.md").read_text()
+    assert any(run.startswith("make setup") for run in _instructions("RUN"))
+    assert ".venv/.ready" in (ROOT / "Makefile").read_text()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "CONTRIBUTING.md"])
+def test_no_host_is_named(name):
+    assert "://" not in (ROOT / name).read_text()
+
+
+def test_the_citation_has_what_the_format_requires():
+    """The required and the permitted keys of the Citation File Format 1.2.0, as far as they are used here."""
+    assert CITATION["cff-version"] == "1.2.0"
+    assert CITATION["type"] == "software"
+    assert {"message", "title", "authors"} <= set(CITATION)
+    assert set(CITATION) <= {
+        "abstract", "authors", "cff-version", "commit", "contact", "date-released", "doi", "identifiers", "keywords",
+        "license", "license-url", "message", "preferred-citation", "references", "repository", "repository-artifact",
+        "repository-code", "title", "type", "url", "version",
+    }  # fmt: skip
+    assert str(CITATION["version"]) == VERSION
+    assert CITATION["license"] == "MIT"
+    for reference in CITATION["references"]:
+        assert {"authors", "title", "type"} <= set(reference)
+        assert set(reference) <= {
+            "authors", "title", "type", "year", "journal", "collection-title", "identifiers", "notes",
+        }  # fmt: skip
+        assert reference["type"] in {"article", "conference-paper"}
+        assert isinstance(reference["year"], int)
+        assert all(set(author) == {"family-names", "given-names"} for author in reference["authors"])
+        for identifier in reference["identifiers"]:
+            assert identifier["type"] == "other"
+            assert re.fullmatch(r"arXiv:\d{4}\.\d{5}", identifier["value"])
+
+
+def test_the_papers_are_those_that_the_sources_of_the_methods_name():
+    """Every published method's docstring names its authors; the citation lists a paper of theirs."""
+    papers = [{author["family-names"] for author in paper["authors"]} for paper in CITATION["references"]]
+    for module, names in {
+        "cd_adam": {"Wang", "Lin", "Chen"},
+        "quantized_adam": {"Chen", "Shen", "Huang", "Liu"},
+        "apmsqueeze": {"Tang"},
+        "onebit_adam": {"Tang"},
+        "ef21": {"Richtárik", "Sokolov", "Fatkhullin"},
+    }.items():
+        source = re.search(r"Source: (.+)", (ROOT / "algorithms" / f"{module}.py").read_text())[1]
+        assert all(name in source for name in names), module
+        assert any(names <= paper for paper in papers), module
+
+
+def test_the_changelog_has_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## {re.escape(VERSION)} - ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_and_targets_exist(name):
+    text = (ROOT / name).read_text()
+    targets = re.findall(r"^([a-z0-9%-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert (ROOT / link).exists(), link
+    for target in re.findall(r"`make ([a-z-]+)`", text):
+        assert target in targets, target
+    for path in re.findall(r"`((?:algorithms|conf|docs|experiments|plots|tests)/[\w/.]*)`", text):
+        assert (ROOT / path).exists(), path
