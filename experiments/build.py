@@ -121,10 +121,14 @@ def build_trainer(config: Config, ranks: Ranks) -> Trainer:
         raise UsageError(str(error)) from error
 
 
-def check(config: Config) -> None:
-    """Raise UsageError for a wrong option anywhere, without loading any data."""
+def check(config: Config, here: bool = True) -> None:
+    """Raise UsageError for a wrong option anywhere, without loading any data.
+
+    here: whether it is to run on this machine, which then must have its device.
+    """
     build_algorithm(config)
-    device_of(config)
+    if here:
+        device_of(config)
     targets, task = Targets(config["packages"]), _unlabelled(config["task"])
     targets.check_options(task, "task")
     target = targets.find(task, "task")

@@ -22,6 +22,7 @@ _UNITS = {
     "eval_every": "rounds",
     "checkpoint_every": "rounds",
     "cluster.timeout": "seconds",
+    "job_timeout": "seconds",
     "cluster.workers": "workers",
     "threads": "threads",
 }

@@ -19,6 +19,11 @@ _TOO_EARLY = (
 )
 
 
+def vectors(d: int, dtype: torch.dtype, trials: int, workers: int) -> int:
+    """About how many bytes the vectors of a process with so many workers take; data and activations come on top."""
+    return d * dtype.itemsize * trials * (workers * _VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
+
+
 @contextmanager
 def explained(trainer: Trainer | None = None) -> Iterator[None]:
     """Turn an allocation that failed into a RunError that says what the run holds and what would fit.
@@ -36,14 +41,13 @@ def explained(trainer: Trainer | None = None) -> Iterator[None]:
 
 def _advice(trainer: Trainer) -> str:
     task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
-    vector = task.d * task.dtype.itemsize / 2**30
-    held = vector * trials * (workers * _VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
+    held = vectors(task.d, task.dtype, trials, workers) / 2**30
     fits = ["a smaller task.batch_size"] if getattr(task, "batch_size", None) else []
     fits += ["a smaller task.evaluation_batch"] if hasattr(task, "evaluation_batch") else []
     if trials > 1:
         fits.append(f"one step size at a time (about {held / trials:.2g} GiB)")
     if workers > 1:
-        alone = vector * trials * (_VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
+        alone = vectors(task.d, task.dtype, trials, 1) / 2**30
         fits.append(f"one worker a rank, on {task.workers} GPUs or machines (about {alone:.2g} GiB each)")
     return (
         f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "

@@ -3,38 +3,44 @@
     python -m experiments.reproduce figure=figure_2
     python -m experiments.reproduce figure=figure_2 rounds=100 data_dir=path/to/files
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
+    python -m experiments.reproduce figure=figure_3 jobs=4 ranks=2
 
-`figure`, `budget` and `seeds` are about the figure; all other keys go to every one of its runs. A figure can have a
-budget `full`, the paper's setting, and one `quick`, for a small machine without a GPU, which is marked on the figure;
-`auto` takes the first where there is a GPU. Runs already finished are used as they are, interrupted ones go on. What
-is written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
-folder's name.
+`figure`, `budget` and `seeds` are about the figure, the keys of conf/launch.yaml about how its runs are started, by
+default one after the other in this process; all other keys go to every run. A figure can have a budget `full`, the
+paper's setting, and one `quick`, for a small machine without a GPU, which is marked on the figure; `auto` takes the
+first where there is a GPU. Runs already finished are used as they are, interrupted ones go on. What is written lies
+in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
 """
 
 from __future__ import annotations
 
 import argparse
-from itertools import product
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
+from experiments import identity, plan
 from experiments.build import check
-from experiments.compose import Config, expand, load
+from experiments.compose import Config, expand, key_of, load, value_of
 from experiments.config import load_run
 from experiments.errors import UsageError, exit_with_message
 from experiments.estimate import estimate
 from experiments.progress import duration
 from experiments.runner import run
 from experiments.session import session
+from experiments.sweep import launching
+from experiments.sweep.grid import as_cells, combinations
+from experiments.sweep.sweep import sweep
 from plots.claims import ROLES
 from plots.metrics import higher_is_better
 from plots.report import report
 
-ELSEWHERE = ("results_dir=", "data_dir=", "threads=", "device=", "cluster.timeout=", "checkpoint_every=")
-"""Overrides that leave a figure the same; others are part of its folder's name."""
-
+ELSEWHERE = (
+    *("results_dir", "data_dir", "threads", "device", "cluster.timeout", "checkpoint_every"),
+    *("logger", "study", "packages"),
+)
+"""Keys that leave a figure the same, with all below them; others are part of its folder's name."""
 
 ABOUT_FIGURE = ("figure", "budget", "seeds")
 """Keys that are not those of runs, and what begins with `figure.`."""
@@ -48,6 +54,8 @@ def planned(composed: Config) -> Config:
     figure, budget, seeds = composed["figure"], composed["budget"], composed["seeds"]
     figure = {"note": None, **figure}
     budgets = figure.pop("budgets", None) or {}
+    if budget == "auto" and budgets and composed.get("submit"):
+        raise UsageError(f"budget=auto: what it will run on is not known here; say {' or '.join(budgets)}")
     if budget == "auto":
         budget = "full" if torch.cuda.is_available() else "quick"
         budget = budget if budgets else None
@@ -68,8 +76,8 @@ def planned(composed: Config) -> Config:
     return {**figure, "budget": budget}
 
 
-def cells(figure: Config, overrides: list[str]) -> list[Config]:
-    """The configurations of a figure's runs, all of them checked."""
+def cells(figure: Config, overrides: list[str], also: Config | None = None) -> list[Config]:
+    """The configurations of a figure's runs, all of them checked; messages about a wrong key know those of `also`."""
     if not figure["grid"] or not all(figure["grid"]) or not figure["rows"]:
         raise UsageError(f"figure={figure['name']}: its grid and its rows of panels must not be empty")
     metric = (figure.get("select") or {}).get("metric", "grad_norm")
@@ -86,10 +94,10 @@ def cells(figure: Config, overrides: list[str]) -> list[Config]:
             missing = ", ".join(sorted(named - methods))
             raise UsageError(f"claim {claim['number']} is about {missing}: not among the figure's algorithms")
     configs = []
-    for entries in product(*figure["grid"]):
-        cell = [override for entry in entries for override in entry.split()]
-        configs.append(load_run([*figure["overrides"], *cell, *overrides]))
-        check(configs[-1])
+    for cell in combinations(figure["grid"]):
+        config = load_run([*figure["overrides"], *cell, *overrides], also)
+        check(config, here=not (also or {}).get("submit"))
+        configs.append({**config, "study": config["study"] or figure["name"]})
     curves = [
         (config["task"]["name"], config["algorithm"]["name"], config["rounds"], config["seed"]) for config in configs
     ]
@@ -122,24 +130,43 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with exit_with_message():
         [overrides] = expand(options.overrides, multirun=False)
-        keys = {override: override.partition("=")[0] for override in overrides}
-        about_figure = [override for override in overrides if keys[override].partition(".")[0] in ABOUT_FIGURE]
-        figure = planned(load(about_figure, "reproduce"))
-        of_runs = [override for override in overrides if override not in about_figure]
-        configs = cells(figure, of_runs)
-        with session(configs) as (ranks, display):
-            missing, seconds = estimate(configs, ranks)
-            if missing:
-                display.say(
-                    f"{missing} of {len(configs)} runs to do, about {duration(seconds)} by a trial of each task"
-                )
-            folders = [run(config, display, ranks).path for config in configs]
-        if not ranks.is_first:
+        keys = launching.defaults("launch")
+        about, of_runs = launching.split(overrides, {*ABOUT_FIGURE, *keys})
+        composed = load(about, "reproduce", packages=value_of("packages", of_runs) or ())
+        launch = {key: composed[key] for key in keys}
+        launching.check(launch)
+        figure = planned(composed)
+        configs = cells(figure, of_runs, also=composed)
+        if launching.apart(launch):
+            sweep(as_cells(combinations(figure["grid"]), configs), launch)
+        elif launch["dry_run"]:
+            plan.show(configs, launch, Console())
+        elif not _run_here(configs):
             return
-        changed = [override for override in overrides if not override.startswith((*ELSEWHERE, "figure", "budget="))]
+        if launch["dry_run"] or launch["submit"]:
+            return
+        unchanging = {*ELSEWHERE, *keys, "figure", "budget"}
+        changed = [override for override in overrides if not _below(override, unchanging)]
         parts = [figure["name"], *([figure["budget"]] if figure["budget"] else []), *changed]
         target = Path(configs[0]["results_dir"], "figures", "-".join(parts).replace("/", "_"))
-        report(folders, figure, target, Console())
+        report([identity.folder(config) for config in configs], figure, target, Console())
+
+
+def _run_here(configs: list[Config]) -> bool:
+    """Run one after the other, in this process or in the ranks of this launch. Returns whether this is the first."""
+    with session(configs) as (ranks, display):
+        missing, seconds = estimate(configs, ranks)
+        if missing:
+            display.say(f"{missing} of {len(configs)} runs to do, about {duration(seconds)} by a trial of each task")
+        for config in configs:
+            run(config, display, ranks)
+    return ranks.is_first
+
+
+def _below(override: str, keys: set[str]) -> bool:
+    """Whether an override sets one of the keys, or what lies below it."""
+    key = key_of(override)
+    return any(key == other or key.startswith(f"{other}.") for other in keys)
 
 
 if __name__ == "__main__":

@@ -53,13 +53,16 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out. Raises RunError when one is already at this run."""
+        """Keep other processes out. Raises RunError when one is already at this run.
+
+        `experiments.status` holds the lock for a moment to see whether anyone does; that is waited for.
+        """
         if not self._ranks.is_first:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.path / ".lock", timeout=0):
+            with FileLock(self.path / ".lock", timeout=0.5):
                 yield
         except Timeout as error:
             raise RunError(f"{self.path}: another process is at this run; wait for it or stop it") from error
@@ -156,6 +159,10 @@ class RunFolder:
         """The summary of a finished run."""
         return self._read_json("summary.json")
 
+    def outcome(self) -> list[str]:
+        """The last row of each step size of a finished run in words."""
+        return [_in_words(trial["final"]) for trial in self.summary()["trials"]]
+
     def rows(self) -> list[dict]:
         """Every row of metrics.jsonl."""
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]
@@ -176,3 +183,12 @@ class RunFolder:
     def _write_json(self, name: str, content: dict) -> None:
         with atomic(self.path / name) as file:
             file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _in_words(row: dict) -> str:
+    measured = ", ".join(
+        f"{name} {row[name]:.4g}"
+        for name in ("train_loss", "grad_norm", "train_accuracy", "test_accuracy")
+        if name in row
+    )
+    return f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits"

@@ -1,28 +1,35 @@
-"""Train one configuration, or with -m every combination of a sweep.
+"""Train one configuration, or with -m every combination of a sweep, each in a process of its own.
 
     python -m experiments.run algorithm=cd_adam task=logreg/a9a lr=0.003
     python -m experiments.run algorithm=cd_adam lr=[0.001,0.003]        a grid of step sizes, trained as one batch
-    python -m experiments.run -m algorithm=cd_adam,ef21 seed=0,1,2      six runs
+    python -m experiments.run -m algorithm=cd_adam,ef21 seed=0,1,2 jobs=2      six runs, two at once
+    python -m experiments.run sweep=step_sizes                          a grid kept in conf/sweep
     python -m experiments.run algorithm=naive --cfg job                 print the resolved configuration
-    torchrun --standalone --nproc-per-node=4 -m experiments.run cluster.workers=20     the workers over four processes
+    python -m experiments.run ranks=4                                   the workers over four processes
+    torchrun --standalone --nproc-per-node=4 -m experiments.run         the same
 
-Finished runs are skipped, interrupted ones go on where they were. Valid keys and choices: conf/.
+Finished runs are skipped, interrupted ones go on where they were. Valid keys and choices: conf/, of which launch.yaml
+and multirun.yaml are about how runs are started.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import yaml
+from rich.console import Console
 
-from data.errors import DataError
+from experiments import plan
 from experiments.build import check
-from experiments.compose import expand
-from experiments.config import load_run
-from experiments.errors import RunError, UsageError, exit_with_message
-from experiments.identity import folder as folder_of
+from experiments.compose import Config
+from experiments.config import frozen
+from experiments.errors import UsageError, exit_with_message
 from experiments.runner import run
 from experiments.session import session
+from experiments.sweep.grid import compose_cells, join
+from experiments.sweep.launching import apart, launching
+from experiments.sweep.sweep import sweep
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -35,40 +42,40 @@ def main(arguments: list[str] | None = None) -> None:
         "-m", "--multirun", action="store_true", help="run all combinations of comma-separated values"
     )
     parser.add_argument("--cfg", choices=["job"], help="print the resolved configuration and run nothing")
+    parser.add_argument("--frozen", type=Path, metavar="FILE", help="train a resolved configuration, of a sweep say")
     options = parser.parse_intermixed_args(arguments)
     with exit_with_message():
-        configs = [load_run(overrides) for overrides in expand(options.overrides, options.multirun)]
-        for config in configs:
+        if options.frozen:
+            if options.overrides or options.multirun:
+                raise UsageError(f"--frozen {options.frozen}: is a whole configuration; nothing can be set besides")
+            config = frozen(options.frozen)
             check(config)
+            _train(config)
+            return
+        launch, overrides = launching(options.overrides)
+        several = options.multirun or bool(launch["sweep"]["grid"])
+        is_sweep = several or apart(launch)
+        cells = compose_cells(launch, overrides, several)
+        if is_sweep:
+            join(cells, launch)
+        configs = [cell.config for cell in cells]
         if options.cfg:
             print(yaml.safe_dump_all(configs, sort_keys=False, allow_unicode=True), end="")
-            return
-        with session(configs) as (ranks, display):
-            failed = 0
-            for config in configs:
-                try:
-                    folder = run(config, display, ranks)
-                    if ranks.is_first:
-                        for trial in folder.summary()["trials"]:
-                            display.say(_line(trial["final"]))
-                        display.say(f"results: {folder.path}")
-                except (RunError, UsageError, DataError) as error:
-                    if len(configs) == 1 or ranks.size > 1:  # other ranks may be at another run by now
-                        raise
-                    failed += 1
-                    display.say(f"failed: {folder_of(config)}: {error}")
-        if failed:
-            raise RunError(f"{failed} of {len(configs)} runs failed, see above; the others are done")
+        elif is_sweep:
+            sweep(cells, launch)
+        elif launch["dry_run"]:
+            plan.show(configs, launch, Console())
+        else:
+            _train(configs[0])
 
 
-def _line(row: dict) -> str:
-    """A trial's last row in words."""
-    measured = ", ".join(
-        f"{name} {row[name]:.4g}"
-        for name in ("train_loss", "grad_norm", "train_accuracy", "test_accuracy")
-        if name in row
-    )
-    return f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits"
+def _train(config: Config) -> None:
+    """One run in this process, alone or as one of the ranks of a launch."""
+    with session([config]) as (ranks, display):
+        folder = run(config, display, ranks)
+        if ranks.is_first:
+            for line in [*folder.outcome(), f"results: {folder.path}"]:
+                display.say(line)
 
 
 if __name__ == "__main__":

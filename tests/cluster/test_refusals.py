@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import LAUNCHERS, as_torchrun, command, free_port, launched
-from run_support import SMALL, stopped, where
+from cluster_support import LAUNCHERS, as_torchrun, command, free_port, launched, run_each
+from run_support import SMALL, small, stopped, where
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         (2, ["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
         (2, ["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
         (2, ["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
-        (2, ["-m", "cluster.workers=4", "cluster.timeout=3,4"], ["cluster.timeout: the same for all runs"]),
+        (2, ["-m", "cluster.workers=4", "seed=0,1"], ["leave torchrun or srun out, and set ranks=2"]),
+        (2, ["jobs=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
     ],
 )
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -84,6 +85,14 @@ def test_a_wrong_launch(
             assert all(part in said for part in parts), said
             assert not waits
     assert not (tmp_path / "results").exists()
+
+
+def test_runs_of_one_launch_are_connected_once(as_rank: Callable, capsys: pytest.CaptureFixture) -> None:
+    as_rank(0, 2)
+    with pytest.raises(SystemExit) as stop:
+        run_each([small("cluster.workers=4", f"cluster.timeout={seconds}") for seconds in (3, 4)])
+    assert stop.value.code == 2
+    assert "cluster.timeout: the same for all runs of one launch" in capsys.readouterr().err
 
 
 def _hasty(act: partial) -> None:

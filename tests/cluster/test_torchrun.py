@@ -1,7 +1,8 @@
-"""The command line under torchrun itself: a sweep, Ctrl-C and a rank that is killed."""
+"""The command line and torchrun itself: a sweep, Ctrl-C and a rank that is killed."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,10 @@ LONG = (
     *("cluster.workers=4", "threads=1"),
 )
 
+ALONE = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+ALONE |= {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+"""The environment of a command that no launcher started."""
+
 
 @contextmanager
 def torchrun(ranks: int, *arguments: str) -> Iterator[subprocess.Popen]:
@@ -33,8 +38,7 @@ def torchrun(ranks: int, *arguments: str) -> Iterator[subprocess.Popen]:
             *("-m", "experiments.run", *arguments),
         ],
         cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
-        | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+        env=ALONE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -53,15 +57,19 @@ def _spoken(said: str) -> list[str]:
     return [line for line in said.splitlines() if "torch/distributed" not in line]
 
 
-def test_a_sweep_in_one_launch(results: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_sweep_of_torchruns(results: str, tmp_path: Path) -> None:
     run = (*SMALL, "threads=1", "cluster.workers=4", "lr=[0.001,0.003]")
     each = [(f"algorithm={name}", f"seed={seed}") for name in ("cd_adam", "ef21") for seed in (0, 1)]
     expected = [go(*run, *which, f"results_dir={tmp_path / 'alone'}") for which in each]
     finished = go(*run, *each[1], results)
     before = contents(finished)
-    with torchrun(2, "-m", *run, results, "algorithm=cd_adam,ef21", "seed=0,1") as process:
-        said, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+    sweep = (*run, results, "algorithm=cd_adam,ef21", "seed=0,1", "ranks=2", "jobs=2")
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.run", "-m", *sweep], cwd=ROOT, env=ALONE, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3 of 4 runs to do, 2 at once" in done.stderr
     assert contents(finished) == before
     paths = [where(*run, *which, results) for which in each]
     for path, alone in zip(paths, expected, strict=True):
@@ -70,12 +78,14 @@ def test_a_sweep_in_one_launch(results: str, tmp_path: Path) -> None:
         assert contents(path).keys() == contents(alone).keys()
         assert status(path)["status"] == "finished"
     assert sorted(path.parent for path in (tmp_path / "results").rglob("status.json")) == sorted(paths)
-    # One rank speaks: a line per tenth of all rounds, one per run that begins, and three or four per one that ends.
-    spoken = _spoken(said)
-    assert [line for line in spoken if line.startswith("results: ")] == [f"results: {path}" for path in paths]
-    assert [line for line in spoken if line.startswith("already")] == [f"already finished: {finished}"]
-    assert sum(line.startswith("lr 0.001: train_loss") for line in spoken) == 4
-    assert len(spoken) <= 10 + 4 + 4 * 3 + 1, said
+    # One rank speaks: a line per tenth of all rounds, one when the run begins and three when it ends.
+    for path in {*paths} - {finished}:
+        [log] = (tmp_path / "results").glob(f"sweeps/*/jobs/{path.name}.log")
+        header, *spoken = _spoken(log.read_text())
+        assert "torch.distributed.run --standalone --nproc-per-node=2 -m experiments.run --frozen" in header
+        assert spoken[-1] == f"results: {path}"
+        assert json.loads((path / "environment.json").read_text())["ranks"] == 2
+        assert len(spoken) <= 1 + 10 + 3, spoken
 
 
 @pytest.fixture(scope="module")

@@ -155,12 +155,3 @@ def test_a_results_dir_that_cannot_be_written_to_is_named(tmp_path: Path, capsys
     (tmp_path / "file").write_text("")
     assert stopped([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
     assert str(tmp_path / "file") in capsys.readouterr().err
-
-
-def test_a_sweep_goes_on_after_a_run_that_fails(results: str, capsys: pytest.CaptureFixture) -> None:
-    sweep = [*SMALL, results, "algorithm=naive", "compressor=top_k"]
-    assert stopped(["-m", *sweep, "compressor.k=40,3"]) == 1
-    said = capsys.readouterr().err
-    assert "k=40: top_k sends between 1 and d = 30 coordinates" in said
-    assert "1 of 2 runs failed" in said
-    assert status(where(*sweep, "compressor.k=3"))["status"] == "finished"

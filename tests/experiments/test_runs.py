@@ -9,7 +9,6 @@ import pytest
 import torch
 from run_support import RANDOM, SMALL, contents, go, rows, status, stored_config, timeless, where
 
-from experiments import run
 from experiments.compose import CONF
 from experiments.config import load_run
 
@@ -145,13 +144,6 @@ def test_a_finished_run_is_left_alone(results: str, capsys: pytest.CaptureFixtur
         name: kept for name, kept in before.items() if name != "config.yaml"
     }
     assert f"already finished: {path}" in capsys.readouterr().err
-
-
-def test_a_sweep_makes_one_folder_each(results: str) -> None:
-    run.main(["-m", *SMALL, results, "algorithm=cd_adam,ef21", "seed=0,1"])
-    paths = [where(*SMALL, results, f"algorithm={name}", f"seed={s}") for name in ("cd_adam", "ef21") for s in (0, 1)]
-    assert len(set(paths)) == 4
-    assert [status(path)["status"] for path in paths] == ["finished"] * 4
 
 
 @pytest.mark.parametrize("overrides", [(), RANDOM])

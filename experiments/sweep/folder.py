@@ -1,0 +1,37 @@
+"""What a sweep leaves on disk besides its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from data.cache import atomic
+from experiments.sweep.grid import Cell
+
+
+class SweepFolder:
+    """results/sweeps/<study>/
+
+    cells.txt        the ids of its runs, in order     jobs/<id>.yaml  a run's configuration, resolved
+    selection.csv    the best step sizes, if asked     jobs/<id>.log   what its process said, try after try
+    """
+
+    def __init__(self, results_dir: str, study: str) -> None:
+        self.path = Path(results_dir, "sweeps", study)
+
+    def job(self, id: str) -> Path:
+        """The configuration that a run is started from."""
+        return self.path / "jobs" / f"{id}.yaml"
+
+    def log(self, id: str) -> Path:
+        """What a run's process said."""
+        return self.path / "jobs" / f"{id}.log"
+
+    def freeze(self, cells: list[Cell]) -> None:
+        """Write the configurations, each of them whole or not at all, and then the list of them."""
+        for cell in cells:
+            with atomic(self.job(cell.id)) as file:
+                file.write_text(yaml.safe_dump(cell.config, sort_keys=False, allow_unicode=True))
+        with atomic(self.path / "cells.txt") as file:
+            file.write_text("".join(f"{cell.id}\n" for cell in cells))

@@ -1,0 +1,150 @@
+"""One run of a sweep as a process: how it is started, where, and how it is made to end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import torch
+
+from experiments.build import device_of
+from experiments.compose import CONF, Config
+
+GRACE = 60.0
+"""Seconds that a process has to write its checkpoint after it was asked to end."""
+
+_MARK = "EXPERIMENTS_JOB"
+"""The variable by which a job's processes are known, those in sessions of their own too."""
+
+
+def command(file: Path, ranks: int) -> list[str]:
+    """What runs a frozen configuration; on several ranks a torchrun of its own, which takes a free port."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return [sys.executable, *(torchrun if ranks > 1 else []), "-m", "experiments.run", "--frozen", str(file)]
+
+
+def environment(config: Config, slot: int, jobs: int, ranks: int, gpus: list[str], cores: int) -> dict[str, str]:
+    """What the process of a run finds in its environment besides what is there already.
+
+    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Threads
+    are shared out where nobody said how many there should be: more threads than cores make a run many times slower.
+    """
+    added = {"PYTHONPATH": os.pathsep.join([str(CONF.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    if gpus and device_of(config) != "cpu":
+        mine = [gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks)]
+        added["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
+    if jobs * ranks > 1 and config["threads"] is None and "OMP_NUM_THREADS" not in os.environ:
+        added["OMP_NUM_THREADS"] = str(max(1, cores // (jobs * ranks)))
+    if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
+        added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
+    return added
+
+
+def gpus() -> list[str]:
+    """The names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES has them."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [name.strip() for name in visible.split(",")][:count] if visible else [str(gpu) for gpu in range(count)]
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Job:
+    """A process whose output goes to a log.
+
+    It gets a session of its own, so that Ctrl-C at the terminal reaches the sweep alone, which then asks each to end.
+    """
+
+    def __init__(self, command: list[str], log: Path, environment: Callable[[int], dict[str, str]]) -> None:
+        self.log = log
+        self.asked: float | None = None  # when it was asked to end
+        self.timed_out = False
+        self._command, self._environment = command, environment
+        self._mark = uuid4().hex
+        self._earlier = 0  # bytes of the log, of tries before this one
+        self._begin = self._end = 0.0
+
+    def start(self, slot: int) -> None:
+        """Start it as one of those that run at once, `environment(slot)` being what its environment has besides."""
+        added = self._environment(slot) | {_MARK: self._mark}
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab", buffering=0) as log:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            log.write(f"# {now}  {shlex.join(self._command)}\n".encode())
+            self._earlier = log.tell()
+            self._begin = time.monotonic()
+            self._process = subprocess.Popen(
+                self._command,
+                env=os.environ | added,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def has_ended(self) -> bool:
+        """Whether it has; nothing of one that was killed is left then."""
+        if self._process.poll() is None:
+            return False
+        self._end = self._end or time.monotonic()
+        if self.code < 0:
+            self._kill_all()
+        return True
+
+    @property
+    def code(self) -> int:
+        """The exit status of one that has ended; −s where signal s killed it."""
+        return self._process.returncode
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has run."""
+        return (self._end or time.monotonic()) - self._begin
+
+    def stop(self) -> None:
+        """Ask it, once, to write its checkpoint and end. After GRACE seconds it is killed by `enforce`."""
+        if self.asked is None:
+            self.asked = time.monotonic()
+            self._process.terminate()  # itself alone: torchrun hands it on, and a second time would mean: at once
+
+    def enforce(self) -> None:
+        """Kill it where it was asked long ago."""
+        if self.asked is not None and time.monotonic() > self.asked + GRACE:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it and everything that it started, at once."""
+        self._process.kill()
+        self._kill_all()
+
+    def error(self) -> str:
+        """The last line of its log that says what was wrong."""
+        with self.log.open("rb") as log:
+            log.seek(self._earlier)
+            said = log.read().decode(errors="replace").splitlines()
+        errors = [line for line in said if line.startswith("error: ")]
+        causes = [line for line in errors if "lost contact" not in line]
+        theirs = [number for number, line in enumerate(said) if "torch/distributed/elastic" in line]
+        own = [line for line in said[: next(iter(theirs), None)] if line.strip()]
+        return next((found[-1].removeprefix("error: ").strip() for found in (causes, errors, own) if found), "")
+
+    def _kill_all(self) -> None:
+        """Kill what carries this job's mark, wherever it is now: torchrun's ranks have sessions of their own."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if f"{_MARK}={self._mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)

@@ -1,0 +1,84 @@
+"""How runs are started: the keys of conf/launch.yaml and conf/multirun.yaml, told apart from those of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable
+from functools import cache
+
+from experiments.compose import Config, expand, key_of, load, value_of
+from experiments.config import choice, integer, path_name, positive
+from experiments.errors import UsageError
+
+SUBMIT = ("slurm", "submitit")
+
+
+@cache
+def defaults(name: str) -> Config:
+    """conf/<name>.yaml as it stands: `launch`, or `multirun` with what sweeps have besides."""
+    return load([], name)
+
+
+def launching(overrides: Iterable[str]) -> tuple[Config, list[str]]:
+    """The keys of conf/multirun.yaml, composed and checked, and the overrides that are left for the runs.
+
+    Raises UsageError.
+    """
+    ours, rest = split(overrides, defaults("multirun"))
+    packages = value_of("packages", rest)  # which may bring sweeps of their own
+    launch = load(ours, "multirun", packages if isinstance(packages, list) else ()) if ours else defaults("multirun")
+    check(launch)
+    return launch, rest
+
+
+def split(overrides: Iterable[str], keys: Container[str]) -> tuple[list[str], list[str]]:
+    """The overrides of these keys and of what lies below them, and all others.
+
+    Raises UsageError where one of the first has several values.
+    """
+    ours, rest = [], []
+    for text in overrides:
+        mine = key_of(text).partition(".")[0] in keys
+        if mine and len(expand([text], multirun=True)) > 1:
+            raise UsageError(f"{text}: has one value, for all runs")
+        (ours if mine else rest).append(text)
+    return ours, rest
+
+
+def check(launch: Config) -> None:
+    """Raise UsageError for a wrong value of a launching key."""
+    integer(launch["jobs"], "jobs", 1)
+    integer(launch["ranks"], "ranks", 1)
+    if launch["job_timeout"] is not None:
+        positive(launch["job_timeout"], "job_timeout")
+    for key in ("fail_fast", "dry_run"):
+        if not isinstance(launch[key], bool):
+            raise UsageError(f"{key}={launch[key]}: true or false")
+    if launch["submit"] is not None:
+        choice(launch["submit"], "submit", SUBMIT)
+        if launch["job_timeout"] is not None:
+            raise UsageError(f"job_timeout={launch['job_timeout']}: a submitted run is given its time by slurm.time")
+        if launch["fail_fast"]:
+            raise UsageError("fail_fast=true: the runs of an array job do not know of each other; leave it out")
+    if launch.get("select") is not None and not re.fullmatch(r"(final|best)_\w+", str(launch["select"])):
+        raise UsageError(f"select={launch['select']}: final_<metric> or best_<metric>, final_grad_norm say")
+    if "sweep" in launch:
+        _check_sweep(launch["sweep"])
+
+
+def apart(launch: Config) -> bool:
+    """Whether something is asked for that only a run in a process of its own can have."""
+    return {**launch, "dry_run": False} != defaults("multirun" if "sweep" in launch else "launch")
+
+
+def _check_sweep(sweep: Config) -> None:
+    path_name(sweep["name"], "sweep.name")
+    grid, wanted = sweep["grid"], "a list of overrides, [seed=0, seed=1] say"
+    if not _overrides(sweep["overrides"]):
+        raise UsageError(f"sweep.overrides={sweep['overrides']}: must be {wanted}")
+    if not isinstance(grid, list) or not all(axis and _overrides(axis) for axis in grid):
+        raise UsageError(f"sweep.grid={grid}: must be a list of axes, each of them {wanted}")
+
+
+def _overrides(node: object) -> bool:
+    return isinstance(node, list) and all(isinstance(entry, str) and entry.strip() for entry in node)

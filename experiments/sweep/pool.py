@@ -1,0 +1,85 @@
+"""Several processes at once, of which none outlives the sweep."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from experiments.sweep.job import Job
+
+_PAUSE = 0.05  # seconds between two looks at the processes
+
+
+def run_jobs(
+    jobs: list[Job],
+    at_once: int,
+    timeout: float | None,
+    ended: Callable[[Job], bool],
+    say: Callable[[str], object] = print,
+) -> bool:
+    """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
+
+    ended: called with each one that has; where it says False, the others are asked to end too. Ctrl-C and termination
+    ask all of them, and a second time kills them. Returns whether that was so. An exception raised meanwhile ends
+    them in the same way.
+    """
+    waiting, running = deque(jobs), {}
+    stopping = False
+    with _requests() as requests:
+        try:
+            while running or (waiting and not stopping):
+                for slot in range(at_once):
+                    if waiting and slot not in running and not stopping:
+                        job = waiting.popleft()
+                        job.start(slot)
+                        running[slot] = job
+                time.sleep(_PAUSE)
+                for slot, job in list(running.items()):
+                    if job.has_ended():
+                        del running[slot]
+                        stopping = not ended(job) or stopping
+                    elif timeout is not None and job.asked is None and job.seconds > timeout:
+                        job.timed_out = True
+                        job.stop()
+                if requests and not stopping:
+                    stopping = True
+                    say(f"{len(running)} runs are asked to write a checkpoint and end; a second time kills them")
+                _press(running, stopping, kill=len(requests) > 1)
+        finally:
+            while running:
+                _press(running, True, kill=len(requests) > 1)
+                time.sleep(_PAUSE)
+                running = {slot: job for slot, job in running.items() if not job.has_ended()}
+    return bool(requests)
+
+
+def _press(running: dict[int, Job], stopping: bool, kill: bool) -> None:
+    for job in running.values():
+        if stopping:
+            job.stop()
+        job.enforce()
+        if kill:
+            job.kill()
+
+
+@contextmanager
+def _requests() -> Iterator[list[int]]:
+    """Collect Ctrl-C, termination and, unless that is ignored, a terminal that closes, in a list."""
+    found: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        found.append(number)
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers}
+    try:
+        yield found
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,155 @@
+"""A sweep from its cells to their results: what is missing is run, what failed is listed."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+from rich.console import Console
+
+from experiments import plan, tables
+from experiments.build import device_of
+from experiments.cluster.launch import Launch, launch
+from experiments.compose import Config
+from experiments.errors import Interrupted, RunError, UsageError
+from experiments.progress import Display, duration
+from experiments.sweep import selection, slurm
+from experiments.sweep.folder import SweepFolder
+from experiments.sweep.grid import Cell
+from experiments.sweep.job import Job, command, cores, environment, gpus
+from experiments.sweep.pool import run_jobs
+
+
+def sweep(cells: list[Cell], launching: Config) -> None:
+    """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
+
+    With `dry_run` or `submit` they are shown, or handed to SLURM, instead.
+    Raises UsageError where the cells do not fit the launch, before anything is started; RunError where some failed,
+    once all others are done; and Interrupted where the user stopped it. The same call goes on.
+    """
+    _check(cells, launching)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    cells = _distinct(cells, console)
+    if launching["dry_run"]:
+        plan.show([cell.config for cell in cells], launching, Console())
+        return
+    folder = SweepFolder(cells[0].config["results_dir"], cells[0].config["study"])
+    folder.freeze(cells)
+    if launching["submit"]:
+        slurm.submit([cell.config for cell in cells], launching, folder.path, console)
+        return
+    with Display(len(cells), console) as display:
+        jobs = _Jobs(cells, launching, folder, display)
+        interrupted = jobs.run()
+    jobs.list_failures()
+    left = sum(not cell.is_finished for cell in cells)
+    if interrupted:
+        raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
+    if launching.get("select") and left <= len(jobs.failed):
+        choices = selection.choose(cells, launching["select"])
+        selection.report(choices, launching["select"], folder.path / "selection.csv", Console())
+    if jobs.failed:
+        others = "the others are done" if left <= len(jobs.failed) else f"{left} are left; the same command goes on"
+        raise RunError(f"{len(jobs.failed)} of {len(cells)} runs failed, see above; {others}")
+
+
+def _check(cells: list[Cell], launching: Config) -> None:
+    if launch():
+        raise UsageError("a sweep starts its ranks itself: leave torchrun or srun out, and set ranks=2, say")
+    if launching["submit"]:
+        slurm.check(launching["slurm"])
+    place = Launch(0, launching["ranks"], 0, launching["ranks"], address="", port=0)
+    for cell in cells:
+        place.check(cell.config["cluster"]["workers"])
+        if not launching["submit"]:  # which is for other machines
+            device_of(cell.config, place.local_size - 1)
+        for key in ("results_dir", "study"):
+            if cell.config[key] != cells[0].config[key]:
+                raise UsageError(f"{key}={cell.config[key]}: must be the same for all runs of a sweep")
+
+
+def _distinct(cells: list[Cell], console: Console) -> list[Cell]:
+    """The cells without those that are the same run as one before, which are named."""
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        if first.setdefault(cell.id, cell) is not cell:
+            console.print(f"{cell.name}: the same run as {first[cell.id].name}, done once", markup=False)
+    return list(first.values())
+
+
+class _Jobs:
+    """Runs what is missing, says what came of it and keeps what failed."""
+
+    def __init__(self, cells: list[Cell], launching: Config, folder: SweepFolder, display: Display) -> None:
+        self.failed: list[tuple[Cell, Job, str]] = []
+        self._cells, self._launching, self._folder, self._display = cells, launching, folder, display
+        self._waiting = [cell for cell in cells if not cell.is_finished]
+        self._ended = 0
+
+    def run(self) -> bool:
+        """Run them. Returns whether the user stopped it."""
+        jobs = {self._job(cell): cell for cell in self._waiting}
+        for cell in self._cells:
+            if cell not in self._waiting:
+                self._check_metric(cell)
+        self._display.say(
+            f"{len(jobs)} of {len(self._cells)} runs to do, {self._launching['jobs']} at once; {self._folder.path}"
+        )
+        self._advance(len(self._cells) - len(jobs))
+        return run_jobs(
+            list(jobs),
+            self._launching["jobs"],
+            self._launching["job_timeout"],
+            ended=lambda job: self._end(jobs[job], job),
+            say=self._display.say,
+        )
+
+    def list_failures(self) -> None:
+        """Print a table of them."""
+        if self.failed:
+            rows = [[cell.name, why, job.error(), str(job.log)] for cell, job, why in self.failed]
+            tables.show(self._display.console, ["failed", "how", "error", "log"], rows)
+
+    def _job(self, cell: Cell) -> Job:
+        ranks = self._launching["ranks"]
+        surroundings = partial(
+            environment, cell.config, jobs=self._launching["jobs"], ranks=ranks, gpus=gpus(), cores=cores()
+        )
+        return Job(command(self._folder.job(cell.id), ranks), self._folder.log(cell.id), surroundings)
+
+    def _end(self, cell: Cell, job: Job) -> bool:
+        """Take note of one that has ended. Returns whether to go on with the others."""
+        if cell.is_finished and (job.asked or job.code == 0):
+            first, *others = cell.run.outcome()
+            said = f"{first}, and {len(others)} more step sizes" if others else first
+            self._check_metric(cell)
+        elif job.asked and not job.timed_out:
+            return True
+        else:
+            how = _how(job)
+            self.failed.append((cell, job, how))
+            said = f"failed, {': '.join(filter(None, [how, job.error()]))}"
+        self._advance(1)
+        self._display.say(f"{self._ended} of {len(self._cells)}  {cell.name}: {said}  ({duration(job.seconds)})")
+        return not (self._launching["fail_fast"] and self.failed)
+
+    def _check_metric(self, cell: Cell) -> None:
+        """Raise UsageError as soon as a run says that it does not have what is to be selected by."""
+        if self._launching.get("select"):
+            selection.measured(cell, self._launching["select"])
+
+    def _advance(self, ended: int) -> None:
+        self._ended += ended
+        if self._display.console.is_terminal:
+            left = len(self._cells) - self._ended
+            self._display.begin(f"{min(left, self._launching['jobs'])} running")
+            self._display.advance(ended)
+
+
+def _how(job: Job) -> str:
+    """How a job failed."""
+    if job.timed_out:
+        return f"timed out after {duration(job.seconds)}"
+    if job.code < 0:
+        return f"killed by {signal.Signals(-job.code).name}"
+    return f"exit status {job.code}" if job.code else "left no finished run; was code edited meanwhile?"

@@ -1,0 +1,54 @@
+"""What the tests of sweeps import from each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from run_support import SMALL
+
+from experiments import run
+from experiments.compose import Config
+from experiments.sweep.grid import Cell, compose_cells, join
+from experiments.sweep.launching import launching
+
+
+@cache
+def cells(*overrides: str) -> tuple[list[Cell], Config]:
+    """The cells of a small sweep, and how it would be launched."""
+    launch, rest = launching([*SMALL, *overrides])
+    found = compose_cells(launch, rest)
+    join(found, launch)
+    return found, launch
+
+
+def sweep(*overrides: str) -> int:
+    """The exit status of the command line of a small sweep."""
+    try:
+        run.main(["-m", *SMALL, *overrides])
+    except SystemExit as stop:
+        return stop.code
+    return 0
+
+
+def log_of(folder: Path, id: str) -> str:
+    """What the processes of a run said, in the only sweep of a results folder."""
+    [log] = folder.glob(f"sweeps/*/jobs/{id}.log")
+    return log.read_text()
+
+
+def processes(word: str) -> Iterator[int]:
+    """The processes, other than this one, whose command line or environment has this word."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if word.encode() in told and int(process.name) != os.getpid():
+            yield int(process.name)
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by Linux's /proc")

@@ -1,0 +1,289 @@
+"""Processes at once: what each is told, and how it is made to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from run_support import small
+from sweep_support import linux, processes
+
+from experiments.sweep import job as jobs_module
+from experiments.sweep.job import Job, command, environment, gpus
+from experiments.sweep.pool import run_jobs
+
+PATIENT = "trap 'echo stopped; exit 130' TERM; echo ready; while :; do sleep 0.02; done"
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.02; done"
+
+
+def shell(folder: Path, name: str, script: str, environment: Callable[[int], dict] = lambda slot: {}) -> Job:
+    """A job that is a shell script."""
+    return Job(["sh", "-c", script], folder / f"{name}.log", environment)
+
+
+def said(job: Job) -> list[str]:
+    """What it wrote, the header of its log aside."""
+    return job.log.read_text().splitlines()[1:]
+
+
+def when_said(jobs: list[Job], do: Callable[[], object]) -> threading.Thread:
+    """Does something, from another thread, once all of these jobs have written a line."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not all(job.log.exists() and said(job) for job in jobs):
+            time.sleep(0.01)
+        do()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+# What a process is told
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody said anything about threads and GPUs."""
+    for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ranks", "cores", "threads"),
+    [
+        (1, 1, 8, None),
+        (2, 1, 8, "4"),
+        (3, 1, 8, "2"),
+        (1, 4, 8, "2"),
+        (2, 2, 8, "2"),
+        (16, 1, 8, "1"),
+        (4, 4, 2, "1"),
+    ],
+)
+def test_cores_are_shared_out(jobs: int, ranks: int, cores: int, threads: str | None, plain: None) -> None:
+    for slot in range(jobs):
+        assert environment(small(), slot, jobs, ranks, [], cores).get("OMP_NUM_THREADS") == threads
+
+
+def test_threads_that_the_user_set_are_left(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "OMP_NUM_THREADS" not in environment(small("threads=3"), 0, 4, 1, [], 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert "OMP_NUM_THREADS" not in environment(small(), 0, 4, 1, [], 8)
+
+
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch, plain: None) -> None:
+    """A machine with three GPUs."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ranks", "given"),
+    [(3, 1, ["0", "1", "2"]), (1, 3, ["0,1,2"]), (2, 2, ["0,1", "2,0"]), (5, 1, ["0", "1", "2", "0", "1"])],
+)
+def test_gpus_are_given_out_in_turn(jobs: int, ranks: int, given: list[str], a_gpu: None) -> None:
+    images, cpu, convex = small("task=digits"), small("task=digits", "device=cpu"), small()
+    for slot in range(jobs):
+        told = environment(images, slot, jobs, ranks, gpus(), 8)
+        assert told["CUDA_VISIBLE_DEVICES"] == given[slot]
+        for config in (cpu, convex):  # a task of logistic regression runs on the CPU alone
+            assert "CUDA_VISIBLE_DEVICES" not in environment(config, slot, jobs, ranks, gpus(), 8)
+
+
+def test_a_restricted_list_of_gpus_is_respected(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-7f3a")
+    assert gpus() == ["5", "GPU-7f3a"]
+    assert environment(small("task=digits"), 1, 2, 1, gpus(), 8)["CUDA_VISIBLE_DEVICES"] == "GPU-7f3a"
+
+
+def test_without_gpus_none_is_given() -> None:
+    if not torch.cuda.is_available():
+        assert gpus() == []
+    assert "CUDA_VISIBLE_DEVICES" not in environment(small("task=digits", "device=cpu"), 0, 2, 1, [], 8)
+
+
+def test_the_command() -> None:
+    file = Path("jobs/a b.yaml")
+    assert command(file, 1) == [sys.executable, "-m", "experiments.run", "--frozen", "jobs/a b.yaml"]
+    several = command(file, 4)
+    assert several[:3] == [sys.executable, "-m", "torch.distributed.run"]
+    assert {"--standalone", "--nproc-per-node=4"} <= set(several)
+    assert several[-4:] == ["-m", "experiments.run", "--frozen", "jobs/a b.yaml"]
+
+
+def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEPT", "kept")
+    jobs = [shell(tmp_path, name, 'echo "$SLOT $KEPT"', lambda slot: {"SLOT": str(slot)}) for name in "abc"]
+    for _ in range(2):
+        assert not run_jobs(jobs, 1, None, lambda job: True)
+    for job in jobs:
+        lines = job.log.read_text().splitlines()
+        assert lines[1::2] == ["0 kept"] * 2
+        assert all(line.startswith("# 20") and "sh -c" in line for line in lines[::2])
+
+
+@linux
+def test_a_process_has_a_session_of_its_own(tmp_path: Path) -> None:
+    """Which Ctrl-C at the terminal does not reach."""
+    job = shell(tmp_path, "a", "echo $$ $(cut -d ' ' -f 6 /proc/$$/stat)")
+    run_jobs([job], 1, None, lambda job: True)
+    process, session = said(job)[0].split()
+    assert process == session
+
+
+# Several at once
+
+
+def test_as_many_as_asked_for_run_at_once(tmp_path: Path) -> None:
+    # Each waits for the other to have begun.
+    meet = "touch {mine}; for i in $(seq 500); do test -e {other} && exit 0; sleep 0.02; done; exit 1"
+    codes = []
+    jobs = [
+        shell(tmp_path, name, meet.format(mine=tmp_path / name, other=tmp_path / other))
+        for name, other in ("ab", "ba")
+    ]
+    run_jobs(jobs, 2, None, lambda job: codes.append(job.code) or True)
+    assert codes == [0, 0]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_never_more_than_asked_for(at_once: int, tmp_path: Path) -> None:
+    script = f"mkdir {tmp_path}/$SLOT && sleep 0.05 && rmdir {tmp_path}/$SLOT"  # fails where the slot is taken
+    ended = []
+    jobs = [shell(tmp_path, str(number), script, lambda slot: {"SLOT": f"slot{slot}"}) for number in range(7)]
+    run_jobs(jobs, at_once, None, lambda job: ended.append(job) or True)
+    assert [job.code for job in ended] == [0] * 7
+    assert set(ended) == set(jobs)
+
+
+def test_after_a_no_the_others_are_asked_to_end(tmp_path: Path) -> None:
+    patient = [shell(tmp_path, name, PATIENT) for name in ("a", "b")]
+    failing = shell(
+        tmp_path,
+        "failing",
+        f"until grep -x ready {tmp_path}/a.log && grep -x ready {tmp_path}/b.log; do sleep 0.02; done; exit 3",
+    )
+    never = shell(tmp_path, "never", "echo begun")
+    ended = {}
+    assert not run_jobs([*patient, failing, never], 3, None, lambda job: ended.setdefault(job, job.code) == 130)
+    assert ended == {failing: 3, **dict.fromkeys(patient, 130)}
+    assert [said(job) for job in patient] == [["ready", "stopped"]] * 2
+    assert not never.log.exists()
+
+
+def test_what_takes_too_long_is_asked_to_end(tmp_path: Path) -> None:
+    patient, quick = shell(tmp_path, "a", PATIENT), shell(tmp_path, "b", "exit 0")
+    run_jobs([patient, quick], 1, 1.0, lambda job: True)
+    assert (patient.timed_out, patient.code, said(patient)) == (True, 130, ["ready", "stopped"])
+    assert (quick.timed_out, quick.asked, quick.code) == (False, None, 0)
+
+
+def test_it_is_asked_once(tmp_path: Path) -> None:
+    """Since a run takes a second signal for an order to stop in the middle of a round."""
+    count = "while [ $i -lt 20 ]; do sleep 0.02; [ $i = 0 ] || i=$((i+1)); done"
+    slow = shell(tmp_path, "a", f"i=0; trap 'i=$((i+1)); echo asked' TERM; echo ready; {count}")
+    failing = shell(tmp_path, "b", f"until grep -x ready {tmp_path}/a.log; do sleep 0.02; done; exit 3")
+    run_jobs([slow, failing], 2, None, lambda job: False)
+    assert (slow.code, said(slow)) == (0, ["ready", "asked"])
+
+
+def test_what_does_not_end_is_killed_after_the_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "GRACE", 0.5)
+    stubborn = shell(tmp_path, "a", STUBBORN)
+    run_jobs([stubborn], 1, 0.5, lambda job: True)
+    assert (stubborn.timed_out, stubborn.code) == (True, -signal.SIGKILL)
+
+
+def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    jobs = [shell(tmp_path, "a", "trap 'echo asked' TERM; echo ready; while :; do sleep 0.02; done")]
+    jobs += [shell(tmp_path, "b", PATIENT), shell(tmp_path, "never", "echo begun")]
+    codes, told = {}, []
+
+    def ended(job: Job) -> bool:
+        codes[job.log.stem] = job.code
+        if job.log.stem == "b":  # the other was asked as well, and goes on
+            interrupt()
+        return True
+
+    thread = when_said(jobs[:2], interrupt)
+    assert run_jobs(jobs, 2, None, ended, told.append)
+    thread.join()
+    assert codes == {"a": -signal.SIGKILL, "b": 130}
+    assert said(jobs[0]).count("asked") <= 1
+    assert len(told) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@linux
+def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
+    jobs = [
+        shell(tmp_path, "a", PATIENT),
+        shell(tmp_path, "b", f"until grep -x ready {tmp_path}/a.log; do sleep 0.02; done"),
+    ]
+
+    def fail(job: Job) -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_jobs(jobs, 2, None, fail)
+    assert said(jobs[0])[-1] == "stopped"
+    assert list(processes(str(tmp_path))) == []
+
+
+@linux
+@pytest.mark.parametrize("who", ["a stubborn parent", "a parent that is killed by others"])
+def test_processes_in_sessions_of_their_own_are_killed_too(
+    who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the ranks of torchrun are."""
+    monkeypatch.setattr(jobs_module, "GRACE", 0.5)
+    child = f"{sys.executable} -c 'import time; time.sleep(1000)' {tmp_path}"
+    last = "kill -9 $$" if "others" in who else STUBBORN
+    job = shell(tmp_path, "a", f"setsid {child} & sleep 0.2; echo ready; {last}")
+    job_timeout = None if "others" in who else 1.0
+    run_jobs([job], 1, job_timeout, lambda job: True)
+    assert job.code == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while list(processes(str(tmp_path))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert list(processes(str(tmp_path))) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (["a line", "error: the reason", "results: none"], "the reason"),
+        (["error: rank 1: no more memory", "error: lost contact to the other ranks"], "rank 1: no more memory"),
+        (["error: lost contact to the other ranks"], "lost contact to the other ranks"),
+        (["Traceback (most recent call last):", "ZeroDivisionError: by what?", ""], "ZeroDivisionError: by what?"),
+        (
+            ["KeyError: why", "E1120 torch/distributed/elastic/a.py:7] x", "a.b.ChildFailedError:"],
+            "KeyError: why",
+        ),
+        ([], ""),
+    ],
+)
+def test_the_line_that_says_what_was_wrong(lines: list[str], error: str, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("# before\nerror: of an earlier try\n")
+    text = "\n".join(lines)
+    job = Job([sys.executable, "-c", f"print({text!r}); raise SystemExit(1)"], tmp_path / "a.log", lambda slot: {})
+    run_jobs([job], 1, None, lambda job: True)
+    assert job.error() == error
