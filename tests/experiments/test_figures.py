@@ -113,6 +113,7 @@ def test_auto_goes_by_the_hardware(gpu, budget, monkeypatch):
     [
         ("figure_3", {"budget": "ful"}, "budget=ful: figure=figure_3 has full and quick"),
         ("figure_2", {"budget": "quick"}, "budget=quick: figure=figure_2 has one setting only"),
+        ("figure_3", {"submit": "slurm"}, "budget=auto: what it will run on is not known here; say full or quick"),
         ("demo", {"seeds": 3}, r"seeds=3: must be a list"),
         ("demo", {"seeds": [1, 1]}, r"seeds=\[1, 1\]: must be a list of different"),
     ],
