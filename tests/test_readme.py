@@ -1,80 +1,97 @@
-"""What the README shows works."""
+"""What README and the pages show works: their code, their files, their links, the choices they list."""
 
 from __future__ import annotations
 
-import gzip
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 import torch
+from docs_support import PAGES, ROOT, Block, anchors, blocks, commands, links
 
 from experiments.run import main
 
-ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
+README = ROOT / "README.md"
+CODE = [block for page in PAGES for block in blocks(page, "python") if not block.file]
+FILES = [block for page in PAGES for block in blocks(page) if block.file]
 
 
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-COMMANDS = [
-    line.partition("#")[0].strip()
-    for block in _blocks("sh")
-    for line in block.splitlines()
-    if line.startswith("python -m experiments.run")
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_are_valid(command, monkeypatch, tmp_path, capsys):
-    with gzip.open(tmp_path / "my.svm.gz", "wb") as file:
-        file.write(b"+1 1:0.5\n-1 2:1\n")
-    monkeypatch.chdir(tmp_path)
-    arguments = shlex.split(command)[3:]
-    main(arguments if "--cfg" in arguments else [*arguments, "--cfg", "job"])
-    assert "_target_: algorithms." in capsys.readouterr().out
+def _named(block: Block) -> str:
+    return f"{block.page.relative_to(ROOT)}:{block.line}"
 
 
 def test_there_are_commands_and_targets_to_check():
-    assert len(COMMANDS) >= 5
+    assert len([command for command in commands(README) if "experiments.run" in command.words]) >= 4
     targets = re.findall(r"^([a-z0-9%-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    named = set(re.findall(r"\bmake ([a-z0-9-]+)", README)) - {"alone", "and"}
+    named = {name for page in PAGES for name in re.findall(r"`make ([a-z0-9-]+)", page.read_text())}
+    named |= {command.words[1] for page in PAGES for command in commands(page) if command.words[0] == "make"}
     assert {"demo", "test"} <= named
     for name in named:
         assert name in targets or (name.startswith("reproduce-") and "reproduce-%" in targets)
 
 
-def test_links_point_at_files():
-    for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / link).exists(), link
+def test_readme_is_short():
+    assert len(README.read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_point_at_files_and_headings(page):
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists() or _is_generated(target), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def _is_generated(target: Path) -> bool:
+    """Whether `make docs` writes the page from the files of conf/."""
+    return target.parent.parent == ROOT / "docs" and (ROOT / "conf" / target.parent.name).is_dir()
+
+
+@pytest.mark.parametrize("block", CODE, ids=_named)
+def test_code_runs(block, tmp_path, monkeypatch):
+    main(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path / 'results'}"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    exec(compile(block.body, _named(block), "exec", dont_inherit=True), {"model": torch.nn.Linear(3, 2)})
+
+
+def test_the_lines_for_a_training_loop_of_your_own_run():
+    [block] = [block for block in blocks(README, "python") if "CompressedOptimizer" in block.body]
+    namespace = {"model": torch.nn.Linear(3, 2)}
+    exec(compile(block.body, "README.md", "exec", dont_inherit=True), namespace)
+    namespace["model"](torch.ones(1, 3)).sum().backward()
+    namespace["optimizer"].step()
+    assert namespace["optimizer"].meter.bits == 2 * (8 + 32)
 
 
 def test_the_example_compressor_keeps_the_contract():
-    [code] = [block for block in _blocks("python") if "class Top1" in block]
+    [block] = [block for block in FILES if "class Top1" in block.body]
     namespace: dict = {"__name__": "example"}
-    exec(compile(code, "README.md", "exec", dont_inherit=True), namespace)
+    exec(compile(block.body, "top_1.py", "exec", dont_inherit=True), namespace)
     compressor = namespace["Top1"]()
     x = torch.tensor([[0.5, -3.0, 1.0], [0.0, 0.0, 0.0]])
     assert compressor(x).tolist() == [[0.0, -3.0, 0.0], [0.0, 0.0, 0.0]]
     assert 8 * sum(tensor.nbytes for tensor in compressor.encode(x[0])) == compressor.bits(3) == 64
 
 
-def test_the_lines_for_a_training_loop_of_your_own_run():
-    [code] = [block for block in _blocks("python") if "CompressedOptimizer" in block]
-    namespace = {"model": torch.nn.Linear(3, 2)}
-    exec(compile(code, "README.md", "exec", dont_inherit=True), namespace)
-    namespace["model"](torch.ones(1, 3)).sum().backward()
-    namespace["optimizer"].step()
-    assert namespace["optimizer"].meter.bits == 2 * (8 + 32)
+@pytest.mark.parametrize("block", FILES, ids=_named)
+def test_a_file_that_a_page_shows_is_used_by_a_command(block):
+    """Which then is run: tests/test_documented_commands.py."""
+    name = Path(block.file).stem
+    assert any(name in command.text for command in commands(block.page)), block.file
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_yaml_is_a_file(page):
+    """So that a command composes it."""
+    assert all(block.file for block in blocks(page, "yaml"))
 
 
 @pytest.mark.parametrize("group", ["algorithm", "compressor", "update"])
 def test_the_choices_in_the_table_of_keys_exist(group):
-    [row] = [line for line in README.splitlines() if line.startswith(f"| `{group}` |")]
+    lines = [line for page in PAGES for line in page.read_text().splitlines()]
+    [row] = [line for line in lines if line.startswith(f"| `{group}` |")]
     names = re.findall(r"`(\w+)`", row.partition("|")[2].partition("|")[2])
-    assert len(names) >= 4
-    for name in names:
-        assert (ROOT / "conf" / group / f"{name}.yaml").exists(), name
+    assert set(names) == {file.stem for file in (ROOT / "conf" / group).glob("*.yaml")}

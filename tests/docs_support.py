@@ -1,0 +1,101 @@
+"""What the pages of the documentation show: commands, blocks of code, files and links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PAGES = [
+    page
+    for pattern in ("README.md", "CONTRIBUTING.md", "docs/*.md", "examples/**/README.md", "results-reference/*.md")
+    for page in sorted(ROOT.glob(pattern))
+]
+
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>\S*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code on a page; `file` is the path that the paragraph before it gives it, where it is shown as a file."""
+
+    page: Path
+    line: int
+    language: str
+    body: str
+    file: str | None
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command line of a page, and the status that it is said to exit with."""
+
+    page: Path
+    line: int
+    text: str
+    status: int = 0
+
+    @property
+    def words(self) -> list[str]:
+        """As a shell has them, without the variables that are set before them."""
+        return shlex.split(self.text)[len(self.variables) :]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Those set before the command."""
+        set_first = takewhile(lambda word: re.match(r"[A-Z_]+=", word), shlex.split(self.text))
+        return dict(word.split("=", 1) for word in set_first)
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(page: Path, language: str | None = None) -> list[Block]:
+    """The code of a page, of one language where it is given."""
+    text, found = page.read_text(), []
+    for match in _BLOCK.finditer(text):
+        before = text[: match.start()].rstrip().rpartition("\n\n")[2]
+        names = re.findall(r"`([\w/]+\.(?:py|yaml))`", before)
+        shown = names[-1] if names and match["language"] in ("python", "yaml") else None
+        found.append(Block(page, text.count("\n", 0, match.start()) + 1, match["language"], match["body"], shown))
+    return [block for block in found if language in (None, block.language)]
+
+
+def commands(page: Path) -> list[Command]:
+    """Every command line of the page's shell blocks."""
+    return [command for block in blocks(page, "sh") for command in _lines(block)]
+
+
+def sessions(page: Path) -> list[tuple[Command, str]]:
+    """The commands whose output the page shows, in a block of text behind theirs, with that output."""
+    pairs = pairwise(blocks(page))
+    return [(_lines(one)[-1], two.body) for one, two in pairs if (one.language, two.language) == ("sh", "text")]
+
+
+def links(page: Path) -> list[str]:
+    """The targets of the page's links and pictures that are not on the web."""
+    return re.findall(r"\]\((?!https?:)([^)\s]+)\)", _BLOCK.sub("", page.read_text()))
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link can point at within a page: its headings, by the names that GitHub and MyST give them."""
+    headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _lines(block: Block) -> list[Command]:
+    """The commands of a shell block, without comments, those continued by a backslash joined."""
+    found = []
+    body = re.sub(r"\\\n", "  ", block.body)
+    for number, line in enumerate(body.splitlines(), start=block.line + 1):
+        text, _, comment = line.partition(" #")
+        status = re.search(r"exits with status (\d)", comment)
+        if text.strip():
+            found.append(Command(block.page, number, text.strip(), int(status[1]) if status else 0))
+    return found

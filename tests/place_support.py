@@ -1,0 +1,142 @@
+"""Where the commands of the documentation are run by tests, and what makes them small."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs_support import ROOT, blocks
+from hydra import compose as hydra_compose
+from omegaconf import DictConfig
+
+from data import cifar10, libsvm
+from data.dataset import Dataset
+from data.images import Images
+from data.synthetic import synthetic
+from experiments import compose
+from experiments.run import main
+
+SMALLER = {
+    "logreg": ["rounds=20", "eval_every=5"],
+    "digits": ["rounds=8", "eval_every=4", "task.rows=64", "task.batch_size=4"],
+    "cifar10": ["rounds=8", "eval_every=4", "task.rows=64", "task.batch_size=4", "task.model.width=2"],
+}
+"""What makes runs small, by the first part of their task's name."""
+
+OF_READERS = ("mine", "my_package")
+"""Packages that pages have their readers write, and the examples'."""
+
+SRUN = f"""#!{sys.executable}
+import os, subprocess, sys
+size = next(word.partition("=")[2] for word in [*sys.argv, f"--ntasks={{os.environ.get('SLURM_NTASKS', 1)}}"]
+            if word.startswith("--ntasks="))
+command = sys.argv[next(place for place, word in enumerate(sys.argv) if place and not word.startswith("-")):]
+step = dict(SLURM_JOB_ID=str(os.getpid()), SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS=size, SLURM_NODEID="0",
+            SLURM_STEP_NODELIST="127.0.0.1", SLURM_STEP_TASKS_PER_NODE=size)
+tasks = [subprocess.Popen(command, env=os.environ | step | dict(SLURM_PROCID=str(rank), SLURM_LOCALID=str(rank)))
+         for rank in range(int(size))]
+sys.exit(max(task.wait() for task in tasks))
+"""
+"""Stands in for srun: starts the tasks on this machine, with what SLURM tells each of them."""
+
+WITH_FILES = """
+import pathlib, runpy, sys
+from experiments import compose
+conf = pathlib.Path("conf").absolute()
+if conf.is_dir():
+    compose.CONF = conf
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+"""`python -m`, with conf/ where the page's files are."""
+
+
+def kind(words: list[str]) -> str:
+    """Which of SMALLER the runs are."""
+    named = dict(word.split("=", 1) for word in words if re.match(r"(task|figure|sweep)=", word))
+    first = {"figure_3": "cifar10", "network": "digits"}.get(named.get("figure", named.get("sweep")))
+    first = first or named.get("task", "").partition("/")[0]
+    return first if first in SMALLER else "logreg"
+
+
+def small(words: list[str]) -> list[str]:
+    """The words and what makes their runs small."""
+    return [*words, *SMALLER[kind(words)]]
+
+
+def small_runs(folder: Path) -> Path:
+    """A results folder with the runs that pages look at."""
+    runs = [(f"logreg/{data}", name) for data in ("breast_cancer", "digits") for name in ("cd_adam", "ef21")]
+    for task, algorithm in [*runs, ("digits", "cd_adam")]:
+        main(small([f"task={task}", f"algorithm={algorithm}", "lr=[0.003,0.01]", f"results_dir={folder}"]))
+    for checkpoint in folder.rglob("checkpoint"):  # many files, which nothing here looks at
+        shutil.rmtree(checkpoint)
+    return folder
+
+
+def furnish(place: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder the current one, with these results, a data file and the examples, and a stand-in for srun on the
+    path; data that would be downloaded have stand-ins too."""
+    shutil.copytree(results, place / "results")
+    (place / "examples").symlink_to(ROOT / "examples")
+    with gzip.open(place / "my.svm.gz", "wt") as file:
+        file.writelines(f"{row % 2} 1:{row} {2 + row % 3}:0.5\n" for row in range(40))
+    programs = place / "bin"
+    programs.mkdir()
+    (programs / "srun").write_text(SRUN)
+    (programs / "srun").chmod(0o755)
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.setenv("PYTHONPATH", f"{place}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(compose, "hydra_compose", composed)
+    monkeypatch.setattr(libsvm, "load", _of("data.libsvm", _small_rows))
+    monkeypatch.setattr(cifar10, "load", _of("data.cifar10", _small_images))
+
+
+def lay_out(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the files that a page shows, those for conf/ into a copy of it."""
+    files = [block for block in blocks(page) if block.file]
+    if any(block.file.startswith("conf/") for block in files):
+        shutil.copytree(ROOT / "conf", place / "conf")
+        monkeypatch.setattr(compose, "CONF", place / "conf")
+    for block in files:
+        target = place / block.file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(block.body)
+
+
+@cache
+def _composed(name: str, *overrides: str) -> DictConfig:
+    return hydra_compose(name, list(overrides))
+
+
+def composed(name: str, overrides: list[str]) -> DictConfig:
+    """What Hydra composes, which takes a tenth of a second, longer than the runs; pages repeat themselves."""
+    return _composed(name, *overrides)
+
+
+def _small_rows(name: str, data_dir: str) -> Dataset:
+    return synthetic(rows=80, features=6, workers=20)
+
+
+def _small_images(data_dir: str) -> Images:
+    draw = np.random.default_rng(0)
+    train, test = (draw.integers(256, size=(count, 32, 32, 3), dtype=np.uint8) for count in (64, 10))
+    labels = [np.arange(len(images), dtype=np.uint8) % 10 for images in (train, test)]
+    return Images("cifar10", train, labels[0], test, labels[1], mean=(0.5,) * 3, std=(0.25,) * 3)
+
+
+def _of(module: str, function: Callable) -> Callable:
+    """The function, as if it stood in a module of this project: `_target_` may name no other."""
+    function.__module__ = module
+    return function
