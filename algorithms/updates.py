@@ -66,7 +66,7 @@ class Update(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Update):
-    """x ← x − αu, or with momentum μ: x ← x − αb, b₁ = u₁, b_t = μb_{t−1} + (1 − dampening)u_t, as torch.optim.SGD."""
+    """x ← x − αu, or with momentum μ: x ← x − αb, b₁ = u₁, b_t = μb_{t−1} + (1 − dampening)u_t, as in torch."""
 
     momentum: float = 0.0
     dampening: float = 0.0
