@@ -15,6 +15,7 @@ from experiments.cluster.simulated import Simulated
 from experiments.cluster.torchrun import Torchrun
 from experiments.compose import Config
 from experiments.errors import UsageError
+from experiments.loggers.logger import build_logger
 from experiments.targets import Targets, parameter_types
 from experiments.tasks.task import Task
 from experiments.trainer import Trainer
@@ -138,8 +139,7 @@ def check(config: Config, here: bool = True) -> None:
             target.check_options(**{key: value for key, value in task.items() if key in wanted})
         except ValueError as error:
             raise UsageError(f"task: {error}") from error
-    if config["logger"]["_target_"] is not None:
-        targets.check_options(config["logger"], "logger")
+    build_logger(config)
 
 
 def _unlabelled(node: Config) -> Config:

@@ -15,6 +15,7 @@ from experiments.compose import Config
 from experiments.environment import environment
 from experiments.errors import Interrupted, RunError, lost_contact
 from experiments.evaluations import is_due
+from experiments.loggers.logger import NoLogger, build_logger
 from experiments.memory import explained
 from experiments.progress import Display
 from experiments.results import RunFolder
@@ -30,6 +31,7 @@ def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFold
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(config), ranks)
+    logger = build_logger(config)
     display.begin(f"{config['task']['name']} · {config['algorithm']['name']}")
     try:
         with explained():
@@ -41,15 +43,18 @@ def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFold
                 folder.describe(config)
             else:
                 with explained(trainer):
-                    _train(trainer, config, folder, display, ranks)
+                    fresh = _begin(trainer, config, folder, display, ranks)
+                    mirror = logger if ranks.is_first else NoLogger()
+                    with mirror.mirroring(folder.path, display.say):
+                        _train(trainer, config, folder, display, ranks, fresh)
     except LostContact as error:
         raise RunError(f"{lost_contact(error)}: {folder.path}") from error
     return folder
 
 
-def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display, ranks: Ranks) -> None:
-    ids = trainer.cluster.ids
-    state = folder.resume(ids, trainer.task.device)
+def _begin(trainer: Trainer, config: Config, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
+    """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
+    state = folder.resume(trainer.cluster.ids, trainer.task.device)
     folder.describe(config)
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     if state is None:
@@ -63,10 +68,16 @@ def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display
         display.say(f"resumed at round {trainer.t}: {folder.path}")
     display.advance(trainer.t)
     folder.set_status("running", round=trainer.t)
+    return state is None
+
+
+def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
+    """Do the rounds that are left, and leave the folder whole however they end."""
+    ids = trainer.cluster.ids
     snapshot = folder.snapshot(trainer.state_dict())
     stopping = False
     try:
-        if state is None:
+        if fresh:
             folder.append(trainer.evaluate())
             snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:

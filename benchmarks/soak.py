@@ -1,0 +1,111 @@
+"""What the mirror to wandb costs a run with many rows: time, and memory of all processes.
+
+    python -m benchmarks.soak                    50,000 rows of a task whose rounds take a fraction of a millisecond
+    python -m benchmarks.soak rounds=5000 eval_every=10
+
+Pairs of the same run with and without the mirror, offline, one right after the other and first by turns. A run's time
+is that from its first round to its last, rows included, by the clock and of the processor in its own process; what it
+then waits for the mirror stands beside it. Times by the clock mean something only where nothing else runs.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from experiments.build import check
+from experiments.config import load_run
+from experiments.environment import environment
+from experiments.errors import exit_with_message
+from experiments.progress import Display
+from experiments.runner import run
+
+PAIRS = 5
+DEFAULT = ["task=logreg/breast_cancer", "algorithm=cd_adam", "rounds=50000", "eval_every=1", "threads=1"]
+
+
+class Clock(Display):
+    """A display that shows nothing, and notes when rounds were done and what memory the processes had then."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__(rounds, Console(quiet=True))
+        self.times: list[tuple[float, float]] = []  # by the clock and of the processor, first and latest
+        self.memory: dict[int, dict[str, float]] = {}
+        self._rounds = {rounds // 5, rounds}
+
+    def advance(self, rounds: int) -> None:
+        """So many more rounds are done."""
+        super().advance(rounds)
+        self.times[1:] = [(time.perf_counter(), time.process_time())]
+        if self._done in self._rounds:
+            self.memory[self._done] = _memory()
+
+
+def main() -> None:
+    """Print the ratios for the overrides on the command line."""
+    os.environ["WANDB_MODE"] = "offline"
+    overrides = [*DEFAULT, *sys.argv[1:]]
+    here = environment()
+    print(f"{here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.2f}; torch {torch.__version__}")
+    print(" ".join(overrides), "\n")
+    _once([*overrides, "rounds=100"], "wandb")  # warm-up
+    ratios = []
+    print("| pair | ms a round without | with | ratio | ratio of processor time | s waited at the end |")
+    print("|---|---|---|---|---|---|")
+    for pair in range(PAIRS):
+        order = ["none", "wandb"] if pair % 2 else ["wandb", "none"]
+        measured = {logger: _once(overrides, logger) for logger in order}
+        (clock, own), (mirrored, its) = (measured[logger][0] for logger in ("none", "wandb"))
+        ratios.append((mirrored / clock, its / own))
+        found = f"{clock:.4f} | {mirrored:.4f} | {ratios[-1][0]:.4f} | {ratios[-1][1]:.4f}"
+        print(f"| {pair + 1} | {found} | {measured['wandb'][1]:.1f} |", flush=True)
+    medians = [statistics.median(column) for column in zip(*ratios, strict=True)]
+    print(f"\nwith to without, medians: {medians[0]:.4f} by the clock, {medians[1]:.4f} of processor time")
+    print("\nMB of memory:\n")
+    memory = measured["wandb"][2]
+    print(f"| process | {' | '.join(f'after {rounds} rounds' for rounds in memory)} |\n|---|---|---|")
+    for name in list(memory.values())[-1]:
+        print(f"| {name} | {' | '.join(f'{found.get(name, 0):.0f}' for found in memory.values())} |")
+
+
+def _once(overrides: list[str], logger: str) -> tuple[tuple[float, float], float, dict]:
+    """Milliseconds a round by both clocks, seconds from the last round to the end, and memory by rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = load_run([*overrides, f"logger={logger}", f"results_dir={folder}"])
+        check(config)
+        with Clock(config["rounds"]) as clock:
+            run(config, clock)
+        waited = time.perf_counter() - clock.times[1][0]
+        first, last = (1e3 * (after - before) / config["rounds"] for before, after in zip(*clock.times, strict=True))
+        return (first, last), waited, clock.memory
+
+
+def _memory() -> dict[str, float]:
+    """Resident megabytes by process: this one, and those below it."""
+    parents, names, sizes = {}, {}, {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        except OSError:  # it has just ended
+            continue
+        pid = int(status.parent.name)
+        parents[pid], names[pid] = int(fields["PPid"]), fields["Name"].strip()
+        sizes[pid] = int(fields.get("VmRSS", "0 kB").split()[0]) / 1024
+    found = {"run": sizes[os.getpid()]}
+    for pid, parent in parents.items():
+        if parent == os.getpid():
+            found["mirror"] = sizes[pid]
+            found |= {names[below]: sizes[below] for below, its in parents.items() if its == pid}
+    return found
+
+
+if __name__ == "__main__":
+    with exit_with_message():
+        main()

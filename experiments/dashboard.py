@@ -1,0 +1,155 @@
+"""Create a figure's page in wandb: its panels over the runs that were mirrored there.
+
+    python -m experiments.dashboard figure=figure_3
+    python -m experiments.dashboard figure=figure_2 logger.entity=my_team logger.project=mine
+    python -m experiments.dashboard figure=figure_2 out=figure_2.json
+
+The page is a report of wandb: for every task of the figure its panels, one line a method and step size, the mean over
+seeds between the least and the most, and bars of the bits to each level of conf/logger/wandb.yaml. It shows the runs
+of the figure's groups, those that are there and those still to come. Every call creates a new page.
+
+Keys are those of experiments.reproduce and of conf/logger/wandb.yaml; `out` writes the definition to a file instead,
+without a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from experiments.compose import Config, expand, load
+from experiments.errors import RunError, UsageError, exit_with_message
+from experiments.loggers.ending import bounded_exit, first_line
+from experiments.loggers.layout import COLUMNS, group, name_of
+from experiments.reproduce import ABOUT_FIGURE, cells, planned
+from experiments.sweep import launching
+from experiments.upload import options
+from plots.metrics import higher_is_better, in_words
+
+WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
+
+
+def page(figure: Config, configs: list[Config], chosen: Config, entity: str = "") -> Any:
+    """The report of a figure: its panels, once for every group that these runs stand in.
+
+    chosen: the logger's options; entity: whose project it is, where that is to be looked up in wandb.
+    """
+    import wandb_workspaces.reports.v2 as wr
+    from wandb_workspaces import expr
+
+    keys = ["config.algorithm.name"]
+    if any(len(config["lr"]) > 1 for config in configs):
+        keys.append("config.lr")
+    place = {"entity": entity, "project": chosen["project"]}
+    blocks: list[Any] = []
+    for name in dict.fromkeys(map(group, configs)):
+        runs = wr.Runset(
+            name=name, filters=expr.And(expr.Metric("Group") == name), groupby=keys, **(place if entity else {})
+        )
+        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runs], panels=_panels(shown(figure), chosen["targets"]))]
+    about = {"title": figure["title"][:128], "description": figure["note"] or ""}
+    return wr.Report(**place, **about, blocks=blocks, width="fluid")
+
+
+def shown(figure: Config) -> list[Config]:
+    """The rows of panels that show what a row of metrics.jsonl holds. Raises UsageError where there are none."""
+    rows = [row for row in figure["rows"] if row["y"] in COLUMNS]
+    if not rows:
+        raise UsageError(
+            f"figure={figure['name']}: its panels show what is derived from several runs, not single rows"
+        )
+    return rows
+
+
+def _panels(rows: list[Config], targets: dict[str, list[float]]) -> list[Any]:
+    """A line plot for every row, and bars for the levels of the metrics that they show."""
+    import wandb_workspaces.reports.v2 as wr
+
+    panels: list[Any] = [
+        wr.LinePlot(
+            title=f"{in_words(row['y'])} over {in_words(row['x'])}",
+            x=name_of(row["x"]),
+            y=[name_of(row["y"])],
+            log_x=row.get("x_scale", "linear") == "log",
+            log_y=row.get("y_scale", "log") == "log",
+            range_y=(row.get("y_min"), row.get("y_max")),
+            title_x=in_words(row["x"]),
+            title_y=in_words(row["y"]),
+            groupby_aggfunc="mean",
+            groupby_rangefunc="minmax",
+            max_runs_to_show=100,
+        )
+        for row in rows
+    ]
+    for metric in dict.fromkeys(row["y"] for row in rows):
+        beyond = "≥" if higher_is_better(metric) else "≤"
+        panels += [
+            wr.BarPlot(
+                title=f"bits to {in_words(metric)} {beyond} {level:g}",
+                metrics=[f"bits_to/{metric}/{level:g}"],
+                title_x=in_words("bits"),
+                groupby_aggfunc="mean",
+                groupby_rangefunc="minmax",
+            )
+            for level in targets.get(metric, [])
+        ]
+    for place, panel in enumerate(panels):
+        panel.layout = wr.Layout(x=place % 2 * WIDTH, y=place // 2 * HEIGHT, w=WIDTH, h=HEIGHT)
+    return panels
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line above."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.dashboard",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("overrides", nargs="+", metavar="key=value")
+    words = parser.parse_args(arguments).overrides
+    with exit_with_message():
+        files = [Path(word.removeprefix("out=")) for word in words if word.startswith("out=")]
+        [overrides] = expand([word for word in words if not word.startswith("out=")], multirun=False)
+        of_logger, others = launching.split(overrides, {"logger"})
+        about_figure, of_runs = launching.split(others, set(ABOUT_FIGURE))
+        if find_spec("wandb_workspaces") is None:
+            raise UsageError("the package wandb-workspaces is not installed; pip install wandb-workspaces")
+        figure, chosen = planned(load(about_figure, "reproduce")), options(of_logger)
+        left_out = [row["y"] for row in figure["rows"] if row not in shown(figure)]
+        if not files:
+            _check_login(chosen)
+        configs = cells(figure, of_runs)
+        if left_out:
+            print(f"without {', '.join(left_out)}, which is derived from several runs")
+        if files:
+            made = page(figure, configs, chosen)._to_model()
+            files[-1].write_text(made.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n")
+            print(f"dashboard: {files[-1]}")
+        else:
+            print(f"dashboard: {_create(figure, configs, chosen)}")
+
+
+def _check_login(chosen: Config) -> None:
+    from experiments.loggers.login import mode_and_reason
+
+    mode, reason = mode_and_reason(chosen["mode"])
+    if mode != "online":
+        raise UsageError(f"wandb is offline, {reason}: log in to create the page there, or write it to out=FILE.json")
+
+
+def _create(figure: Config, configs: list[Config], chosen: Config) -> str:
+    """Create the page in wandb; returns its address. Raises RunError where that failed."""
+    import wandb
+
+    try:
+        entity = chosen["entity"] or wandb.Api(timeout=chosen["init_timeout"]).default_entity
+        return page(figure, configs, chosen, entity).save().url
+    except (wandb.Error, ValueError, OSError) as error:
+        raise RunError(f"wandb: {first_line(error)}") from error
+
+
+if __name__ == "__main__":
+    with bounded_exit():
+        main()

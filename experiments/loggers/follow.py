@@ -1,0 +1,53 @@
+"""Mirror one run to wandb while it goes on, until standard input ends.
+
+    python -m experiments.loggers.follow FOLDER
+
+What a run with logger=wandb starts beside itself; it reads the folder and takes as little as possible of the
+processors. Every line that it prints is shown by the run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+import yaml
+
+from experiments.loggers.ending import bounded_exit, first_line
+
+PAUSE = 1.0  # seconds between two looks for new rows
+
+
+def main() -> None:
+    """The command line above."""
+    os.nice(10)  # training first
+    for number in (signal.SIGINT, signal.SIGTERM):  # which are for the run; a job's end reaches all its processes
+        signal.signal(number, signal.SIG_IGN)
+    folder = Path(sys.argv[1])
+    try:
+        _mirror(folder)
+    except Exception as error:
+        rest = f"to send the rest: python -m experiments.upload {folder}"
+        print(f"wandb: incomplete ({first_line(error)}); {rest}", flush=True)
+
+
+def _mirror(folder: Path) -> None:
+    from experiments.loggers.mirror import Mirror  # a broken wandb is one more reason to do without
+
+    options = yaml.safe_load((folder / "config.yaml").read_text())["logger"]
+    patience = options["finish_timeout"]  # for the mirror of a run that was killed, which may still be sending
+    Mirror(options).show(folder, lambda line: print(line, flush=True), _ended, patience)
+
+
+def _ended() -> bool:
+    """Whether the run has ended, which closes its side of standard input; looks again after a pause."""
+    ready, _, _ = select.select([sys.stdin], [], [], PAUSE)
+    return bool(ready)
+
+
+if __name__ == "__main__":
+    with bounded_exit():
+        main()

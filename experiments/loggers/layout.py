@@ -1,0 +1,78 @@
+"""What things are called in wandb: columns of the rows, runs, and the groups that they stand in."""
+
+from __future__ import annotations
+
+BITS = "comm/bits"
+"""The x-axis of every curve."""
+
+COLUMNS = {
+    "bits": BITS,
+    "bits_up": "comm/bits_up",
+    "bits_down": "comm/bits_down",
+    "payload_bytes": "comm/payload_bytes",
+    "round": "progress/round",
+    "epoch": "progress/epoch",
+    "seconds": "time/seconds",
+    "train_loss": "loss/train",
+    "test_loss": "loss/test",
+    "train_accuracy": "accuracy/train",
+    "test_accuracy": "accuracy/test",
+    "grad_norm": "gradient/norm",
+    "aggregate_error": "compression/aggregate_error",
+    "signal_error": "compression/signal_error",
+    "second_moment": "compression/second_moment",
+}
+"""Names by column of metrics.jsonl; any other, of a user's task, is `metric/<column>`."""
+
+_OF_THE_RUN = ("trial", "lr")  # the same in all rows of a curve: its id and its configuration say it
+
+AGAINST_BITS = [
+    *(name for name in COLUMNS.values() if name.startswith("comm/") and name != BITS),
+    *(f"{group}/*" for group in sorted({name.partition("/")[0] for name in COLUMNS.values()} - {"comm"})),
+    "metric/*",
+]
+"""What is drawn over bits; a pattern of wandb ends in `*`."""
+
+
+def name_of(column: str) -> str:
+    """What a column is called."""
+    return COLUMNS.get(column, f"metric/{column}")
+
+
+def named(row: dict) -> dict:
+    """A row of metrics.jsonl under wandb's names, without what is missing in it."""
+    return {
+        name_of(column): value for column, value in row.items() if value is not None and column not in _OF_THE_RUN
+    }
+
+
+def is_result(column: str) -> bool:
+    """Whether a column measures the model, rather than what the training cost or how the compression did."""
+    return column not in _OF_THE_RUN and name_of(column).startswith(("loss/", "accuracy/", "gradient/", "metric/"))
+
+
+def group(config: dict) -> str:
+    """Where a run stands: with those of the same figure or sweep, task and number of workers."""
+    return f"{config.get('study') or 'runs'}/{config['task']['name']}/n{config['cluster']['workers']}"
+
+
+def arguments(run: str, config: dict, facts: dict, trial: int, options: dict) -> dict:
+    """What wandb.init is told of one curve: its id, name, place and configuration.
+
+    run: the run's id; config, facts: what its config.yaml and environment.json hold; options: the logger's.
+    """
+    task, algorithm, workers = config["task"]["name"], config["algorithm"]["name"], config["cluster"]["workers"]
+    study, commit, lr = config.get("study"), facts.get("commit"), config["lr"][trial]
+    several = len(config["lr"]) > 1
+    kind = "tune" if several else "train" if facts.get("ranks", 1) > 1 else "simulate"
+    own = {key: value for key, value in config.items() if key != "logger"}
+    return {
+        "project": options["project"],
+        "entity": options["entity"],
+        "id": f"{run}-{trial}" if several else run,
+        "name": f"{algorithm}-{task}-n{workers}-s{config['seed']}" + (f"-lr{lr:g}" if several else ""),
+        "group": group(config),
+        "job_type": options["job_type"] or kind,
+        "tags": [tag for tag in (study, commit and commit[:12]) if tag],
+        "config": {**own, "lr": lr, "cluster": {**config["cluster"], "size": workers}, "environment": facts},
+    }

@@ -1,0 +1,34 @@
+"""What a logger is, and a run's own one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
+
+from experiments.compose import Config
+from experiments.targets import Targets
+
+
+class Logger(Protocol):
+    """Shows the rows of a run in a second place. Whatever happens there, the run goes on."""
+
+    def mirroring(self, folder: Path, say: Callable[[str], None]) -> AbstractContextManager[object]:
+        """Mirror metrics.jsonl of a begun run's folder for as long as the with-block lasts, in which rows are only
+        added, and status.json as it is at its end. `say` prints a line."""
+
+
+class NoLogger:
+    """Results stay in their folders alone."""
+
+    def mirroring(self, folder: Path, say: Callable[[str], None]) -> AbstractContextManager[object]:
+        """Nothing."""
+        return nullcontext()
+
+
+def build_logger(config: Config) -> Logger:
+    """The logger of a resolved configuration, nothing of it begun. Raises UsageError for a wrong option."""
+    if config["logger"]["_target_"] is None:
+        return NoLogger()
+    return Targets(config["packages"]).build(config["logger"], "logger")

@@ -1,0 +1,103 @@
+"""Runs mirrored to wandb while they train, by a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from typing import Literal
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_GRACE = 60.0  # seconds beyond wandb's own limits, for rows that were not yet read
+
+
+class WandbLogger:
+    """Has `experiments.loggers.follow` read a run's folder beside the run.
+
+    Training shares nothing with that process but the file that it reads: however slow, unreachable or broken wandb
+    is, a row costs the run what it costs without a logger, and no memory grows. The run waits for it once, at its own
+    end and for a limited time. What did not arrive by then is sent by `python -m experiments.upload`.
+
+    project, entity: where the runs are shown; without an entity at the user's default one.
+    mode: `online` or `offline`; None: what WANDB_MODE and wandb's settings say, and offline without a login.
+    job_type: of the runs; None: `tune` for several step sizes, else `train` for several ranks and `simulate` for one.
+    init_timeout, finish_timeout: seconds that wandb has to begin a run, and to take what is left at its end.
+    targets: by metric the levels for which the summary says after how many bits they were reached.
+
+    Raises ValueError where wandb is missing or a value is out of range.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        entity: str | None,
+        mode: Literal["online", "offline"] | None,
+        job_type: str | None,
+        init_timeout: float,
+        finish_timeout: float,
+        targets: dict,
+    ) -> None:
+        if getattr(find_spec("wandb"), "origin", None) is None:  # a folder of that name is no package
+            raise ValueError("the package wandb is not installed; pip install wandb, or leave logger=wandb out")
+        for name, seconds in (("init_timeout", init_timeout), ("finish_timeout", finish_timeout)):
+            if seconds <= 0:
+                raise ValueError(f"{name}={seconds:g}: must be a positive number of seconds")
+        for metric, levels in targets.items():
+            if not isinstance(levels, list) or not all(type(level) in (int, float) for level in levels):
+                raise ValueError(f"targets.{metric}={levels}: must be a list of numbers, such as [0.1, 0.01]")
+        self._patience = init_timeout + finish_timeout + _GRACE
+
+    @contextmanager
+    def mirroring(self, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+        """Mirror the run; see Logger. The settings are those in the folder's config.yaml."""
+        rest = f"python -m experiments.upload {folder}"
+        try:
+            follower = _Follower(folder, say)
+        except OSError as error:
+            say(f"wandb: its process could not be started ({error}); to send the run: {rest}")
+            follower = None
+        try:
+            yield
+        finally:
+            if follower and not follower.ended(self._patience):
+                say(f"wandb: incomplete (its process was ended); to send the rest: {rest}")
+
+
+class _Follower:
+    """The process that reads a folder until its input ends. What it prints is said. Raises OSError."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "experiments.loggers.follow", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+            process_group=0,  # Ctrl-C is for the run, which then ends this one in order
+        )
+        self._say = say
+        self._relay = Thread(target=self._pass_on, daemon=True)
+        self._relay.start()
+
+    def ended(self, patience: float) -> bool:
+        """Have it read to the end, for so many seconds at most. Returns whether it came to its end by itself."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._relay.join(1)
+        return self._process.wait() == 0
+
+    def _pass_on(self) -> None:
+        for line in self._process.stdout:
+            self._say(line.rstrip())

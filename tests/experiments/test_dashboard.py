@@ -1,0 +1,126 @@
+"""A figure's page in wandb: its definition, read back."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from wandb_server import KEY, serving
+from wandb_support import NAMES, nobody
+
+from experiments import dashboard
+from experiments.compose import CONF
+
+pytestmark = [
+    pytest.mark.usefixtures("nobody"),
+    pytest.mark.filterwarnings("ignore:Pydantic V1 style"),  # wandb-workspaces has some
+]
+assert nobody
+
+LEVELS = yaml.safe_load((CONF / "logger" / "wandb.yaml").read_text())["targets"]
+
+
+def page(tmp_path: Path, *overrides: str) -> dict:
+    """The definition that the command writes."""
+    file = tmp_path / "page.json"
+    dashboard.main([*overrides, f"out={file}"])
+    return json.loads(file.read_text())
+
+
+def stopped(*overrides: str) -> int:
+    """The exit status of a command line that does not end well."""
+    with pytest.raises(SystemExit) as stop:
+        dashboard.main(list(overrides))
+    return stop.value.code
+
+
+def sections(page: dict) -> dict[str, tuple[dict, list[dict]]]:
+    """By heading: the set of runs and the panels below it."""
+    blocks = [block for block in page["spec"]["blocks"] if block["type"] != "paragraph"]
+    found = {}
+    for heading, grid in pairwise(blocks):
+        if heading["type"] == "heading":
+            metadata = grid["metadata"]
+            [runs] = metadata["runSets"]
+            found[heading["children"][0]["text"]] = (runs, metadata["panelBankSectionConfig"]["panels"])
+    return found
+
+
+def check_panels(panels: list[dict], figure: dict) -> None:
+    """Compare panels with what the figure's file says, and with the levels that summaries know."""
+    lines = [panel["config"] for panel in panels if panel["viewType"] == "Run History Line Plot"]
+    assert len(lines) == len(figure["rows"])
+    for line, row in zip(lines, figure["rows"], strict=True):
+        assert (line["xAxis"], line["metrics"]) == (NAMES[row["x"]], [NAMES[row["y"]]])
+        assert line["xLogScale"] == (row.get("x_scale", "linear") == "log")
+        assert line["yLogScale"] == (row.get("y_scale", "log") == "log")
+        assert (line.get("yAxisMin"), line.get("yAxisMax")) == (row.get("y_min"), row.get("y_max"))
+    bars = [panel["config"]["metrics"] for panel in panels if panel["viewType"] == "Bar Chart"]
+    metrics = dict.fromkeys(row["y"] for row in figure["rows"])
+    assert bars == [[f"bits_to/{metric}/{level:g}"] for metric in metrics for level in LEVELS.get(metric, [])]
+
+
+def test_one_task_has_the_panels_of_the_figure_over_the_runs_of_its_group(tmp_path: Path) -> None:
+    figure = yaml.safe_load((CONF / "figure" / "figure_3.yaml").read_text())
+    made = page(tmp_path, "figure=figure_3", "budget=full")
+    assert (made["displayName"], made["project"]["name"]) == (figure["title"], "cd-adam")
+    [(heading, (runs, panels))] = sections(made).items()
+    assert heading == "figure_3/cifar10/resnet18/n8"
+    [chosen] = runs["filters"]["filters"]
+    assert (chosen["key"], chosen["op"], chosen["value"]) == ({"section": "run", "name": "group"}, "=", heading)
+    assert [(key["section"], key["name"]) for key in runs["grouping"]] == [("config", "algorithm.value.name")]
+    check_panels(panels, figure)
+    assert panels[-1]["viewType"] == "Bar Chart"
+    places = [(panel["layout"]["x"], panel["layout"]["y"]) for panel in panels]
+    assert len(set(places)) == len(places)
+
+
+def test_several_tasks_have_a_part_each_and_step_sizes_a_line_each(tmp_path: Path) -> None:
+    rows = yaml.safe_load((CONF / "figure" / "figure_2.yaml").read_text())["rows"]
+    made = sections(page(tmp_path, "figure=demo", "logger.project=mine"))
+    assert list(made) == ["demo/logreg/breast_cancer/n20", "demo/logreg/digits/n20"]
+    for heading, (runs, panels) in made.items():
+        assert runs["filters"]["filters"][0]["value"] == heading
+        assert [key["name"] for key in runs["grouping"]] == ["algorithm.value.name", "lr.value"]
+        check_panels(panels, {"rows": rows})
+
+
+def test_the_page_is_created_where_the_user_is_logged_in(
+    nobody: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody.delenv("WANDB_MODE")
+    nobody.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        nobody.setenv("WANDB_BASE_URL", server.url)
+        dashboard.main(["figure=demo"])
+        [view] = server.views
+    assert (view["entityName"], view["projectName"]) == ("me", "cd-adam")
+    made = sections({"spec": json.loads(view["spec"])})
+    assert list(made) == ["demo/logreg/breast_cancer/n20", "demo/logreg/digits/n20"]
+    assert capsys.readouterr().out.startswith(f"dashboard: {server.url}/me/cd-adam/reports/")
+
+
+def test_a_panel_of_what_no_single_row_holds_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = sections(page(tmp_path, "figure=why"))
+    assert "without second_moment_ratio, which is derived from several runs" in capsys.readouterr().out
+    for _, panels in made.values():
+        check_panels(panels, {"rows": [{"x": "round", "x_scale": "linear", "y": "aggregate_error"}]})
+
+
+def test_a_figure_of_derived_quantities_has_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopped("figure=rate", f"out={tmp_path / 'page.json'}") == 2
+    assert "figure=rate: its panels show what is derived from several runs" in capsys.readouterr().err
+
+
+def test_nobody_logged_in_and_no_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stopped("figure=demo") == 2
+    assert (
+        "wandb is offline, as asked: log in to create the page there, or write it to out=FILE.json"
+        in capsys.readouterr().err
+    )
+    monkeypatch.setattr(dashboard, "find_spec", lambda name: None)
+    assert stopped("figure=demo") == 2
+    assert "pip install wandb-workspaces" in capsys.readouterr().err

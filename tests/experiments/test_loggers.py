@@ -1,0 +1,286 @@
+"""Runs mirrored to wandb: what it is told, and that nothing it does matters to the run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import sleep
+
+import pytest
+from run_support import SMALL, go, rows, status, stopped, stored_config, where
+from wandb_server import KEY, black_hole, serving
+from wandb_support import NAMES, expected, logged, nobody, segments, to_send
+
+from benchmarks import soak
+from experiments.config import load_run
+from experiments.loggers import mirror, wandb_logger
+from experiments.loggers.layout import named
+from experiments.loggers.tally import Tally
+from experiments.run import main as run_command
+from experiments.runner import run
+
+pytestmark = pytest.mark.usefixtures("nobody")
+assert nobody
+
+MIRRORED = (*SMALL, "logger=wandb")
+
+
+def test_a_grid_of_step_sizes_is_a_curve_each_with_all_that_is_known_of_it(results: str) -> None:
+    path = go(*MIRRORED, results, "lr=[0.1,0.01]", "study=figure_x", "logger.targets.grad_norm=[0.5,0.25,1e-9]")
+    written, found, facts = rows(path), segments(path), json.loads((path / "environment.json").read_text())
+    assert len(found) == 2
+    for trial, (segment, lr) in enumerate(zip(found, (0.1, 0.01), strict=True)):
+        assert logged(segment.rows) == expected(written, trial)
+        run = segment.run
+        assert (run.project, run.run_id, run.job_type) == ("cd-adam", f"{path.name}-{trial}", "tune")
+        assert run.run_group == "figure_x/logreg/breast_cancer/n20"
+        assert run.display_name == f"cd_adam-logreg/breast_cancer-n20-s0-lr{lr}"
+        assert list(run.tags) == ["figure_x", facts["commit"][:12]]
+
+        wanted = {**stored_config(path), "lr": lr, "environment": facts}
+        wanted["cluster"]["size"] = 20
+        del wanted["logger"]
+        assert {name: value for name, value in segment.config.items() if name != "_wandb"} == wanted
+
+        over_bits = {name for name, step in segment.step_of.items() if step == "comm/bits"}
+        patterns = {name.partition("/")[0] for name in over_bits if name.endswith("/*")}
+        for name in {*NAMES.values(), "metric/any"} - {"comm/bits"}:
+            assert name in over_bits or name.partition("/")[0] in patterns, name
+        assert segment.step_of["comm/bits"] == ""
+
+        mine = [row for row in written if row["trial"] == trial]
+        summary = segment.summary
+        assert (summary["status"], segment.exit_code) == ("finished", 0)
+        assert summary["final/grad_norm"] == mine[-1]["grad_norm"]
+        assert summary["best/grad_norm"] == min(row["grad_norm"] for row in mine)
+        assert summary["best/train_accuracy"] == max(row["train_accuracy"] for row in mine)
+        assert (summary["total/bits"], summary["total/seconds"]) == (mine[-1]["bits"], mine[-1]["seconds"])
+        for level in (0.5, 0.25, 1e-9):
+            there = [row["bits"] for row in mine if row["grad_norm"] <= level]
+            assert summary.get(f"bits_to/grad_norm/{level:g}") == (there[0] if there else None)
+
+
+def test_a_run_stopped_offline_and_resumed_leaves_one_curve_with_every_row_once(
+    results: str, at_round: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, started, start = where(*MIRRORED, results), [], subprocess.Popen
+
+    def starting(*arguments: object, **options: object) -> subprocess.Popen:
+        started.append(start(*arguments, **options))
+        return started[-1]
+
+    def end_the_job() -> None:
+        while not (path / "wandb").exists():
+            sleep(0.01)
+        started[-1].terminate()  # a scheduler's signal is for all processes of a job
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(wandb_logger.subprocess, "Popen", starting)
+    at_round(12, end_the_job)
+    assert stopped([*MIRRORED, results]) == 130
+    [first] = segments(path)
+    assert (first.run.run_id, first.run.job_type, first.summary["status"]) == (path.name, "simulate", "interrupted")
+    assert (logged(first.rows), first.exit_code) == (expected(rows(path)), 1)
+
+    go(*MIRRORED, results)
+    [segment] = segments(path)
+    assert segment.run.run_id == path.name
+    assert logged(segment.rows) == expected(rows(path))
+    assert [row["progress/round"] for row in segment.rows] == [0, 5, 10, 15, 20]
+    assert segment.summary["status"] == "finished"
+
+
+def test_a_run_that_fails_has_its_rows_and_says_so(results: str, capfd: pytest.CaptureFixture[str]) -> None:
+    overrides = [*MIRRORED, results, "algorithm=sgd", "lr=1e308"]
+    assert stopped(overrides) == 1
+    path = where(*overrides)
+    [segment] = segments(path)
+    assert logged(segment.rows) == expected(rows(path)) != []
+    assert (segment.summary["status"], segment.exit_code) == ("failed", 1)
+    said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("wandb")]
+    assert said == [f"wandb: offline, as asked; {to_send(path)}"]
+
+
+def test_a_server_that_never_answers_costs_one_line_and_the_run_goes_on_offline(
+    results: str, nobody: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nobody.delenv("WANDB_MODE")
+    nobody.setenv("WANDB_API_KEY", KEY)
+    with black_hole() as url:
+        nobody.setenv("WANDB_BASE_URL", url)
+        path = go(*MIRRORED, results, "logger.init_timeout=1")
+    assert status(path)["status"] == "finished"
+    [segment] = segments(path)
+    assert logged(segment.rows) == expected(rows(path))
+    [line] = [line for line in capfd.readouterr().err.splitlines() if "wandb" in line]
+    assert line.startswith("wandb: offline, it could not begin online (")
+    assert line.endswith(f"; {to_send(path)}")
+
+
+BROKEN = {
+    "cannot be imported": "raise ImportError('half of it is missing')",
+    "cannot begin": "Settings = dict\ndef setup(settings): raise RuntimeError('no room')",
+    "is killed": "import os; os.kill(os.getpid(), 9)",
+    "hangs": "import time; time.sleep(1000)",
+}
+
+
+@pytest.mark.parametrize("code", BROKEN.values(), ids=BROKEN)
+def test_whatever_wandb_does_the_run_finishes_and_says_one_line(
+    code: str, results: str, tmp_path: Path, nobody: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "elsewhere" / "wandb"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text(code)
+    nobody.setenv("PYTHONPATH", str(broken.parent))
+    nobody.setattr(wandb_logger, "_GRACE", 2.0)
+    path = go(*MIRRORED, results, "logger.init_timeout=0.1", "logger.finish_timeout=0.1")
+    assert status(path)["status"] == "finished"
+    [line] = [line for line in capfd.readouterr().err.splitlines() if "wandb" in line]
+    assert line.startswith("wandb: incomplete (")
+    assert line.endswith(f"to send the rest: python -m experiments.upload {path}")
+
+
+def test_without_the_package_nothing_is_started(
+    results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wandb_logger, "find_spec", lambda name: None)
+    assert stopped([*MIRRORED, results]) == 2
+    assert "the package wandb is not installed; pip install wandb" in capsys.readouterr().err
+    assert not Path(results.removeprefix("results_dir=")).exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("logger.init_timeout=0", "init_timeout=0: must be a positive number of seconds"),
+        ("logger.finish_timeout=-1", "finish_timeout=-1: must be a positive number of seconds"),
+        ("logger.mode=onlin", "logger.mode=onlin: expected online or offline or null"),
+        ("logger.targets.grad_norm=0.1", "targets.grad_norm=0.1: must be a list of numbers"),
+        ("logger.projct=mine", "did you mean logger.project?"),
+        ("logger=wndb", "did you mean wandb?"),
+    ],
+)
+def test_a_wrong_setting_ends_before_anything_starts(
+    override: str, said: str, results: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stopped([*MIRRORED, results, override]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path(results.removeprefix("results_dir=")).exists()
+
+
+def test_a_mirrored_run_is_the_same_run(results: str) -> None:
+    assert where(*MIRRORED, results, "study=figure_x") == where(*SMALL, results)
+
+
+def test_a_column_of_a_users_task_is_not_lost() -> None:
+    row = {"trial": 3, "lr": 0.1, "bits": 8, "grad_norm": 0.5, "perplexity": 7.0, "top5_accuracy": 0.9, "epoch": None}
+    assert named(row) == {"comm/bits": 8, "gradient/norm": 0.5, "metric/perplexity": 7.0, "metric/top5_accuracy": 0.9}
+    tally = Tally({"perplexity": [6.0], "top5_accuracy": [0.95]})
+    for bits, perplexity, accuracy in ((8, 7.0, 0.9), (16, 5.0, 0.96), (24, 5.5, 0.97)):
+        tally.add({**row, "bits": bits, "perplexity": perplexity, "top5_accuracy": accuracy})
+    summary = tally.summary("running")
+    assert (summary["best/perplexity"], summary["final/perplexity"]) == (5.0, 5.5)
+    assert (summary["best/top5_accuracy"], summary["final/top5_accuracy"]) == (0.97, 0.97)
+    assert (summary["bits_to/perplexity/6"], summary["bits_to/top5_accuracy/0.95"]) == (16, 16)
+
+
+def test_rows_written_in_pieces_are_read_whole(tmp_path: Path) -> None:
+    file, pieces = (
+        tmp_path / "metrics.jsonl",
+        ['{"round": 0}\n{"rou', 'nd": 1}\n', "", '{"round": 2}\n{"round": 3}\n'],
+    )
+    file.touch()
+
+    def ended() -> bool:
+        with file.open("a") as lines:
+            lines.write(pieces.pop(0))
+        return not pieces
+
+    assert list(mirror.rows(file, ended)) == [{"round": round} for round in range(4)]
+
+
+def test_rows_that_come_too_fast_wait_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror, "AT_ONCE", 2)
+    file, read, looks = tmp_path / "metrics.jsonl", [], []
+    file.write_text("".join(f'{{"round": {round}}}\n' for round in range(9)))
+
+    def ended() -> bool:
+        looks.append(len(read))
+        return len(looks) == 4
+
+    for row in mirror.rows(file, ended):
+        read.append(row["round"])
+    assert (read, looks) == (list(range(9)), [0, 2, 4, 6])
+
+
+@pytest.mark.slow
+def test_online_a_resumed_run_continues_its_curve(
+    results: str, nobody: pytest.MonkeyPatch, at_round: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nobody.delenv("WANDB_MODE")
+    nobody.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        nobody.setenv("WANDB_BASE_URL", server.url)
+        at_round(12, lambda: signal.raise_signal(signal.SIGINT))
+        assert stopped([*MIRRORED, results]) == 130
+        path = where(*MIRRORED, results)
+        assert [row["_step"] for row in server.runs[path.name].rows] == [0, 1, 2]
+        run_command([*MIRRORED, results])
+        [(name, run)] = server.runs.items()
+    assert (name, run.posts) == (path.name, [3, 2])
+    assert logged(run.rows) == expected(rows(path))
+    assert run.summary["status"] == "finished"
+    assert f"wandb: {server.url}/me/cd-adam/runs/{name}" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_network_that_goes_away_holds_up_the_end_for_a_limited_time(
+    results: str, nobody: pytest.MonkeyPatch, at_round: Callable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nobody.delenv("WANDB_MODE")
+    nobody.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        nobody.setenv("WANDB_BASE_URL", server.url)
+
+        def disconnect() -> None:
+            while not server.runs:
+                sleep(0.01)
+            server.silent.set()
+
+        at_round(12, disconnect)
+        path = go(*MIRRORED, results, "logger.finish_timeout=2")
+    assert status(path)["status"] == "finished"
+    said = capfd.readouterr().err
+    assert "wandb: incomplete (Timed out finishing run)" in said
+    assert f"to send the rest: python -m experiments.upload {path}" in said
+
+
+@pytest.mark.slow
+def test_of_several_ranks_the_first_alone_mirrors(results: str) -> None:
+    overrides = [*MIRRORED, "cluster.workers=4", results]
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "experiments.run"]
+    ended = subprocess.run([sys.executable, "-m", *launcher, *overrides], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    path = where(*overrides)
+    [segment] = segments(path)
+    assert (segment.run.run_id, segment.run.job_type) == (path.name, "train")
+    assert logged(segment.rows) == expected(rows(path))
+    assert ended.stderr.count("wandb: offline") == 1
+
+
+@pytest.mark.slow
+def test_many_rows_neither_get_lost_nor_pile_up_in_memory(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "DEFAULT", [*soak.DEFAULT, "rounds=5000"])
+    config = load_run([*soak.DEFAULT, "logger=wandb", results])
+    with soak.Clock(config["rounds"]) as clock:
+        path = run(config, clock).path
+    [segment] = segments(path)
+    assert logged(segment.rows) == expected(rows(path))
+    assert len(segment.rows) == 5001
+    early, late = clock.memory.values()
+    assert late["run"] - early["run"] < 5, clock.memory  # megabytes; rows kept would be more

@@ -1,0 +1,127 @@
+"""Runs on disk sent to wandb afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from run_support import SMALL, contents, go, rows
+from wandb_server import KEY, serving
+from wandb_support import expected, logged, nobody, segments, to_send
+
+from experiments import upload
+
+pytestmark = pytest.mark.usefixtures("nobody")
+assert nobody
+
+
+@pytest.fixture
+def finished(results: str) -> list[Path]:
+    """A grid of two step sizes and a single run, finished without a logger."""
+    return [go(*SMALL, results, "lr=[0.1,0.01]"), go(*SMALL, results, "seed=1", "study=figure_x")]
+
+
+def stopped(*words: object) -> int:
+    """The exit status of an upload that does not end well."""
+    with pytest.raises(SystemExit) as stop:
+        upload.main([str(word) for word in words])
+    return stop.value.code
+
+
+def test_every_run_below_a_folder_as_if_it_had_been_mirrored(
+    finished: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid, single = finished
+    before = contents(grid)
+    for _ in range(2):  # the second time leaves what the first did
+        upload.main([str(tmp_path / "results"), "logger.project=mine", "logger.targets.grad_norm=[1.0]"])
+        assert [segment.run.run_id for segment in segments(grid)] == [f"{grid.name}-0", f"{grid.name}-1"]
+        for trial, segment in enumerate(segments(grid)):
+            assert logged(segment.rows) == expected(rows(grid), trial)
+        [segment] = segments(single)
+        assert logged(segment.rows) == expected(rows(single))
+        assert (segment.run.project, segment.run.run_group) == ("mine", "figure_x/logreg/breast_cancer/n20")
+        assert segment.summary["bits_to/grad_norm/1"] == next(
+            row["bits"] for row in rows(single) if row["grad_norm"] <= 1.0
+        )
+        assert (segment.summary["status"], segment.exit_code) == ("finished", 0)
+        said = capsys.readouterr().out.splitlines()
+        for path, count in ((grid, 10), (single, 5)):
+            assert f"{path}: {count} new rows; wandb: offline, as asked; {to_send(path)}" in said
+    assert contents(grid).items() >= before.items()
+
+
+def test_one_bad_folder_does_not_keep_the_others(
+    finished: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, single = finished
+    (single / "environment.json").unlink()
+    assert stopped(tmp_path / "results") == 1
+    said = capsys.readouterr()
+    [line] = [line for line in said.out.splitlines() if "failed" in line]
+    assert line.startswith(f"{single}: failed: ")
+    assert "environment.json" in line
+    assert "1 of 2 runs were not sent whole" in said.err
+    assert len(segments(finished[0])) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("nothing_here", "nothing_here: no run in it; give a run's folder"),
+        ("seed=1", "seed=1: here only keys of the logger can be set"),
+        ("logger.projct=x", "did you mean logger.project?"),
+        ("logger.init_timeout=0", "init_timeout=0: must be a positive number of seconds"),
+    ],
+)
+def test_wrong_words_end_before_anything_is_sent(
+    word: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.jsonl").touch()
+    assert stopped(tmp_path, word) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_online_what_wandb_has_is_not_sent_again_and_the_summary_is_renewed(
+    finished: list[Path], nobody: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, path = finished
+    whole = path / "metrics.jsonl"
+    lines = whole.read_text().splitlines(keepends=True)
+    nobody.delenv("WANDB_MODE")
+    nobody.setenv("WANDB_API_KEY", KEY)
+    with serving() as server:
+        nobody.setenv("WANDB_BASE_URL", server.url)
+        whole.write_text("".join(lines[:3]))
+        upload.main([str(path)])
+        run = server.runs[path.name]
+        assert run.summary["final/grad_norm"] == rows(path)[2]["grad_norm"]
+        whole.write_text("".join(lines))
+        for _ in range(2):
+            upload.main([str(path)])
+            assert logged(run.rows) == expected(rows(path))
+            assert run.summary["final/grad_norm"] == rows(path)[-1]["grad_norm"]
+        assert list(server.runs) == [path.name]
+    assert run.posts == [3, 2]
+    said = [line.partition(";")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == [f"{path}: {count} new rows" for count in (3, 2, 0)]
+
+
+@pytest.mark.slow
+def test_wandbs_own_command_sends_what_was_written_offline(
+    finished: list[Path], nobody: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    grid, single = finished
+    upload.main([str(tmp_path / "results")])
+    nobody.delenv("WANDB_MODE")
+    nobody.setenv("WANDB_API_KEY", KEY)
+    folders = [segment.file.parent for path in finished for segment in segments(path)]
+    with serving() as server:
+        nobody.setenv("WANDB_BASE_URL", server.url)
+        command = [Path(sys.executable).with_name("wandb"), "sync", *folders]
+        subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+        for name, path, trial in ((f"{grid.name}-0", grid, 0), (f"{grid.name}-1", grid, 1), (single.name, single, 0)):
+            assert logged(server.runs[name].rows) == expected(rows(path), trial)
+        assert len(server.runs) == 3
