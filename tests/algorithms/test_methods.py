@@ -1,4 +1,4 @@
-"""Every method: against a plain-loop reference, and one contract that all of them keep."""
+"""Methods against plain-loop references, and what they send."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from reference import methods, problem, updates
 
 from algorithms.adam import adam
 from algorithms.amsgrad import amsgrad
-from algorithms.apmsqueeze import apmsqueeze
 from algorithms.cd_adam import cd_adam
-from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
+from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
 from algorithms.ef21 import ef21
 from algorithms.error_feedback import error_feedback
 from algorithms.meter import Meter
 from algorithms.naive import naive
-from algorithms.onebit_adam import onebit_adam
 from algorithms.protocol import Algorithm
-from algorithms.qadam import qadam
-from algorithms.quantized_adam import quantized_adam
 from algorithms.sgd import sgd
 from algorithms.updates import SGD, Adam, AMSGrad
-from experiments.cluster.base import ClusterState
 from experiments.cluster.simulated import Simulated
 
 UPDATES = {"sgd": SGD(), "adam": Adam(), "amsgrad": AMSGrad()}
@@ -60,66 +55,21 @@ def gradients(x: torch.Tensor) -> torch.Tensor:
     )
 
 
-def run(
-    algorithm: Algorithm, lrs: list[float], rounds: int, cluster: Simulated | None = None, dtype=torch.float64
-) -> tuple[torch.Tensor, ClusterState]:
-    """x after every round [rounds, T, d] in the simulated cluster, from x₁ = 0.1, and the last state."""
-    cluster = cluster or Simulated(algorithm, problem.WORKERS, seed=3)
-    state = cluster.start(torch.full((len(lrs), problem.D), 0.1, dtype=dtype))
-    lr, path = torch.tensor(lrs, dtype=dtype).unsqueeze(-1), []
-    for t in range(1, rounds + 1):
+def run(algorithm: Algorithm, lrs: list[float]) -> torch.Tensor:
+    """x after each of 60 rounds [60, T, d] in the simulated cluster, from x₁ = 0.1."""
+    cluster = Simulated(algorithm, problem.WORKERS, seed=3)
+    state = cluster.start(torch.full((len(lrs), problem.D), 0.1, dtype=torch.float64))
+    lr, path = torch.tensor(lrs, dtype=torch.float64).unsqueeze(-1), []
+    for t in range(1, ROUNDS + 1):
         state = cluster.round(gradients(state.replica.x), state, lr, t)
         path.append(state.replica.x)
-    return torch.stack(path), state
-
-
-class Packed(Simulated):
-    """The simulated cluster on the wire path: what is exchanged is the packed payload."""
-
-    def __init__(self, algorithm: Algorithm, workers: int, seed: int) -> None:
-        super().__init__(algorithm, workers, seed)
-        self.algorithm = algorithm
-
-
-def every_compressed() -> list:
-    return [
-        pytest.param(factory(compressor, UPDATES[update], **options), id=f"{method}-{name}-{update}{label}")
-        for method, (factory, _, allowed) in COMPRESSED.items()
-        for update in allowed
-        for name, compressor in {
-            **{name: ours for name, (ours, _) in COMPRESSORS.items()},
-            "random_3": RandomK(k=3),
-        }.items()
-        for label, options in {"": {}, "-uplink_only": {"uplink_only": True}}.items()
-    ]
-
-
-def every_phased() -> list:
-    """Methods that change after a warm-up of five rounds, and those that keep moments on the workers."""
-    return [
-        pytest.param(onebit_adam(ScaledSign("l2"), 20, warmup=5), id="onebit_adam"),
-        pytest.param(onebit_adam(TopK(k=2), 20, warmup=5, signal="gradient"), id="onebit_adam-gradient"),
-        pytest.param(onebit_adam(ScaledSign("l2"), 20, warmup=5, uplink_only=True), id="onebit_adam-uplink_only"),
-        pytest.param(onebit_adam(RandomK(k=3), 20, warmup=5), id="onebit_adam-random_3"),
-        pytest.param(qadam(MinMaxUint8(), 20, warmup=5), id="qadam"),
-        pytest.param(apmsqueeze(ScaledSign(), 20, warmup=5), id="apmsqueeze"),
-        pytest.param(quantized_adam(LogQuantize()), id="quantized_adam"),
-        pytest.param(quantized_adam(LogQuantize(), uplink_only=True), id="quantized_adam-uplink_only"),
-    ]
-
-
-def every_method() -> list:
-    plain_ones = [
-        pytest.param(factory(Identity(), UPDATES[update]), id=name)
-        for name, (factory, update) in UNCOMPRESSED.items()
-    ]
-    return plain_ones + every_compressed() + every_phased()
+    return torch.stack(path)
 
 
 @pytest.mark.parametrize("name", UNCOMPRESSED)
 def test_uncompressed_methods_follow_the_reference(name):
     factory, update = UNCOMPRESSED[name]
-    ours, _ = run(factory(Identity(), UPDATES[update]), [0.02], ROUNDS)
+    ours = run(factory(Identity(), UPDATES[update]), [0.02])
     expected = methods.uncompressed(
         problem.gradient, [0.1] * problem.D, problem.WORKERS, list, reference_update(update), 0.02, ROUNDS, True
     )
@@ -132,7 +82,7 @@ def test_uncompressed_methods_follow_the_reference(name):
 def test_compressed_methods_follow_the_reference(method, update, compressor, dense_down):
     factory, reference, _ = COMPRESSED[method]
     ours, plain_compressor = COMPRESSORS[compressor]
-    path, _ = run(factory(ours, UPDATES[update], uplink_only=dense_down), [0.02], ROUNDS)
+    path = run(factory(ours, UPDATES[update], uplink_only=dense_down), [0.02])
     expected = reference(
         problem.gradient,
         [0.1] * problem.D,
@@ -149,7 +99,7 @@ def test_compressed_methods_follow_the_reference(method, update, compressor, den
 @pytest.mark.parametrize("uplink_only", [False, True])
 @pytest.mark.parametrize(("factory", "update"), [(cd_adam, "amsgrad"), (ef21, "sgd")])
 def test_a_dense_start_follows_the_reference(factory, update, uplink_only):
-    path, _ = run(factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True), [0.02], ROUNDS)
+    path = run(factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True), [0.02])
     expected = methods.markov(
         problem.gradient,
         [0.1] * problem.D,
@@ -167,67 +117,9 @@ def test_a_dense_start_follows_the_reference(factory, update, uplink_only):
 @pytest.mark.parametrize("update", ["sgd", "amsgrad"])
 @pytest.mark.parametrize("method", COMPRESSED)
 def test_identity_compression_is_the_uncompressed_method(method, update):
-    compressed, _ = run(COMPRESSED[method][0](Identity(), UPDATES[update]), [0.02, 0.1], ROUNDS)
-    uncompressed, _ = run(UNCOMPRESSED[update][0](Identity(), UPDATES[update]), [0.02, 0.1], ROUNDS)
+    compressed = run(COMPRESSED[method][0](Identity(), UPDATES[update]), [0.02, 0.1])
+    uncompressed = run(UNCOMPRESSED[update][0](Identity(), UPDATES[update]), [0.02, 0.1])
     torch.testing.assert_close(compressed, uncompressed, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("algorithm", every_method())
-def test_packed_messages_give_the_same_bits_as_the_dense_path(algorithm):
-    dense, _ = run(algorithm, [0.02, 0.1], 20)
-    packed, _ = run(algorithm, [0.02, 0.1], 20, Packed(algorithm, problem.WORKERS, seed=3))
-    assert torch.equal(dense, packed)
-
-
-@pytest.mark.parametrize("algorithm", every_method())
-def test_a_batch_of_trials_equals_each_trial_alone(algorithm):
-    together, _ = run(algorithm, [0.005, 0.02, 0.1], 20)
-    for trial, lr in enumerate([0.005, 0.02, 0.1]):
-        alone, _ = run(algorithm, [lr], 20)
-        torch.testing.assert_close(together[:, trial : trial + 1], alone, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("algorithm", every_method())
-def test_state_goes_through_its_dict(algorithm):
-    cluster = Simulated(algorithm, problem.WORKERS, seed=3)
-    whole, _ = run(algorithm, [0.02], 20)
-    _, state = run(algorithm, [0.02], 10)
-    state = ClusterState.from_state_dict(state.state_dict())
-    for t in range(11, 21):
-        state = cluster.round(gradients(state.replica.x), state, torch.tensor([[0.02]], dtype=torch.float64), t)
-    assert torch.equal(state.replica.x, whole[-1])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("algorithm", every_method())
-def test_dtype_and_shape_are_kept(algorithm, dtype):
-    _, state = run(algorithm, [0.02, 0.1], 3, dtype=dtype)
-
-    def check(node) -> int:
-        if isinstance(node, dict):
-            return sum(check(child) for name, child in node.items() if name != "ids")
-        if node is None:
-            return 0
-        assert node.dtype == dtype
-        assert node.shape in {(2, problem.D), (2, problem.WORKERS, problem.D)}
-        return 1
-
-    assert check(state.state_dict()) >= 3
-
-
-@pytest.mark.parametrize("algorithm", every_method())
-def test_a_round_leaves_the_old_state_as_it_was(algorithm):
-    cluster = Simulated(algorithm, problem.WORKERS, seed=3)
-    _, state = run(algorithm, [0.02], 3)
-
-    def flat(node) -> list[torch.Tensor]:
-        if isinstance(node, dict):
-            return [tensor for child in node.values() for tensor in flat(child)]
-        return [] if node is None else [node]
-
-    before = [tensor.clone() for tensor in flat(state.state_dict())]
-    cluster.round(gradients(state.replica.x), state, 0.02, 4)
-    assert all(torch.equal(old, new) for old, new in zip(before, flat(state.state_dict()), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -302,16 +194,6 @@ def test_weight_decay_is_added_on_the_replica_after_decompression():
     m = 0.1 * (other.replica.signal + 0.3 * x)
     v = 0.01 * (other.replica.signal + 0.3 * x) ** 2
     torch.testing.assert_close(state.replica.x, x - 0.02 * m / (v + 1e-8).sqrt(), rtol=1e-14, atol=0)
-
-
-@pytest.mark.parametrize("algorithm", every_compressed())
-def test_every_method_learns(algorithm):
-    """With a small step the gradient norm of the mean falls well below its start (naive signs stop earlier)."""
-    lr = 0.05 if isinstance(algorithm.update, SGD) else 0.01
-    path, _ = run(algorithm, [lr], 300)
-    start = gradients(torch.full((1, problem.D), 0.1, dtype=torch.float64)).mean(-2).norm()
-    end = torch.stack([gradients(x).mean(-2).norm() for x in path[-30:]]).mean()
-    assert end < 0.7 * start
 
 
 def test_unpacked_changes_nothing_but_the_path():

@@ -13,7 +13,7 @@ from hydra.utils import get_object
 from torch import Tensor
 
 from algorithms.channels import Channel, Direct, ErrorFeedback, Markov
-from algorithms.compressors import Compressor, Payload, ScaledSign, TopK
+from algorithms.compressors import Compressor, LogQuantize, MinMaxUint8, Payload, ScaledSign, TopK
 from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
 from algorithms.updates import SGD, AMSGrad, Moments
 from experiments.compose import CONF
@@ -41,6 +41,16 @@ def test_the_algorithms_of_the_configuration(name: str) -> None:
     [
         *((name, {"uplink_only": True}) for name in OWN if "uplink_only" in OWN[name]),
         *((name, {"dense_start": True}) for name in OWN if "dense_start" in OWN[name]),
+        *(
+            (name, {"compressor": ScaledSign("l2"), "uplink_only": only})
+            for name in ("naive", "error_feedback", "cd_adam", "ef21", "onebit_adam")
+            for only in (False, True)
+        ),
+        *((name, {"compressor": TopK(k=3), "update": SGD()}) for name in ("naive", "error_feedback")),
+        *(("quantized_adam", {"compressor": LogQuantize(), "uplink_only": only}) for only in (False, True)),
+        ("qadam", {"compressor": MinMaxUint8()}),
+        ("sgd", {"update": SGD()}),
+        ("onebit_adam", {"signal": "gradient", "compressor": TopK(k=2)}),
         ("onebit_adam", {"signal": "gradient", "form": "torch", "compressor": ScaledSign("l2")}),
         ("quantized_adam", {"theta_schedule": "one_minus_theta_over_t", "weight_decay": 0.1}),
         ("ef21", {"compressor": TopK(k=3), "update": SGD(weight_decay=0.1)}),

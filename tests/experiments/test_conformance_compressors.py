@@ -37,8 +37,9 @@ OWN = {
     for file in sorted((CONF / "compressor").glob("*.yaml"))
 }
 OTHER_OPTIONS = [
-    *(TopK(k=3), RandomK(ratio=0.1), RandomK(k=3, unbiased=True), LogQuantize(8), UniformQuantize(2)),
-    *(Qsgd(1), Qsgd(300), Blocks(ScaledSign(), (30, 7)), Blocks(RandomK(k=3), (30, 7)), Blocks(Natural(), (30, 70))),
+    *(TopK(ratio=0.1), TopK(k=3), RandomK(ratio=0.1), RandomK(k=9), RandomK(k=3, unbiased=True)),
+    *(*map(LogQuantize, (2, 5, 8)), *map(UniformQuantize, (2, 4, 16)), *map(Qsgd, (1, 127, 300, 32767))),
+    *(Blocks(ScaledSign(), (30, 7)), Blocks(RandomK(k=3), (30, 7)), Blocks(Natural(), (30, 70))),
 ]
 
 

@@ -112,19 +112,15 @@ def test_left_out_rows_have_no_influence() -> None:
     assert one.facts()["rows_left_out"] == 1
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("shape", [(), (2, 3), (2, 1, 3)])
 @pytest.mark.parametrize("batch_size", [None, 5])
-def test_trial_axes(shape: tuple[int, ...], batch_size: int | None) -> None:
+def test_any_number_of_trial_axes_is_as_one(shape: tuple[int, ...], batch_size: int | None) -> None:
     task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
     x = points(*shape)
-    gradients, measured = gradients_of(task, x, 2), measured_of(task, x)
-    assert gradients.shape == (*shape, WORKERS, D)
-    assert gradients.dtype == torch.float64
-    assert {values.shape for values in measured.values()} == {torch.Size(shape)}
-    for place in np.ndindex(shape):
-        close(gradients[place], gradients_of(task, x[place], 2))
-        for name, value in measured_of(task, x[place]).items():
-            close(measured[name][place], value)
+    row = x.view(-1, D)
+    close(gradients_of(task, x, 2), gradients_of(task, row, 2).view(*shape, WORKERS, D))
+    for name, values in measured_of(task, x).items():
+        close(values, measured_of(task, row)[name].view(shape))
 
 
 def test_start_is_zero_where_half_the_loss_is_log_2() -> None:
