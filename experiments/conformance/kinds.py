@@ -21,7 +21,7 @@ from experiments.conformance.methods import Method
 from experiments.conformance.probes import SEED, WORKERS, BuildTask
 from experiments.errors import UsageError
 from experiments.models.small_cnn import small_cnn
-from experiments.targets import Targets, parameter_types
+from experiments.targets import Targets, missing, parameter_types
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,9 @@ def _dataset(target: Callable, node: Config, targets: Targets) -> datasets.Load:
 
 def _complete(target: Callable, node: Config, given: Collection[str] = ()) -> None:
     """Raise UsageError where an option without default is neither set by the node nor among those `given`."""
-    parameters = inspect.signature(target).parameters.values()
-    needed = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
-    missing = sorted(needed - set(node) - set(given))
-    if missing:
-        wanted = " ".join(f"{name}=…" for name in missing)
+    without = missing(target, {*node, *given})
+    if without:
+        wanted = " ".join(f"{name}=…" for name in without)
         raise UsageError(f"{node['_target_']}: set {wanted}, for which there is no default")
 
 

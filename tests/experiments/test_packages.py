@@ -16,6 +16,7 @@ from experiments.config import frozen, load_run
 from experiments.errors import UsageError
 from experiments.identity import identity
 from experiments.run import main
+from experiments.targets import Targets
 
 COMPRESSOR = '''
 from dataclasses import dataclass
@@ -115,3 +116,34 @@ def test_unknown_keys_know_those_of_launching_too():
     launching = load([], "multirun")
     with pytest.raises(UsageError, match=r"job: no such key; did you mean jobs\?.*jobs"):
         load_run([*SMALL, "job=2"], also=launching)
+
+
+WRONG = {
+    "def f(compressor: Compressor, update: SGD, n: int): ...": "algorithm: their_package.code.f needs n, for which",
+    "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is no type: name 'Nothing' is not defined",
+    "import nothing_here\ndef f(compressor: Compressor): ...": "No module named 'nothing_here'",
+    "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: expected a list, each of its",
+    "def g(): ...": "has no attribute 'f'",
+}
+
+
+@pytest.mark.parametrize("code", WRONG)
+def test_what_does_not_fit_is_said_before_anything_is_started(code, package, capsys):
+    (package / "code.py").write_text(
+        f"from algorithms.compressors import Compressor\nfrom algorithms.updates import SGD\n{code}\n"
+    )
+    (package / "conf" / "algorithm").mkdir()
+    option = "\n  ks: 3" if "ks" in code else ""
+    (package / "conf" / "algorithm" / "mine.yaml").write_text(
+        "# @package _global_\nalgorithm:\n  _target_: their_package.code.f\n  name: mine\n"
+        f"  display: {{label: Mine, color: red, marker: o}}{option}\n"
+    )
+    with pytest.raises(SystemExit, match="2"):
+        main([*SMALL, "packages=[their_package]", "algorithm=mine", "update=sgd"])
+    assert WRONG[code] in capsys.readouterr().err
+
+
+def test_an_option_without_annotation_takes_anything(package):
+    (package / "code.py").write_text("from algorithms.sgd import sgd\ndef f(compressor, update, k=0): ...\n")
+    node = {"_target_": "their_package.code.f", "k": "anything"}
+    Targets(["their_package"]).check_options(node, "algorithm")
