@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -39,9 +40,7 @@ def load_run(overrides: Iterable[str], also: Config | None = None) -> Config:
     config = load(overrides, packages=_packages(packages), also=also)
     lr = config["lr"]
     config["lr"] = [number(value, "lr") for value in (lr if isinstance(lr, list) else [lr])]
-    if not isinstance(config["cluster"], dict):
-        raise UsageError(f"cluster={config['cluster']}: holds settings of its own; set cluster.workers, say")
-    integer(config["cluster"]["workers"], "cluster.workers", 1)
+    _check_cluster(config)
     _count_rounds(config)
     _pin_files(config)
     _check(config)
@@ -52,7 +51,6 @@ def frozen(file: Path) -> Config:
     """The configuration that a sweep resolved and wrote down. Raises UsageError where it is damaged."""
     try:
         config = yaml.safe_load(file.read_text())
-        _packages(config["packages"])
         _check(config)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
@@ -100,16 +98,35 @@ def choice(value: object, key: str, names: Iterable[str]) -> None:
         raise UsageError(unknown(key, str(value), names))
 
 
+def _check_cluster(config: Config) -> None:
+    if not isinstance(config["cluster"], dict):
+        raise UsageError(f"cluster={config['cluster']}: holds settings of its own; set cluster.workers, say")
+    integer(config["cluster"]["workers"], "cluster.workers", 1)
+    positive(config["cluster"]["timeout"], "cluster.timeout")
+
+
+@cache
+def _keys() -> tuple[str, ...]:
+    """The keys of every run."""
+    return tuple(load([]))
+
+
 def _check(config: Config) -> None:
+    for key in config.keys() - set(_keys()):
+        raise UsageError(unknown("key", key, _keys()))
+    _packages(config["packages"])
+    _check_cluster(config)
     if not config["lr"] or not all(0 < value < math.inf for value in config["lr"]):
         raise UsageError(f"lr={config['lr']}: step sizes are positive numbers, or a non-empty list of them")
     if len(set(config["lr"])) < len(config["lr"]):
         raise UsageError(f"lr={config['lr']}: a step size stands there twice")
-    positive(config["cluster"]["timeout"], "cluster.timeout")
     for key, least in (("rounds", 1), ("eval_every", 1), ("checkpoint_every", 1), ("seed", 0)):
         integer(config[key], key, least)
-    for group in ("task", "algorithm"):
-        path_name(config[group]["name"], f"{group}.name")
+    for group, looks in (("task", ("label",)), ("algorithm", ("label", "color", "marker"))):
+        path_name(config[group].get("name"), f"{group}.name")
+        display = config[group].get("display")
+        if not isinstance(display, dict) or not all(isinstance(display.get(look), str) for look in looks):
+            raise UsageError(f"{group}.display={display}: must have {', '.join(looks)}, by which it is drawn")
     for key in ("results_dir", "data_dir"):
         if not isinstance(config[key], str) or not config[key]:
             raise UsageError(f"{key}={config[key]}: must be a path")
@@ -120,6 +137,8 @@ def _check(config: Config) -> None:
         integer(config["threads"], "threads", 1)
     choice(config["device"], "device", DEVICES)
     choice(config["partition"], "partition", ("whole", "layer"))
+    if not isinstance(config["logger"], dict):
+        raise UsageError(f"logger={config['logger']}: a choice of conf/logger/, none or wandb")
     if config["study"] is not None:
         path_name(config["study"], "study")
 

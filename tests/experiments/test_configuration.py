@@ -300,7 +300,7 @@ def test_nan_is_refused(wrong: str) -> None:
 def test_a_target_that_a_package_only_imports_is_refused(target: str) -> None:
     config = deepcopy(small())
     config["task"]["dataset"]["_target_"] = target
-    with pytest.raises(UsageError, match="must be a class or function of|No module named"):
+    with pytest.raises(UsageError, match=r"must be a class or function of|No module named"):
         check(config)
 
 

@@ -112,6 +112,37 @@ def test_a_damaged_frozen_configuration_is_refused(damage, tmp_path):
         frozen(file)
 
 
+EDITS = {
+    "sed": (3, "key=sed: no such choice; did you mean seed?"),
+    "cluster": ({"workers": "two", "timeout": 1}, "cluster.workers=two: must be a whole number"),
+    "logger": (None, "logger=None: a choice of conf/logger/"),
+    "packages": (None, "packages=None: must be a list"),
+}
+
+
+@pytest.mark.parametrize("key", EDITS)
+def test_an_edited_frozen_configuration_is_checked(key, tmp_path):
+    value, message = EDITS[key]
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump({**load_run(SMALL), key: value}))
+    with pytest.raises(UsageError, match=message.replace("?", r"\?")):
+        frozen(tmp_path / "job.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lrr: 3\nalgorithm: {name: a, display: {label: A, color: red, marker: o}}", "key=lrr: no such choice"),
+        ("algorithm: {name: a}", "algorithm.display=None: must have label, color, marker"),
+        ("algorithm: {display: {label: A, color: red, marker: o}}", "algorithm.name=None: must be words"),
+    ],
+)
+def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message, package):
+    (package / "conf" / "algorithm").mkdir()
+    (package / "conf" / "algorithm" / "mine.yaml").write_text(f"# @package _global_\n{text}\n")
+    with pytest.raises(UsageError, match=message):
+        load_run([*SMALL, "packages=[their_package]", "algorithm=mine"])
+
+
 def test_unknown_keys_know_those_of_launching_too():
     launching = load([], "multirun")
     with pytest.raises(UsageError, match=r"job: no such key; did you mean jobs\?.*jobs"):
