@@ -11,7 +11,7 @@ from rich.console import Console
 
 from data.cache import atomic
 from experiments import identity
-from experiments.compose import CONF, Config
+from experiments.compose import CONF, Config, folder_of_package
 from experiments.errors import RunError, UsageError
 from experiments.results import RunFolder
 
@@ -62,11 +62,11 @@ def submit(configs: list[Config], launch: Config, folder: Path, console: Console
     if not runs:
         lines = [f"nothing to submit: all {len(configs)} runs are finished"]
     elif launch["submit"] == "submitit":
-        lines = _submit(runs, launch, folder)
+        lines = _submit(runs, launch, folder, _setup(launch, configs))
     else:
         script = folder / "array.sh"
         with atomic(script) as file:
-            file.write_text(_script(runs, launch, folder))
+            file.write_text(_script(runs, launch, folder, _setup(launch, configs)))
             file.chmod(0o755)
         lines = [f"{len(runs)} of {len(configs)} runs to do; submit them by", f"sbatch {shlex.quote(str(script))}"]
     for line in lines:
@@ -81,7 +81,7 @@ def check(options: Config) -> None:
             raise UsageError(f"slurm.{key}={value}: must be {wanted}; null leaves it to the site")
 
 
-def _script(runs: list[str], launch: Config, folder: Path) -> str:
+def _script(runs: list[str], launch: Config, folder: Path, setup: list[str]) -> str:
     """The array job that sbatch takes. It names its runs itself: a pending one is not changed by a later one."""
     at_once = f"%{launch['jobs']}" if launch["jobs"] > 1 else ""
     options = {
@@ -99,14 +99,14 @@ def _script(runs: list[str], launch: Config, folder: Path) -> str:
         options="\n".join(f"#SBATCH {flag}" for flag in [*flags, "--requeue"]),
         runs=" ".join(runs),
         jobs=shlex.quote(str(folder / "jobs")),
-        setup="\n".join(_setup(launch)),
+        setup="\n".join(setup),
         srun=" ".join(_srun(launch)),
         python=shlex.quote(sys.executable),
         again=_AGAIN,
     )
 
 
-def _submit(runs: list[str], launch: Config, folder: Path) -> list[str]:
+def _submit(runs: list[str], launch: Config, folder: Path, setup: list[str]) -> list[str]:
     """Submit the runs by submitit, and say which task is which run."""
     try:
         import submitit
@@ -123,7 +123,7 @@ def _submit(runs: list[str], launch: Config, folder: Path) -> list[str]:
         nodes=1,
         ntasks_per_node=launch["ranks"],
         **{"time": None, **_options(launch)},
-        setup=_setup(launch),
+        setup=setup,
         teardown=_AGAIN.splitlines(),
         srun_args=_srun(launch),
         stderr_to_stdout=True,
@@ -149,9 +149,11 @@ def _options(launch: Config) -> Config:
     return {key: value for key, value in launch["slurm"].items() if value is not None and key != "setup"}
 
 
-def _setup(launch: Config) -> list[str]:
-    """Lines of shell before srun; the project is found wherever the job was submitted."""
-    path = f'export PYTHONPATH={shlex.quote(str(CONF.parent))}"${{PYTHONPATH:+:$PYTHONPATH}}"'
+def _setup(launch: Config, configs: list[Config]) -> list[str]:
+    """Lines of shell before srun; the project and users' packages are found wherever the job was submitted."""
+    packages = {package.partition(".")[0] for config in configs for package in config["packages"]}
+    folders = [CONF.parent, *sorted({folder_of_package(package).absolute().parent for package in packages})]
+    path = f'export PYTHONPATH={shlex.quote(":".join(map(str, folders)))}"${{PYTHONPATH:+:$PYTHONPATH}}"'
     return [path, *([launch["slurm"]["setup"]] if launch["slurm"]["setup"] else [])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from copy import deepcopy
@@ -103,6 +104,22 @@ def test_the_script_asks_for_what_was_set_and_nothing_else(place: Path, cluster:
     assert f"runs=({identity(configs[0])} {identity(configs[2])})" in text
     # Ranks that stop end one after the other, and a site may kill the last of them.
     assert "\nsrun --kill-on-bad-exit=0 --cpus-per-task=3 " in text
+
+
+def test_a_task_finds_the_project_and_the_users_package(
+    place: Path, cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "of mine"
+    (folder / "slurm_package").mkdir(parents=True)
+    (folder / "slurm_package" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(folder)
+    said = submit(frozen((*SMALL, "packages=[slurm_package]")), "submit=slurm")
+    script = shlex.split(said.splitlines()[-1])[1]
+    begin, _, rest = Path(script).read_text().partition("srun ")
+    look = f"{begin}\n{shlex.quote(sys.executable)} -c 'import experiments, slurm_package'\n"
+    plain = {"PATH": "/usr/bin:/bin", "SLURM_ARRAY_TASK_ID": "0"}
+    assert rest
+    assert subprocess.run(["bash", "-c", look], env=plain, cwd="/", capture_output=True).returncode == 0
 
 
 def test_a_pending_array_does_not_change_with_a_later_one(place: Path, cluster: Slurm) -> None:
