@@ -45,7 +45,7 @@ class Clock(Display):
         super().advance(rounds)
         self.times[1:] = [(time.perf_counter(), time.process_time())]
         if self._done in self._rounds:
-            self.memory[self._done] = _memory()
+            self.memory[self._done] = memory()
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def _once(overrides: list[str], logger: str) -> tuple[tuple[float, float], float
         return (first, last), waited, clock.memory
 
 
-def _memory() -> dict[str, float]:
+def memory() -> dict[str, float]:
     """Resident megabytes by process: this one, and those below it."""
     parents, names, sizes = {}, {}, {}
     for status in Path("/proc").glob("[0-9]*/status"):

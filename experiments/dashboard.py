@@ -5,8 +5,9 @@
     python -m experiments.dashboard figure=figure_2 out=figure_2.json
 
 The page is a report of wandb: for every task of the figure its panels, one line a method and step size, the mean over
-seeds between the least and the most, and bars of the bits to each level of conf/logger/wandb.yaml. It shows the runs
-of the figure's groups, those that are there and those still to come. Every call creates a new page.
+seeds between the least and the most, and bars of the bits to each level of conf/logger/wandb.yaml. It shows the
+figure's own runs, also those that another figure began, those that are there and those still to come. Every call
+creates a new page.
 
 Keys are those of experiments.reproduce and of conf/logger/wandb.yaml; `out` writes the definition to a file instead,
 without a network.
@@ -15,14 +16,16 @@ without a network.
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from experiments import identity
 from experiments.compose import Config, expand, load
 from experiments.errors import RunError, UsageError, exit_with_message
 from experiments.loggers.ending import bounded_exit, first_line
-from experiments.loggers.layout import COLUMNS, group, name_of
+from experiments.loggers.layout import COLUMNS, group, ids, name_of, reached
 from experiments.reproduce import ABOUT_FIGURE, cells, planned
 from experiments.sweep import launching
 from experiments.upload import options
@@ -32,7 +35,7 @@ WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
 def page(figure: Config, configs: list[Config], chosen: Config, entity: str = "") -> Any:
-    """The report of a figure: its panels, once for every group that these runs stand in.
+    """The report of a figure: its panels, once for every task and number of workers of its runs.
 
     chosen: the logger's options; entity: whose project it is, where that is to be looked up in wandb.
     """
@@ -43,10 +46,13 @@ def page(figure: Config, configs: list[Config], chosen: Config, entity: str = ""
     if any(len(config["lr"]) > 1 for config in configs):
         keys.append("config.lr")
     place = {"entity": entity, "project": chosen["project"]}
+    parts: dict[str, list[str]] = defaultdict(list)
+    for config in configs:
+        parts[group(config)] += ids(identity.identity(config), config)
     blocks: list[Any] = []
-    for name in dict.fromkeys(map(group, configs)):
+    for name, shared in parts.items():  # by id: a run that another figure began stands in that one's group
         runs = wr.Runset(
-            name=name, filters=expr.And(expr.Metric("Group") == name), groupby=keys, **(place if entity else {})
+            name=name, filters=expr.And(expr.Metric("ID").isin(shared)), groupby=keys, **(place if entity else {})
         )
         blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runs], panels=_panels(shown(figure), chosen["targets"]))]
     about = {"title": figure["title"][:128], "description": figure["note"] or ""}
@@ -88,7 +94,7 @@ def _panels(rows: list[Config], targets: dict[str, list[float]]) -> list[Any]:
         panels += [
             wr.BarPlot(
                 title=f"bits to {in_words(metric)} {beyond} {level:g}",
-                metrics=[f"bits_to/{metric}/{level:g}"],
+                metrics=[reached(metric, level)],
                 title_x=in_words("bits"),
                 groupby_aggfunc="mean",
                 groupby_rangefunc="minmax",

@@ -43,12 +43,13 @@ def main(arguments: list[str] | None = None) -> None:
 def write(request: dict[str, str]) -> tuple[Path, int]:
     """Write the page for a request with all keys of DEFAULTS; its path and how many runs it has.
 
-    Raises RequestError for tasks and algorithms that are not there, ValueError for a damaged run folder.
+    Raises RequestError for a folder, tasks and algorithms that are not there, ValueError for damaged rows or claims.
     """
     place = Path(request["results_dir"])
+    if not place.is_dir():
+        raise RequestError(f"results_dir={place}: no such folder")
     target = Path(request["out"] or place / "report.html")
-    runs = find(place)
-    chosen = select(runs, request["task"], request["algorithm"]) if runs else []
+    chosen = select(find(place), request["task"], request["algorithm"])
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = page(chosen, read_figures(place, target.parent), made)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -89,9 +89,15 @@ class RunFolder:
         self._write_json("status.json", {"status": status, "time": now, **details})
 
     @_by_first_rank
-    def describe(self, config: Config) -> None:
-        """Record the configuration; a run known by its identity may since have got another label or colour."""
-        target, text = self.path / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    def describe(self, config: Config, keep: Sequence[str] = ()) -> None:
+        """Record the configuration; a run known by its identity may since have got another label or colour.
+
+        keep: keys that stay as they were recorded.
+        """
+        target = self.path / "config.yaml"
+        recorded = yaml.safe_load(target.read_text()) if keep and target.exists() else None
+        config = {**config, **{key: recorded[key] for key in keep if key in (recorded or {})}}
+        text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         if not target.exists() or target.read_text() != text:
             with atomic(target) as file:
                 file.write_text(text)

@@ -39,8 +39,10 @@ def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFold
         with folder.locked():
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
+                if ranks.is_first:
+                    logger.skipped(folder.path, display.say)
                 display.advance(config["rounds"])
-                folder.describe(config)
+                folder.describe(config, keep=("study", "logger"))
             else:
                 with explained(trainer):
                     fresh = _begin(trainer, config, folder, display, ranks)
@@ -58,7 +60,7 @@ def _begin(trainer: Trainer, config: Config, folder: RunFolder, display: Display
     folder.describe(config)
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     if state is None:
-        folder.begin({**facts, **trainer.task.facts()})
+        folder.begin({**facts, "d": trainer.task.d, **trainer.task.facts()})
     else:
         try:
             trainer.load_state_dict(state)

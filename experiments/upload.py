@@ -3,17 +3,20 @@
     python -m experiments.upload                                      everything in results/
     python -m experiments.upload results/digits logger.project=mine   one task's runs, elsewhere
 
-A folder is that of a run, or holds such folders at any depth; key=value sets a key of conf/logger/wandb.yaml. What
-wandb already has of a run is not sent again, and its summary is brought up to date: the same command can be given as
-often as one likes, also for runs that are not finished. Without a login, files for `wandb sync` are written.
+A folder is that of a run, or holds such folders at any depth. A run with logger=wandb is shown where it was itself to
+be; key=value sets a key of conf/logger/wandb.yaml for all of them. What wandb already has of a run is not sent again,
+and its summary is brought up to date: the same command can be given as often as one likes, also for runs that are not
+finished. Without a login, files for `wandb sync` are written.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import yaml
 from filelock import Timeout
 from rich.console import Console
 
@@ -44,6 +47,18 @@ def options(overrides: list[str]) -> dict:
     return config["logger"]
 
 
+def options_of(folder: Path, overrides: list[str], chosen: dict) -> dict:
+    """The options for one run: where it is shown and its levels are its own, but for what `overrides` set.
+
+    chosen: those of all runs, from `options`.
+    """
+    recorded = yaml.safe_load((folder / "config.yaml").read_text()).get("logger") or {}
+    own = {"project", "entity", "job_type", "targets"} - {key_of(override).split(".")[1] for override in overrides}
+    if recorded.get("_target_") != chosen["_target_"]:
+        return chosen
+    return {**chosen, **{key: value for key, value in recorded.items() if key in own}}
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line above."""
     parser = argparse.ArgumentParser(
@@ -56,20 +71,20 @@ def main(arguments: list[str] | None = None) -> None:
         folders = [Path(word) for word in words if "=" not in word] or [Path("results")]
         found, chosen = runs(folders), options(overrides)
         console = Console(highlight=False, soft_wrap=True)
-        failed = _upload(found, chosen, console)
+        failed = _upload(found, lambda folder: options_of(folder, overrides, chosen), chosen["mode"], console)
         if failed:
             raise RunError(f"{failed} of {len(found)} runs were not sent whole, see above; the same command goes on")
 
 
-def _upload(folders: list[Path], chosen: dict, console: Console) -> int:
-    """Send one after the other; returns how many failed."""
+def _upload(folders: list[Path], of_run: Callable[[Path], dict], mode: str | None, console: Console) -> int:
+    """Send one after the other, each with its options; returns how many failed."""
     from experiments.loggers.mirror import Mirror
 
-    mirror, failed = Mirror(chosen), 0
+    mirror, failed = Mirror(mode), 0
     for folder in folders:
         where: list[str] = []
         try:
-            rows = mirror.show(folder, where.append)
+            rows = mirror.show(folder, of_run(folder), where.append)
             result = f"{rows} new rows"
         except Timeout:
             result = "failed: another process is sending this run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,10 +13,15 @@ from plots.results import Run, open_run
 def find(results_dir: Path) -> list[Run]:
     """Every run under a results folder, finished or not, in order of task, algorithm and id.
 
-    A run without a first row is not there yet. Raises ValueError, naming the folder, where one is damaged.
+    A run without a first row is not there yet. A damaged folder is left out, with a notice on standard error.
     """
-    folders = sorted(metrics.parent for metrics in results_dir.rglob("metrics.jsonl") if _has_a_row(metrics))
-    return [open_run(folder) for folder in folders]
+    runs = []
+    for folder in sorted(metrics.parent for metrics in results_dir.rglob("metrics.jsonl") if _has_a_row(metrics)):
+        try:
+            runs.append(open_run(folder))
+        except ValueError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    return runs
 
 
 def select(runs: Iterable[Run], task: str = "", algorithm: str = "", seed: str = "") -> list[Run]:

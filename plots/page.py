@@ -17,8 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from plots.metrics import higher_is_better, in_words
 from plots.results import Run
-from plots.seeds import repeated
-from plots.selection import mark_usual, rule, usual_metric
+from plots.selection import mark_usual, usual_rule
 from plots.time_model import Link
 from plots.variants import DASHES, Variant, settled, tell_apart
 
@@ -82,7 +81,7 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
     """The figures of a results folder that have claims, as plain values.
 
     These are name, href (its report as a link from a page in the folder `seen_from`), note (what marks a reduced
-    budget) and claims, the records of claims.csv.
+    budget) and claims, the records of claims.csv. Raises ValueError, naming the file, where that is damaged.
     """
     figures = []
     for file in sorted(results_dir.glob("figures/*/claims.csv")):
@@ -93,20 +92,27 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
                 "name": file.parent.name,
                 "href": quote(os.path.relpath(report, seen_from).replace(os.sep, "/")),
                 "note": note[1] if note else "",
-                "claims": pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records"),
+                "claims": _read_claims(file),
             }
         )
     return figures
 
 
+def _read_claims(file: Path) -> list[dict]:
+    try:
+        return pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
+    except ValueError as error:
+        raise ValueError(f"{file}: not a table of claims ({error}); delete it or make the figure again") from error
+
+
 def _tasks(frame: pd.DataFrame) -> list[dict]:
-    """Tasks, with which step size each method is best on them, and by which rule."""
+    """Tasks, with which step size each method is best on them if any is, and by which rule."""
     marked = mark_usual(frame)
     return [
         {
             "name": task,
             "label": rows["task_label"].iloc[0],
-            "rule": rule(usual_metric(rows), seeds=repeated(frame)),
+            "rule": usual_rule(rows),
             "best": rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict(),
         }
         for task, rows in marked.groupby("task", sort=False)

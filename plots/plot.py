@@ -16,6 +16,7 @@ out            the picture, of a type that matplotlib can write; <results_dir>/p
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -32,8 +33,8 @@ from plots import curves
 from plots.folders import find, select
 from plots.metrics import higher_is_better, in_words
 from plots.request import RequestError, chosen, parse, positive, unknown
-from plots.seeds import repeated
-from plots.selection import mark_usual, rule, usual_metric
+from plots.seeds import over_seeds, repeated
+from plots.selection import mark_usual, usual_rule
 from plots.time_model import Link, at_mean_times, modelled_seconds
 from plots.variants import Variant, settled, tell_apart
 
@@ -82,13 +83,15 @@ def plot(request: dict[str, str], console: Console) -> Path:
         )
     frame = _curves(request, console)
     frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, _link(request))))
+    if scales["x_scale"] == "log":
+        frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0", console)
     matplotlib.use("Agg")
     figure = curves.draw(frame, [{"x": x, "y": request["y"], **scales}], _caption(request, x, frame))
     target.parent.mkdir(parents=True, exist_ok=True)
     with plt.style.context(curves.STYLE):
         figure.savefig(target)
     plt.close(figure)
-    console.print(_ends(frame, request["y"]))
+    console.print(_ends(frame, request["y"], geometric=scales["y_scale"] == "log"))
     console.print(f"picture: {target}", soft_wrap=True, highlight=False)
     return target
 
@@ -110,12 +113,23 @@ def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
     frame = frame[frame.groupby("task")[y].transform("count") > 0]
     if request["lr"] == "best":
         frame = mark_usual(frame)
-        return frame[frame["best"]]
+        return _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=", console)
     lr = positive("lr", request["lr"], "steps")
     if lr not in set(frame["lr"]):
         there = ", ".join(f"{some:g}" for some in sorted(set(frame["lr"])))
         raise RequestError(f"lr={request['lr']}: no run has this step size; there are best, {there}")
-    return frame[frame["lr"] == lr]
+    return _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
+
+
+def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> pd.DataFrame:
+    """The rows to keep; says which curves keep none. Raises RequestError where nothing is left."""
+    if not keep.any():
+        raise RequestError(f"nothing to draw: {why}")
+    curve = ["task", "algorithm", "label"]
+    gone = frame[~keep.groupby([frame[key] for key in curve]).transform("any")]
+    for task, _, label in gone[curve].drop_duplicates().itertuples(index=False):
+        console.print(f"{label} on {task} is left out: {why}", soft_wrap=True, highlight=False, markup=False)
+    return frame[keep]
 
 
 def _measured(variants: list[Variant]) -> list[str]:
@@ -141,17 +155,22 @@ def _link(request: dict[str, str]) -> Link:
 
 
 def _name(request: dict[str, str], x: str) -> Path:
-    """Where the picture goes unless said: named by what was asked for."""
-    lr = "" if request["lr"] == "best" else f"lr={request['lr']}"
-    parts = [f"{request['y']}-over-{x}", *(request[key] for key in ("task", "algorithm", "seed")), lr]
+    """Where the picture goes unless said: named by everything that was asked for, cut where that is too long."""
+    chosen_by = ("task", "algorithm", "seed")
+    others = [key for key in DEFAULTS if key not in ("x", "y", *chosen_by, "results_dir", "out")]
+    settings = [f"{key}={request[key]}" for key in others if request[key] != DEFAULTS[key]]
+    parts = [f"{request['y']}-over-{x}", *(request[key] for key in chosen_by), *settings]
     name = "-".join(part for part in parts if part).replace("/", "_")
+    if len(name.encode()) > 200:  # file systems take 255 bytes
+        name = f"{name[:48]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return Path(request["results_dir"], "plots", f"{name}.png")
 
 
 def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
     """What the curves are, in words."""
-    rules = {rule(usual_metric(rows), repeated(frame)) for _, rows in frame.groupby("task")}
-    chosen_by = f"with {' or '.join(sorted(rules))}" if request["lr"] == "best" else f"with step size {request['lr']}"
+    chosen_by = f"with step size {request['lr']}"
+    if request["lr"] == "best":
+        chosen_by = f"with {' or '.join(sorted({usual_rule(rows) for _, rows in frame.groupby('task')}))}"
     seeds = ", ".join(str(seed) for seed in sorted(frame["seed"].unique()))
     mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
     about_x = {
@@ -163,14 +182,15 @@ def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
     return f"Each method {chosen_by} ({mean} {seeds}).{about_x.get(x, '')}"
 
 
-def _ends(frame: pd.DataFrame, y: str) -> Table:
-    """Where each curve ends; of several seeds the mean."""
+def _ends(frame: pd.DataFrame, y: str, geometric: bool) -> Table:
+    """Where each curve ends; of several seeds the mean that is drawn."""
     table = Table(box=SIMPLE_HEAD)
     for heading in ("task", "method", "step size", in_words(y), "round", "bits"):
         table.add_column(heading, overflow="fold")
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
         last = rows[rows["round"] == rows["round"].max()]
-        cells = (last["lr"].iloc[0], last[y].mean(), last["round"].iloc[0], last["bits"].iloc[0])
+        end = over_seeds(last, "round", y, geometric)["mean"].iloc[0]
+        cells = (last["lr"].iloc[0], end, last["round"].iloc[0], last["bits"].iloc[0])
         table.add_row(task, last["label"].iloc[0], *(f"{value:.6g}" for value in cells))
     return table
 

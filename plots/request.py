@@ -28,7 +28,7 @@ def unknown(what: str, name: str, names: Iterable[str]) -> str:
     """A message about a name that is none: the nearest that is one, and all of them."""
     names = [str(valid) for valid in names]
     near = get_close_matches(name, names, n=1, cutoff=0.4)
-    return f"{what}; {f'did you mean {near[0]}? ' if near else ''}Valid: {', '.join(names)}"
+    return f"{what}; {f'did you mean {near[0]}? ' if near else ''}Valid: {', '.join(names) or 'none'}"
 
 
 def chosen(key: str, value: str, names: Iterable[str]) -> str:

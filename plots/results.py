@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +45,7 @@ class Run:
         text = file.read_text()
         whole = text[: text.rfind("\n") + 1]
         try:
-            return pd.read_json(io.StringIO(whole), lines=True, precise_float=True)
+            return pd.read_json(io.StringIO(whole), lines=True, precise_float=True, dtype=False)
         except ValueError as error:
             raise ValueError(f"{file}: not rows of JSON ({error}); delete the run or move it elsewhere") from error
 
@@ -57,17 +58,26 @@ class Run:
         frame.insert(2, "compressor", self.config["compressor"]["_target_"].rpartition(".")[2])
         frame.insert(3, "seed", self.config["seed"])
         return frame.assign(
-            run=self.folder.name, d=self.environment["d"], task_label=task["display"]["label"], **algorithm["display"]
+            run=self.folder.name,
+            d=self.environment.get("d", math.nan),
+            task_label=task["display"]["label"],
+            **algorithm["display"],
         )
 
 
 def open_run(folder: Path) -> Run:
     """What lies in a run's folder, its rows aside. Raises ValueError, naming the folder, where that is damaged."""
     try:
-        config = yaml.safe_load((folder / "config.yaml").read_text())
-        environment = json.loads((folder / "environment.json").read_text())
         status = folder / "status.json"
-        return Run(folder, config, environment, json.loads(status.read_text()) if status.exists() else {})
+        parts = {
+            "config.yaml": yaml.safe_load((folder / "config.yaml").read_text()),
+            "environment.json": json.loads((folder / "environment.json").read_text()),
+            "status.json": json.loads(status.read_text()) if status.exists() else {},
+        }
+        for name, part in parts.items():
+            if not isinstance(part, dict):
+                raise ValueError(f"{name} holds no keys")
+        return Run(folder, *parts.values())
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{folder}: not a whole run folder ({error}); delete it or move it elsewhere") from error
 

@@ -6,6 +6,13 @@ import numpy as np
 import pandas as pd
 
 from plots.metrics import higher_is_better, in_words
+from plots.seeds import repeated
+
+
+def usual_rule(frame: pd.DataFrame) -> str:
+    """What `mark_usual` goes by on one task, in words."""
+    metric = usual_metric(frame)
+    return rule(metric, repeated(frame)) if metric else "the step sizes it was given, none of them selected"
 
 
 def rule(metric: str = "grad_norm", seeds: bool = False) -> str:
@@ -17,19 +24,23 @@ def rule(metric: str = "grad_norm", seeds: bool = False) -> str:
     )
 
 
-def usual_metric(frame: pd.DataFrame) -> str:
+def usual_metric(frame: pd.DataFrame) -> str | None:
     """What one task's step sizes are selected by where nothing else is said: of networks, which have test data, the
-    training loss, as in the figures of images; else the gradient norm, as in those of logistic regression."""
+    training loss, as in the figures of images; else the gradient norm, as in those of logistic regression. None where
+    neither is measured."""
     first = ("train_loss", "grad_norm") if "test_loss" in frame and frame["test_loss"].notna().any() else ()
-    measured = [name for name in (*first, "grad_norm", "train_loss") if name in frame and frame[name].notna().any()]
-    if not measured:
-        raise ValueError(f"{frame['task'].iloc[0]}: no run has a training loss or a gradient norm to select by")
-    return measured[0]
+    names = (*first, "grad_norm", "train_loss")
+    return next((name for name in names if name in frame and frame[name].notna().any()), None)
 
 
 def mark_usual(frame: pd.DataFrame) -> pd.DataFrame:
-    """As `mark_best`, every task by its `usual_metric`."""
-    return pd.concat([mark_best(rows, usual_metric(rows)) for _, rows in frame.groupby("task", sort=False)])
+    """As `mark_best`, every task by its `usual_metric`; where it has none, only a method's one step size is best."""
+    marked = []
+    for _, rows in frame.groupby("task", sort=False):
+        metric = usual_metric(rows)
+        alone = rows.groupby("algorithm")["lr"].transform("nunique") == 1
+        marked.append(mark_best(rows, metric) if metric else rows.assign(best=alone))
+    return pd.concat(marked)
 
 
 def level(frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0) -> float:

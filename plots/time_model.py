@@ -31,7 +31,7 @@ class Link:
 
 
 def modelled_seconds(frame: pd.DataFrame, link: Link) -> pd.Series:
-    """The model's time at every row of a frame of `plots.variants.frame_of`."""
+    """The model's time at every row of a frame of `plots.variants.Variant.frame`."""
     computing = frame["seconds"] * frame["ranks"] / (frame["workers"] * frame["trials"])
     messages = frame["workers"] if link.shared else 1
     sending = frame["bits"] * messages / (link.bandwidth * 1e6)

@@ -19,8 +19,8 @@ _NOT_OF_A_CURVE = {
 }  # fmt: skip
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
 
-_NOT_ANYWHERE = {"display", "data_dir", "sha256", "cuda_graphs"}
-"""Names that tell no curves apart in any group; a file stands for its hash."""
+_NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
+"""Names that tell no curves apart in any group."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ def _suffixes(runs: list[Run]) -> list[str]:
     of_runs = [_leaves(run.config) for run in runs]
     for run, leaves in zip(runs, of_runs, strict=True):
         groups.setdefault((run.task, run.algorithm), []).append(leaves)
-    differing = {place: _differing(group) for place, group in groups.items()}
+    shown = {place: {key: _shown(key, group) for key in _differing(group)} for place, group in groups.items()}
     return [
         ", ".join(
-            f"{key.removesuffix('._target_')}={leaves[key]}"
-            for key in differing[run.task, run.algorithm]
+            f"{key.removesuffix('._target_')}={texts[leaves[key]]}"
+            for key, texts in shown[run.task, run.algorithm].items()
             if key in leaves
         )
         for run, leaves in zip(runs, of_runs, strict=True)
@@ -116,18 +116,33 @@ def _suffixes(runs: list[Run]) -> list[str]:
 
 
 def _differing(group: list[dict[str, str]]) -> list[str]:
-    """The keys of settings with several values among those configurations that have them.
+    """The keys of settings that differ, or that some lack, among configurations with the same classes above them.
 
     A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
     """
     return [
         key
         for key in dict.fromkeys(key for leaves in group for key in leaves)
-        if len({leaves[key] for leaves in group if key in leaves}) > 1
+        if len({(_above(key, leaves), leaves.get(key)) for leaves in group})
+        > len({_above(key, leaves) for leaves in group})
         and not _NOT_OF_A_CURVE & {key, key.partition(".")[0]}
         and not _NOT_ANYWHERE & set(key.split("."))
         and not all(_repeats(key, leaves) for leaves in group if key in leaves)
     ]
+
+
+def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
+    """The classes of the groups that a key stands in, from the outermost on; not the one that it names itself."""
+    groups = key.removesuffix("._target_").split(".")[:-1]
+    return tuple(leaves.get(".".join([*groups[: depth + 1], "_target_"])) for depth in range(len(groups)))
+
+
+def _shown(key: str, group: list[dict[str, str]]) -> dict[str, str]:
+    """How a key's values are written: of classes the last name and of hashes the beginning, where these differ."""
+    values = {leaves[key] for leaves in group if key in leaves}
+    cut = {"_target_": lambda text: text.rpartition(".")[2], "sha256": lambda text: text[:8]}
+    short = {value: cut.get(key.rpartition(".")[2], str)(value) for value in values}
+    return short if len(set(short.values())) == len(values) else {value: value for value in values}
 
 
 def _repeats(key: str, leaves: dict[str, str]) -> bool:
@@ -137,13 +152,13 @@ def _repeats(key: str, leaves: dict[str, str]) -> bool:
 
 
 def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
-    """Dotted keys of a configuration with their values as on a command line, of classes the last name."""
+    """Dotted keys of a configuration with their values as on a command line, files known by their hashes alone."""
     leaves = {}
     for key, value in node.items():
         if isinstance(value, dict):
             leaves |= _leaves(value, f"{prefix}{key}.")
-        else:
-            leaves[f"{prefix}{key}"] = str(value).rpartition(".")[2] if key == "_target_" else _text(value)
+        elif key != "file" or not node.get("sha256"):
+            leaves[f"{prefix}{key}"] = _text(value)
     return leaves
 
 

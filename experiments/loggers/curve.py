@@ -26,6 +26,7 @@ class Curve:
             save_code=False,
             disable_code=True,
             disable_git=True,
+            host="",
             symlink=False,
             init_timeout=options["init_timeout"],
             finish_timeout=options["finish_timeout"],
@@ -62,6 +63,9 @@ class Curve:
             self._run.log(named(row))
 
     def finish(self, status: str) -> None:
-        """Add the summary and end the run. Raises TimeoutError where wandb did not take all of it in time."""
+        """Add the summary and end the run, for wandb as failed where it was stopped or failed.
+
+        Raises TimeoutError where wandb did not take all of it in time.
+        """
         self._run.summary.update(self._tally.summary(status))
-        self._run.finish(exit_code=0 if status == "finished" else 1)
+        self._run.finish(exit_code=int(status in ("interrupted", "failed")))

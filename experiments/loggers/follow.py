@@ -39,7 +39,7 @@ def _mirror(folder: Path) -> None:
 
     options = yaml.safe_load((folder / "config.yaml").read_text())["logger"]
     patience = options["finish_timeout"]  # for the mirror of a run that was killed, which may still be sending
-    Mirror(options).show(folder, lambda line: print(line, flush=True), _ended, patience)
+    Mirror(options["mode"]).show(folder, options, lambda line: print(line, flush=True), _ended, patience)
 
 
 def _ended() -> bool:

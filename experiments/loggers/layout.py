@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 BITS = "comm/bits"
 """The x-axis of every curve."""
 
@@ -51,9 +53,21 @@ def is_result(column: str) -> bool:
     return column not in _OF_THE_RUN and name_of(column).startswith(("loss/", "accuracy/", "gradient/", "metric/"))
 
 
+def reached(metric: str, level: float) -> str:
+    """What the bits to a level are called in a summary: `bits_to/grad_norm/3e-2`, as wandb takes a dot for a path."""
+    sign, digits, exponent = Decimal(str(level)).normalize().as_tuple()
+    return f"bits_to/{metric}/{'-' * sign}{''.join(map(str, digits))}e{exponent}"
+
+
 def group(config: dict) -> str:
     """Where a run stands: with those of the same figure or sweep, task and number of workers."""
     return f"{config.get('study') or 'runs'}/{config['task']['name']}/n{config['cluster']['workers']}"
+
+
+def ids(run: str, config: dict) -> list[str]:
+    """What the curves of a run are known by, one for each step size."""
+    several = len(config["lr"]) > 1
+    return [f"{run}-{trial}" for trial in range(len(config["lr"]))] if several else [run]
 
 
 def arguments(run: str, config: dict, facts: dict, trial: int, options: dict) -> dict:
@@ -65,14 +79,21 @@ def arguments(run: str, config: dict, facts: dict, trial: int, options: dict) ->
     study, commit, lr = config.get("study"), facts.get("commit"), config["lr"][trial]
     several = len(config["lr"]) > 1
     kind = "tune" if several else "train" if facts.get("ranks", 1) > 1 else "simulate"
-    own = {key: value for key, value in config.items() if key != "logger"}
+    own = _without(config, ("logger", "results_dir", "data_dir", "file"))
     return {
         "project": options["project"],
         "entity": options["entity"],
-        "id": f"{run}-{trial}" if several else run,
-        "name": f"{algorithm}-{task}-n{workers}-s{config['seed']}" + (f"-lr{lr:g}" if several else ""),
+        "id": ids(run, config)[trial],
+        "name": f"{algorithm}-{task}-n{workers}-s{config['seed']}-lr{lr:g}",
         "group": group(config),
         "job_type": options["job_type"] or kind,
-        "tags": [tag for tag in (study, commit and commit[:12]) if tag],
+        "tags": [tag[:64] for tag in (study, commit and commit[:12]) if tag],  # wandb takes no longer ones
         "config": {**own, "lr": lr, "cluster": {**config["cluster"], "size": workers}, "environment": facts},
     }
+
+
+def _without(node: object, keys: tuple[str, ...]) -> object:
+    """A configuration without some keys, on any level."""
+    if isinstance(node, dict):
+        return {key: _without(value, keys) for key, value in node.items() if key not in keys}
+    return node

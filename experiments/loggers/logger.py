@@ -18,6 +18,9 @@ class Logger(Protocol):
         """Mirror metrics.jsonl of a begun run's folder for as long as the with-block lasts, in which rows are only
         added, and status.json as it is at its end. `say` prints a line."""
 
+    def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Say how to show a run that had finished before, which is not done again."""
+
 
 class NoLogger:
     """Results stay in their folders alone."""
@@ -25,6 +28,9 @@ class NoLogger:
     def mirroring(self, folder: Path, say: Callable[[str], None]) -> AbstractContextManager[object]:
         """Nothing."""
         return nullcontext()
+
+    def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Nothing."""
 
 
 def build_logger(config: Config) -> Logger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -26,15 +27,18 @@ Say = Callable[[str], None]
 class Mirror:
     """Mirrors folders one after the other; once wandb could not be reached, all further ones offline.
 
-    options: those of conf/logger/wandb.yaml.
+    mode: that of conf/logger/wandb.yaml. Raises UsageError for a wrong setting of wandb.
     """
 
-    def __init__(self, options: dict) -> None:
-        self._options = options
-        self._mode, self._reason = mode_and_reason(options["mode"])
+    def __init__(self, mode: str | None) -> None:
+        self._mode, self._reason = mode_and_reason(mode)
 
-    def show(self, folder: Path, say: Say, ended: Callable[[], bool] = lambda: True, patience: float = 0) -> int:
+    def show(
+        self, folder: Path, options: dict, say: Say, ended: Callable[[], bool] = lambda: True, patience: float = 0
+    ) -> int:
         """Send the rows of metrics.jsonl until `ended`, which may wait a while, and then the summary.
+
+        options: those of conf/logger/wandb.yaml, for this run.
 
         Returns how many rows were not there before. What an earlier mirror left on this machine is removed: wandb
         cannot append to an offline run, and its rows are those that are sent again here. Another process at the same
@@ -45,18 +49,18 @@ class Mirror:
             say(f"wandb: {self._reason}")
             return 0
         with FileLock(folder / ".wandb.lock", timeout=patience):
-            curves = self._begin(folder, say)
+            _status(folder)  # without one there is no summary to end with
+            curves = self._begin(folder, options, say)
             try:
                 for row in rows(folder / "metrics.jsonl", ended):
                     curves[row["trial"]].log(row)
             finally:
-                self._finish(curves, json.loads((folder / "status.json").read_text())["status"])
+                _finish(curves, _status(folder))
         return sum(curve.sent for curve in curves)
 
-    def _begin(self, folder: Path, say: Say) -> list[Curve]:
+    def _begin(self, folder: Path, options: dict, say: Say) -> list[Curve]:
         config = yaml.safe_load((folder / "config.yaml").read_text())
         facts = json.loads((folder / "environment.json").read_text())
-        options = self._options
 
         def curves() -> list[Curve]:
             shutil.rmtree(folder / "wandb", ignore_errors=True)
@@ -83,15 +87,17 @@ class Mirror:
             )
         return begun
 
-    def _finish(self, curves: list[Curve], status: str) -> None:
-        late = None
-        for curve in curves:
-            try:
-                curve.finish(status)
-            except TimeoutError as error:
-                late = error
-        if late:
-            raise late
+
+def _finish(curves: list[Curve], status: str) -> None:
+    """End all at once, so that they have the time of one."""
+    with ThreadPoolExecutor(len(curves)) as pool:
+        ended = [pool.submit(curve.finish, status) for curve in curves]
+    for curve in ended:
+        curve.result()
+
+
+def _status(folder: Path) -> str:
+    return json.loads((folder / "status.json").read_text())["status"]
 
 
 def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.loggers.layout import is_result
+from math import isfinite
+
+from experiments.loggers.layout import is_result, reached
 from plots.metrics import higher_is_better
 
 
@@ -23,20 +25,20 @@ class Tally:
         """Take note of the next row of metrics.jsonl."""
         self._last = row
         for column, value in row.items():
-            if is_result(column) and value is not None:
+            if is_result(column) and value is not None and isfinite(value):
                 better = max if higher_is_better(column) else min
                 self._best[column] = better(self._best.get(column, value), value)
         for metric, level in self._levels:
             value = row.get(metric)
             if value is not None and (value >= level if higher_is_better(metric) else value <= level):
-                self._reached.setdefault(f"bits_to/{metric}/{level:g}", row["bits"])
+                self._reached.setdefault(reached(metric, level), row["bits"])
 
     def summary(self, status: str) -> dict[str, float | str]:
         """The numbers under the names that wandb's tables show; levels never reached are left out."""
         last = self._last
         return {
             "status": status,
-            **{f"final/{column}": last[column] for column in self._best if last.get(column) is not None},
+            **{f"final/{column}": value for column, value in last.items() if is_result(column) and value is not None},
             **{f"best/{column}": value for column, value in self._best.items()},
             **{f"total/{column}": last[column] for column in ("bits", "seconds") if column in last},
             **self._reached,

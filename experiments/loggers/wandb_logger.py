@@ -15,7 +15,7 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 
-_GRACE = 60.0  # seconds beyond wandb's own limits, for rows that were not yet read
+_GRACE = 10.0  # seconds beyond finish_timeout, for the process itself to end
 
 
 class WandbLogger:
@@ -23,12 +23,14 @@ class WandbLogger:
 
     Training shares nothing with that process but the file that it reads: however slow, unreachable or broken wandb
     is, a row costs the run what it costs without a logger, and no memory grows. The run waits for it once, at its own
-    end and for a limited time. What did not arrive by then is sent by `python -m experiments.upload`.
+    end, for `finish_timeout` and ten seconds at most: less than a sweep waits for a run that it stops. What did not
+    arrive by then is sent by `python -m experiments.upload`.
 
     project, entity: where the runs are shown; without an entity at the user's default one.
     mode: `online` or `offline`; None: what WANDB_MODE and wandb's settings say, and offline without a login.
     job_type: of the runs; None: `tune` for several step sizes, else `train` for several ranks and `simulate` for one.
-    init_timeout, finish_timeout: seconds that wandb has to begin a run, and to take what is left at its end.
+    init_timeout: seconds that wandb has to begin a run; the mirror goes on offline after that.
+    finish_timeout: seconds that wandb has to take what is left at a run's end, for all step sizes together.
     targets: by metric the levels for which the summary says after how many bits they were reached.
 
     Raises ValueError where wandb is missing or a value is out of range.
@@ -52,7 +54,7 @@ class WandbLogger:
         for metric, levels in targets.items():
             if not isinstance(levels, list) or not all(type(level) in (int, float) for level in levels):
                 raise ValueError(f"targets.{metric}={levels}: must be a list of numbers, such as [0.1, 0.01]")
-        self._patience = init_timeout + finish_timeout + _GRACE
+        self._patience = finish_timeout + _GRACE
 
     @contextmanager
     def mirroring(self, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
@@ -68,6 +70,10 @@ class WandbLogger:
         finally:
             if follower and not follower.ended(self._patience):
                 say(f"wandb: incomplete (its process was ended); to send the rest: {rest}")
+
+    def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Name the command that sends it."""
+        say(f"wandb: a finished run is sent by python -m experiments.upload {folder}")
 
 
 class _Follower:

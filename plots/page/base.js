@@ -12,6 +12,9 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** Text that plotly shows as it is: neither its tags nor its templates. */
+const plain = text => text.replace(/[&<%]/g, character => `&#${character.charCodeAt(0)};`);
+
 /** A number with three digits: 12.3, 0.003, 1e-5. */
 function short(value) {
   const rounded = Number(value.toPrecision(3));

@@ -21,6 +21,13 @@ function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
+/** Whether curves were evaluated at the same places, times aside: only then is there a mean over them. */
+function areComparable(curves, x) {
+  if (curves.length === 1) return true;
+  const places = curves.map(({ run }) => JSON.stringify([run.axes.round, ["bits", "epoch"].includes(x) && run.axes[x]]));
+  return new Set(places).size === 1;
+}
+
 /**
  * One line from the curves of several seeds, evaluated at the same rounds: {x, mean, low, high, round}, null where a
  * seed has no value; plots.seeds.over_seeds. Times differ between seeds, and stand at their mean.
@@ -96,15 +103,15 @@ function bitsToReach(curves, metric, level, higher) {
 
 /**
  * Levels worth a table: the first ones beyond where all curves start that one of them reaches. Of accuracies steps of
- * 10 %, of losses and norms decades; up to five round numbers where fewer than two of these lie in between.
+ * 10 %, of losses and norms decades; up to five round numbers where fewer than two of these lie in between. Values that
+ * are not positive count for nothing.
  */
 function usualLevels(curves, metric, higher) {
-  const known = curves.map(({ trial }) => (trial[metric] || []).filter(value => value !== null));
-  const values = known.filter(column => column.length);
-  if (!values.length) return [];
-  const starts = values.map(column => column[0]), all = values.flat();
-  const start = higher ? Math.max(...starts) : Math.min(...starts);
-  const best = all.filter(value => value > 0).reduce((a, b) => (higher ? Math.max(a, b) : Math.min(a, b)));
+  const positive = curves.map(({ trial }) => (trial[metric] || []).filter(value => value > 0));
+  const columns = positive.filter(column => column.length);
+  if (!columns.length) return [];
+  const better = (a, b) => (higher ? Math.max(a, b) : Math.min(a, b));
+  const start = columns.map(column => column[0]).reduce(better), best = columns.flat().reduce(better);
   const [low, high] = start < best ? [start, best] : [best, start];
   let levels = higher ? multiples(0.1, low, high) : decades(low, high);
   if (levels.length < 2) levels = multiples(roundStep((high - low) / 5), low, high);

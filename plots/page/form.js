@@ -16,6 +16,9 @@ function read() {
 
 function write(view) {
   for (const id of VALUES) at(id).value = view[id][0];
+  for (const id of ["lr", "bandwidth", "latency"]) {
+    if (!at(id).checkValidity()) at(id).value = atFirst[id][0];
+  }
   for (const id of SWITCHES) at(id).checked = view[id][0] === "1";
   for (const id of GROUPS) {
     for (const box of at(id).querySelectorAll("input")) box.checked = view[id].includes(box.value);

@@ -32,10 +32,11 @@ function notice(text) {
 function show() {
   const view = read();
   history.replaceState(null, "", toHash(view));
-  if (!at("bandwidth").checkValidity() || !at("latency").checkValidity()) return;
+  const isModelled = view.x[0] === "modelled_seconds";
+  at("network").hidden = !isModelled;
+  if (isModelled && !(at("bandwidth").checkValidity() && at("latency").checkValidity())) return;
   const link = { bandwidth: Number(view.bandwidth[0]), latency: Number(view.latency[0]), shared: view.shared[0] === "1" };
   const tasks = data.tasks.filter(task => view.tasks.includes(task.name));
-  at("network").hidden = view.x[0] !== "modelled_seconds";
   drawPanels(tasks, view, link);
   showTargets(tasks, view);
 }

@@ -23,11 +23,12 @@ function linesOf(task, view) {
   const lines = [];
   for (const method of shownMethods(view)) {
     const all = curvesOf(task, method, view).filter(({ trial }) => trial[view.y[0]]);
+    const selected = view.lr[0] === "best" && method.name in task.best;
     const lrs = [...new Set(all.map(curve => curve.trial.lr))].sort((a, b) => a - b);
     for (const [i, lr] of lrs.entries()) {
-      if (view.lr[0] === "best" && lr !== task.best[method.name]) continue;
+      if (selected && lr !== task.best[method.name]) continue;
       const curves = all.filter(curve => curve.trial.lr === lr);
-      const strength = view.lr[0] === "best" ? 1 : 0.35 + (0.65 * (i + 1)) / lrs.length; // the larger, the stronger
+      const strength = selected ? 1 : 0.35 + (0.65 * (i + 1)) / lrs.length; // the larger, the stronger
       const groups = [curves.filter(curve => curve.run.settled)];
       groups.push(...curves.filter(curve => !curve.run.settled).map(curve => [curve]));
       for (const group of groups.filter(some => some.length)) {
@@ -73,7 +74,7 @@ function traces({ method, lr, strength, curves, finished }, view, link) {
     ...common, x: line.x, y: line.mean, mode: "lines",
     line: { color: method.color, width: 2, dash: finished ? method.dash : "dot" },
     customdata: line.x.map((_, i) => [line.round[i], line.low[i], line.high[i]]),
-    hovertemplate: `<b>${name}</b><br>${data.metrics[y].label} %{y:.4~g}${seeds}<br>` +
+    hovertemplate: `<b>${plain(name)}</b><br>${plain(data.metrics[y].label)} %{y:.4~g}${seeds}<br>` +
       `${data.axes[x]} %{x:.4~g}<br>round %{customdata[0]}<extra></extra>`,
     uid: `${same}_line`, meta: { kind: "line", method: method.name, lr, finished },
   };
@@ -90,7 +91,7 @@ function axis(label, log, low, high, cut) {
   const decades = log ? Math.log10(high / low) : 0;
   const begin = log && cut && decades > DECADES ? { range: [Math.log10(high) - DECADES, Math.log10(high) + 0.3] } : {};
   return {
-    title: { text: label, standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
+    title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
     gridcolor: "#e6e8eb", zeroline: false, linecolor: "#444", ticks: "outside", tickcolor: "#444",
     nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, ...begin, // decades alone where there are 2
   };
@@ -103,7 +104,8 @@ function extent(drawn, name) {
 }
 
 function drawPanel(panel, task, view, link) {
-  const lines = linesOf(task, view);
+  const all = linesOf(task, view);
+  const lines = all.filter(({ curves }) => areComparable(curves, view.x[0]));
   const isBand = trace => trace.meta.kind === "band";
   const drawn = lines.flatMap(line => traces(line, view, link)).sort((a, b) => isBand(b) - isBand(a)); // bands behind
   const [x, y] = [data.axes[view.x[0]], data.metrics[view.y[0]].label];
@@ -126,8 +128,11 @@ function drawPanel(panel, task, view, link) {
     toImageButtonOptions: { format: "svg", filename: `${view.y[0]} ${task.name.replaceAll("/", " ")}` },
   });
   const chosen = [...new Set(lines.map(line => `${line.method.label}: ${short(line.lr)}`))];
-  panel.querySelector(".note").textContent =
-    view.lr[0] === "best" && chosen.length ? `Step sizes. ${chosen.join(" · ")}` : "";
+  const refused = new Set(all.filter(line => !lines.includes(line)).map(line => line.method.label));
+  panel.querySelector(".note").textContent = [
+    ...(view.lr[0] === "best" && chosen.length ? [`Step sizes. ${chosen.join(" · ")}`] : []),
+    ...[...refused].map(label => `Not drawn: ${label}, whose seeds were not evaluated at the same rounds and bits; choose one seed.`),
+  ].join(" ");
 }
 
 function newPanel(task) {

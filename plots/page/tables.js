@@ -27,7 +27,10 @@ function targetsOf(task, view, metric, higher, typed) {
     .map(method => ({ method, curves: curvesOf(task, method, view).filter(curve => curve.run.settled && curve.trial[metric]) }))
     .filter(({ curves }) => curves.length);
   const levels = typed.length ? typed : usualLevels(rows.flatMap(row => row.curves), metric, higher);
-  if (!levels.length) return make("p", { class: "note" }, `${task.label}: not measured by these methods and seeds`);
+  if (!levels.length) {
+    const why = rows.length ? "no level lies between start and best" : "not measured by these methods and seeds";
+    return make("p", { class: "note" }, `${task.label}: ${why}`);
+  }
   const reached = rows.map(row => levels.map(level => bitsToReach(row.curves, metric, level, higher)));
   const most = levels.map((_, i) => Math.max(...reached.map(cells => cells[i]?.bits ?? 0)));
   const fewest = levels.map((_, i) => Math.min(...reached.map(cells => cells[i]?.bits ?? Infinity)));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from wandb_support import NAMES, expected, logged, nobody, segments, to_send
 from benchmarks import soak
 from experiments.config import load_run
 from experiments.loggers import mirror, wandb_logger
-from experiments.loggers.layout import named
+from experiments.loggers.layout import named, reached
 from experiments.loggers.tally import Tally
 from experiments.run import main as run_command
 from experiments.runner import run
+from experiments.sweep.job import GRACE
+from experiments.tasks.logreg import LogisticRegression
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody
@@ -43,7 +46,8 @@ def test_a_grid_of_step_sizes_is_a_curve_each_with_all_that_is_known_of_it(resul
 
         wanted = {**stored_config(path), "lr": lr, "environment": facts}
         wanted["cluster"]["size"] = 20
-        del wanted["logger"]
+        for key in ("logger", "results_dir", "data_dir"):
+            del wanted[key]
         assert {name: value for name, value in segment.config.items() if name != "_wandb"} == wanted
 
         over_bits = {name for name, step in segment.step_of.items() if step == "comm/bits"}
@@ -59,9 +63,9 @@ def test_a_grid_of_step_sizes_is_a_curve_each_with_all_that_is_known_of_it(resul
         assert summary["best/grad_norm"] == min(row["grad_norm"] for row in mine)
         assert summary["best/train_accuracy"] == max(row["train_accuracy"] for row in mine)
         assert (summary["total/bits"], summary["total/seconds"]) == (mine[-1]["bits"], mine[-1]["seconds"])
-        for level in (0.5, 0.25, 1e-9):
+        for level, name in ((0.5, "5e-1"), (0.25, "25e-2"), (1e-9, "1e-9")):
             there = [row["bits"] for row in mine if row["grad_norm"] <= level]
-            assert summary.get(f"bits_to/grad_norm/{level:g}") == (there[0] if there else None)
+            assert summary.get(f"bits_to/grad_norm/{name}") == (there[0] if there else None)
 
 
 def test_a_run_stopped_offline_and_resumed_leaves_one_curve_with_every_row_once(
@@ -92,6 +96,13 @@ def test_a_run_stopped_offline_and_resumed_leaves_one_curve_with_every_row_once(
     assert logged(segment.rows) == expected(rows(path))
     assert [row["progress/round"] for row in segment.rows] == [0, 5, 10, 15, 20]
     assert segment.summary["status"] == "finished"
+
+
+def test_a_finished_run_says_how_it_is_sent(results: str, capfd: pytest.CaptureFixture[str]) -> None:
+    path = go(*SMALL, results)
+    assert go(*MIRRORED, results) == path
+    assert f"wandb: a finished run is sent by python -m experiments.upload {path}" in capfd.readouterr().err
+    assert not (path / "wandb").exists()
 
 
 def test_a_run_that_fails_has_its_rows_and_says_so(results: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -186,7 +197,52 @@ def test_a_column_of_a_users_task_is_not_lost() -> None:
     summary = tally.summary("running")
     assert (summary["best/perplexity"], summary["final/perplexity"]) == (5.0, 5.5)
     assert (summary["best/top5_accuracy"], summary["final/top5_accuracy"]) == (0.97, 0.97)
-    assert (summary["bits_to/perplexity/6"], summary["bits_to/top5_accuracy/0.95"]) == (16, 16)
+    assert (summary["bits_to/perplexity/6e0"], summary["bits_to/top5_accuracy/95e-2"]) == (16, 16)
+
+
+def test_a_first_row_that_is_not_a_number_is_not_the_best() -> None:
+    tally = Tally({"reward_accuracy": [0.5]})
+    for bits, value in ((8, math.nan), (16, 0.2), (24, 0.6), (32, math.nan)):
+        tally.add({"trial": 0, "lr": 0.1, "bits": bits, "reward_accuracy": value, "perplexity": value})
+    summary = tally.summary("running")
+    assert (summary["best/reward_accuracy"], summary["best/perplexity"]) == (0.6, 0.2)
+    assert summary["bits_to/reward_accuracy/5e-1"] == 24
+    assert math.isnan(summary["final/perplexity"])
+
+
+def test_no_two_levels_share_a_name_and_none_has_a_dot() -> None:
+    levels = [0.1, 0.01, 0.0123456, 0.01234567, 1, 10, 100, 1.5, -1.5, 1e-300, 0]
+    names = [reached("grad_norm", level).rpartition("/")[2] for level in levels]
+    assert [float(name) for name in names] == levels
+    assert not any("." in name for name in names)
+
+
+def test_a_long_study_is_cut_to_a_tag_that_wandb_takes(results: str) -> None:
+    path = go(*MIRRORED, results, f"study={'x' * 65}")
+    [segment] = segments(path)
+    assert segment.run.tags[0] == "x" * 64
+
+
+def test_what_is_told_of_this_machine_is_neither_its_name_nor_where_files_lie(results: str, file: Path) -> None:
+    path = go(*MIRRORED, results, "task=logreg/file", f"task.dataset.file={file}", "cluster.workers=4")
+    [segment] = segments(path)
+    assert segment.run.host == ""
+    told = json.dumps(segment.config)
+    assert str(file.parent) not in told
+    assert stored_config(path)["data_dir"] not in told
+
+
+def test_a_runs_environment_has_the_dimension_whatever_its_task_tells(
+    results: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogisticRegression, "facts", lambda self: {})
+    path = go(*SMALL, results)
+    assert json.loads((path / "environment.json").read_text())["d"] == 30
+
+
+def test_the_end_of_a_run_waits_less_than_a_sweep_does_before_it_kills() -> None:
+    logger = load_run(["logger=wandb"])["logger"]
+    assert logger["finish_timeout"] + wandb_logger._GRACE < GRACE - 10  # torchrun has ten seconds less
 
 
 def test_rows_written_in_pieces_are_read_whole(tmp_path: Path) -> None:
@@ -239,7 +295,7 @@ def test_online_a_resumed_run_continues_its_curve(
 
 
 @pytest.mark.slow
-def test_a_network_that_goes_away_holds_up_the_end_for_a_limited_time(
+def test_a_network_that_goes_away_holds_up_the_end_once_for_all_step_sizes(
     results: str, nobody: pytest.MonkeyPatch, at_round: Callable, capfd: pytest.CaptureFixture[str]
 ) -> None:
     nobody.delenv("WANDB_MODE")
@@ -248,12 +304,13 @@ def test_a_network_that_goes_away_holds_up_the_end_for_a_limited_time(
         nobody.setenv("WANDB_BASE_URL", server.url)
 
         def disconnect() -> None:
-            while not server.runs:
+            while len(server.runs) < 8:
                 sleep(0.01)
             server.silent.set()
 
         at_round(12, disconnect)
-        path = go(*MIRRORED, results, "logger.finish_timeout=2")
+        step_sizes = "lr=[0.1,0.09,0.08,0.07,0.06,0.05,0.04,0.03]"  # one after the other they would wait 16 s
+        path = go(*MIRRORED, results, "logger.finish_timeout=2", step_sizes)
     assert status(path)["status"] == "finished"
     said = capfd.readouterr().err
     assert "wandb: incomplete (Timed out finishing run)" in said
@@ -271,6 +328,32 @@ def test_of_several_ranks_the_first_alone_mirrors(results: str) -> None:
     assert (segment.run.run_id, segment.run.job_type) == (path.name, "train")
     assert logged(segment.rows) == expected(rows(path))
     assert ended.stderr.count("wandb: offline") == 1
+
+
+def peaks(folder: Path) -> dict[str, float]:
+    """The most megabytes that the mirror of a finished run takes, by process."""
+    command = [sys.executable, "-m", "experiments.loggers.follow", str(folder)]
+    found: dict[str, float] = {}
+    with subprocess.Popen(command, cwd=wandb_logger.ROOT, stdin=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            for name, size in soak.memory().items():
+                found[name] = max(size, found.get(name, 0))
+            sleep(0.01)
+    return found
+
+
+@pytest.mark.slow
+def test_ten_times_the_rows_take_the_mirror_no_more_memory(results: str) -> None:
+    path = go(*MIRRORED, results)
+    text, found = (path / "metrics.jsonl").read_text(), []
+    for times in (500, 5000):
+        (path / "metrics.jsonl").write_text(text * times)
+        found.append(peaks(path))
+        [segment] = segments(path)
+        assert len(segment.rows) == 5 * times
+    few, many = found
+    for name in ("mirror", "wandb-core"):
+        assert many[name] - few[name] < 15, found
 
 
 @pytest.mark.slow

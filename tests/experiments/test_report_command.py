@@ -53,11 +53,26 @@ def test_what_is_not_there_is_answered_with_what_is(place, tmp_path, capsys, req
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_run_is_named(tmp_path, capsys):
+def test_a_damaged_run_is_named_and_left_out(tmp_path, capsys):
     run = tmp_path / "task" / "method" / "id"
     run.mkdir(parents=True)
     (run / "metrics.jsonl").write_text('{"round": 0}\n')
+    main([f"results_dir={tmp_path}"])
+    said = capsys.readouterr()
+    assert said.out == f"0 runs: {tmp_path / 'report.html'}\n"
+    assert f"left out: {run}: not a whole run folder" in said.err
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (["results_dir={}/reslts"], "reslts: no such folder"),
+        (["results_dir={}", "task=toy"], "task=toy: no run has it"),
+    ],
+)
+def test_of_nothing_there_is_no_page(tmp_path, capsys, request_, message):
     with pytest.raises(SystemExit) as stop:
-        main([f"results_dir={tmp_path}"])
-    assert stop.value.code == 1
-    assert f"{run}: not a whole run folder" in capsys.readouterr().err
+        main([text.format(tmp_path) for text in request_])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -256,6 +256,9 @@ def test_ratios_are_to_the_method_that_took_the_most_bits(viewer):
         ([0.97, 0.991], True, [0.975, 0.98, 0.985, 0.99]),
         ([0.5, 0.5], False, []),
         ([None, 0.5], False, []),
+        ([0.0, 0.0], False, []),
+        ([-1.0, -2.0], False, []),
+        ([0.0, 1.0, 2e-4], False, [0.1, 0.01, 1e-3]),
     ],
 )
 def test_levels_unless_typed(viewer, values, higher, levels):
@@ -293,9 +296,12 @@ def test_modelled_seconds_are_those_of_python(viewer, results):
 def test_an_impossible_link_is_marked_and_changes_nothing(viewer):
     viewer.show(x="modelled_seconds")
     before = viewer.drawn(CANCER)
-    viewer.page.fill("#bandwidth", "0")
-    assert viewer.page.evaluate("document.getElementById('bandwidth').matches(':invalid')")
-    assert viewer.drawn(CANCER) == before
+    for field, value in (("bandwidth", "0"), ("bandwidth", ""), ("latency", "")):
+        viewer.page.fill(f"#{field}", value)
+        assert viewer.page.evaluate(f"document.getElementById('{field}').matches(':invalid')")
+        assert viewer.drawn(CANCER) == before
+    viewer.page.select_option("#x", "round")  # which no link has a part in
+    assert viewer.titles(CANCER)[0] == "rounds"
 
 
 def test_claims_are_shown_with_their_verdicts(viewer, results):
@@ -330,8 +336,12 @@ def test_a_view_can_be_shared(viewer, browser, results):
 
 def test_addresses_that_mean_nothing_show_the_first_view(viewer):
     first = viewer.traces(CANCER)
-    viewer.show(x="banana", y="constructor", nonsense=1)
+    viewer.show(x="banana", y="constructor", lr="foo", nonsense=1)
     assert viewer.traces(CANCER) == first
+    viewer.show(x="modelled_seconds")
+    modelled = viewer.traces(CANCER)
+    viewer.show(x="modelled_seconds", bandwidth="", latency="-1")
+    assert viewer.traces(CANCER) == modelled
 
 
 def test_controls_have_labels_and_work_from_the_keyboard(viewer):
@@ -379,13 +389,3 @@ def test_long_lines_are_thinned_on_the_screen_alone(viewer):
         assert (first, last) == (1, 50000)
         assert gap < 0.07  # of the axis: on a logarithmic one that is between the first two rounds
     assert len(viewer.line(CANCER, "cd_adam")["x"]) == 10  # short ones are whole
-
-
-def test_the_page_of_no_runs_says_how_to_start_some(browser, tmp_path, capsys):
-    main([f"results_dir={tmp_path / 'none'}", f"out={tmp_path / 'page.html'}"])
-    assert "0 runs" in capsys.readouterr().out
-    viewer = opened(browser, tmp_path / "page.html")
-    assert "No runs yet" in viewer.page.text_content("#summary")
-    assert "python -m experiments.reproduce figure=demo" in viewer.page.text_content("#content")
-    assert (viewer.asked, viewer.complaints) == ([], [])
-    viewer.page.close()

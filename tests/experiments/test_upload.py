@@ -43,7 +43,7 @@ def test_every_run_below_a_folder_as_if_it_had_been_mirrored(
         [segment] = segments(single)
         assert logged(segment.rows) == expected(rows(single))
         assert (segment.run.project, segment.run.run_group) == ("mine", "figure_x/logreg/breast_cancer/n20")
-        assert segment.summary["bits_to/grad_norm/1"] == next(
+        assert segment.summary["bits_to/grad_norm/1e0"] == next(
             row["bits"] for row in rows(single) if row["grad_norm"] <= 1.0
         )
         assert (segment.summary["status"], segment.exit_code) == ("finished", 0)
@@ -53,16 +53,51 @@ def test_every_run_below_a_folder_as_if_it_had_been_mirrored(
     assert contents(grid).items() >= before.items()
 
 
+def test_a_mirrored_run_keeps_its_place_but_for_what_the_command_line_says(results: str) -> None:
+    place = ("logger.project=theirs", "logger.entity=team", "logger.job_type=special", "logger.mode=offline")
+    path = go(*SMALL, results, "logger=wandb", *place, "logger.targets.grad_norm=[1.0]", "study=first")
+    go(*SMALL, results, "study=second")  # the same run, finished: it stays the first one's
+    for words, project in (([], "theirs"), (["logger.project=cd-adam"], "cd-adam")):
+        upload.main([str(path), *words])
+        [segment] = segments(path)
+        run = segment.run
+        assert (run.project, run.entity, run.job_type, run.tags[0]) == (project, "team", "special", "first")
+        assert run.run_group == "first/logreg/breast_cancer/n20"
+        assert [name for name in segment.summary if name.startswith("bits_to/grad_norm")] == ["bits_to/grad_norm/1e0"]
+
+
+def test_a_run_under_way_is_not_shown_as_failed(finished: list[Path]) -> None:
+    _, path = finished
+    file = path / "status.json"
+    file.write_text(file.read_text().replace("finished", "running"))
+    upload.main([str(path)])
+    [segment] = segments(path)
+    assert (segment.summary["status"], segment.exit_code) == ("running", 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("WANDB_MODE", "bogus"), ("WANDB_BASE_URL", "nowhere")])
+def test_a_wrong_setting_of_wandb_is_named(
+    name: str, value: str, finished: list[Path], nobody: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody.setenv(name, value)
+    assert stopped(finished[0]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: wandb's settings: {name.removeprefix('WANDB_').lower()}: ")
+    assert value in line
+
+
+@pytest.mark.parametrize("file", ["environment.json", "status.json"])
 def test_one_bad_folder_does_not_keep_the_others(
-    finished: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, finished: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, single = finished
-    (single / "environment.json").unlink()
+    (single / file).unlink()
     assert stopped(tmp_path / "results") == 1
     said = capsys.readouterr()
     [line] = [line for line in said.out.splitlines() if "failed" in line]
     assert line.startswith(f"{single}: failed: ")
-    assert "environment.json" in line
+    assert file in line
+    assert not (single / "wandb").exists()
     assert "1 of 2 runs were not sent whole" in said.err
     assert len(segments(finished[0])) == 2
 

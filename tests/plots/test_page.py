@@ -92,12 +92,25 @@ def test_networks_are_selected_by_their_training_loss_as_in_the_figures(tmp_path
     assert set(mark_usual(frame).query("best")["lr"]) == {0.1}  # of the gradient norm it would be 0.2
 
 
-def test_what_has_neither_loss_nor_gradient_norm_is_named(tmp_path):
-    path = folder(tmp_path, "a")
-    (path / "metrics.jsonl").write_text('{"round": 0, "trial": 0, "lr": 0.1, "mine": 1.0}\n')
-    frame = tell_apart(find(tmp_path))[0].frame()
-    with pytest.raises(ValueError, match="toy: no run has a training loss or a gradient norm"):
-        mark_usual(frame)
+def test_without_loss_and_gradient_norm_only_a_single_step_size_is_best(tmp_path):
+    folder(tmp_path, "whole", task="another")
+    for name, lrs in (("plain", (0.1,)), ("noisy", (0.1, 0.2))):
+        path = folder(tmp_path, name, algorithm=name, lrs=lrs)
+        rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        kept = [{key: row[key] for key in row if key not in ("train_loss", "grad_norm")} for row in rows]
+        (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    another, toy = content(find(tmp_path), [], "now")["tasks"]
+    assert (another["best"], toy["best"]) == ({"plain": 0.1}, {"plain": 0.1})
+    assert "gradient norm" in another["rule"]
+    assert toy["rule"] == "the step sizes it was given, none of them selected"
+
+
+def test_the_rule_speaks_of_seeds_where_a_task_has_several(tmp_path):
+    for seed in (0, 1):
+        folder(tmp_path, f"a{seed}", seed=seed)
+    folder(tmp_path, "b", task="other")
+    rules = {task["name"]: task["rule"] for task in content(find(tmp_path), [], "now")["tasks"]}
+    assert {name: rule.endswith("and over seeds") for name, rule in rules.items()} == {"toy": True, "other": False}
 
 
 def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_path):
@@ -148,6 +161,14 @@ def test_claims_come_with_their_figure_and_its_note(tmp_path):
         "number": "1", "statement": "It is lower, by far", "task": "toy", "step_size": "0.1", "verdict": "fails",
         "measured": "",
     }  # fmt: skip
+
+
+def test_damaged_claims_are_named(tmp_path):
+    figure(tmp_path, "a", "# a\n")
+    file = tmp_path / "figures" / "a" / "claims.csv"
+    file.write_text("")
+    with pytest.raises(ValueError, match=rf"{file}: not a table of claims"):
+        read_figures(tmp_path, tmp_path)
 
 
 def test_a_page_of_nothing_can_be_made(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,7 +62,12 @@ def test_the_picture_shows_the_means_over_seeds_of_the_best_step_sizes(results, 
     said = capsys.readouterr().out
     assert f"picture: {target}" in said
     ends = [line.split() for line in said.splitlines() if line.split()[:1] == ["toy"]]
-    assert ends == [["toy", name, "0.2", f"{1.5 * 0.8**100:.6g}", "100", "8000"] for name in ("Noisy", "Plain")]
+    assert ends == [["toy", name, "0.2", f"{2**0.5 * 0.8**100:.6g}", "100", "8000"] for name in ("Noisy", "Plain")]
+
+
+def test_where_the_axis_is_linear_the_ends_are_arithmetic_means(results, capsys):
+    main([f"results_dir={results}", "y=grad_norm", "y_scale=linear", "task=toy", "algorithm=plain"])
+    assert f"{1.5 * 0.8**100:.6g}" in capsys.readouterr().out
 
 
 def test_one_seed_one_method_one_step_size(results, drawn):
@@ -77,6 +83,24 @@ def test_one_seed_one_method_one_step_size(results, drawn):
 def test_unless_said_the_picture_is_named_by_the_request(results):
     main([f"results_dir={results}", "x=epochs", "y=train_accuracy", "task=other/task", "algorithm=plain"])
     assert [file.name for file in (results / "plots").iterdir()] == ["train_accuracy-over-epoch-other_task-plain.png"]
+
+
+def test_no_setting_shares_a_picture_with_another(results):
+    settings = ["lr=0.1", "x_scale=linear", "y_scale=linear", "bandwidth=10", "latency=5", "shared_link=false"]
+    for some in ([], *([setting] for setting in settings), settings):
+        main([f"results_dir={results}", "x=modelled_seconds", "task=toy", *some])
+    names = {file.name for file in (results / "plots").iterdir()}
+    assert len(names) == 2 + len(settings)
+    assert "grad_norm-over-modelled_seconds-toy-bandwidth=10.png" in names
+
+
+def test_long_requests_have_names_that_a_file_can_have(tmp_path):
+    tasks = [letter * 150 for letter in "ab"]
+    for task in tasks:
+        folder(tmp_path, task[:8], task=task)
+    for request in (tasks, tasks[::-1]):
+        main([f"results_dir={tmp_path}", f"task={','.join(request)}"])
+    assert len(list((tmp_path / "plots").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,6 +132,36 @@ def test_a_run_that_is_not_finished_is_drawn_as_far_as_it_came_and_said_to_be(tm
     main([f"results_dir={tmp_path}", "x=rounds"])
     assert lines(drawn[0])["Plain"][0] == [0, 10, 20, 30, 40, 50]
     assert "Plain on toy is not finished, drawn up to round 50 of 100" in capsys.readouterr().out
+
+
+def test_a_run_with_one_row_is_left_out_where_it_has_no_place(tmp_path, drawn, capsys):
+    folder(tmp_path, "a", status="running", reached=0)
+    assert refused(f"results_dir={tmp_path}") == 2
+    assert "nothing to draw: no communication bits above 0; x_scale=linear" in capsys.readouterr().err
+    folder(tmp_path, "b", algorithm="noisy")
+    main([f"results_dir={tmp_path}"])
+    assert set(lines(drawn[-1])) == {"Noisy"}
+    assert "Plain on toy is left out: no communication bits above 0" in capsys.readouterr().out
+    main([f"results_dir={tmp_path}", "x_scale=linear"])
+    assert set(lines(drawn[-1])) == {"Noisy", "Plain"}
+
+
+def test_methods_without_the_step_size_are_named(results, drawn, capsys):
+    main([f"results_dir={results}", "lr=0.2"])
+    assert "Plain on other/task is left out: not run with lr=0.2" in capsys.readouterr().out
+    assert [axis.get_xlabel() for axis in drawn[0].axes] == ["communication bits"]
+
+
+def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, drawn, capsys):
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    rows = [{"round": t, "trial": k, "lr": lr, "bits": 8 * t, "seconds": t, "mine": 1 / (1 + t)}
+            for t in range(3) for k, lr in enumerate((0.1, 0.2))]  # fmt: skip
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    main([f"results_dir={tmp_path}", "y=mine", "lr=0.1"])
+    assert lines(drawn[0])["Plain"] == ([8, 16], [1 / 2, 1 / 3])
+    capsys.readouterr()
+    assert refused(f"results_dir={tmp_path}", "y=mine") == 2
+    assert "no loss or gradient norm to select its step size by; give lr=" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

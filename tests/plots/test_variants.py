@@ -66,13 +66,15 @@ def test_a_class_stands_for_its_group(tmp_path):
         {"cluster__timeout": 5},
         {"algorithm__display": {"label": "Plain", "color": "#00ff00", "marker": "x"}},
         {"epochs": 10.0},
-        {"task__dataset__sha256": "123", "task__cuda_graphs": True},
+        {"task__cuda_graphs": True},
+        {"task__dataset__file": "moved", "seed": 1},
     ],
     ids=lambda settings: ",".join(settings),
 )
 def test_what_no_curve_depends_on_tells_none_apart(tmp_path, settings):
-    folder(tmp_path, "a", task__dataset__sha256="456", task__cuda_graphs=False)
-    folder(tmp_path, "b", **settings)
+    data = {"task__dataset__sha256": "456", "task__dataset__file": "here"}
+    folder(tmp_path, "a", **data, task__cuda_graphs=False)
+    folder(tmp_path, "b", **data | settings)
     assert set(labels(tmp_path).values()) == {"Plain"}
 
 
@@ -93,6 +95,35 @@ def test_copies_of_shared_settings_are_not_named_and_others_are(tmp_path, settin
     names = labels(tmp_path)
     assert names["b"] == f"Plain, {name}"
     assert names["a"] not in ("Plain", names["b"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        (
+            {"compressor": {"_target_": "algorithms.compressors.TopK"}},
+            {"compressor": {"_target_": "mine.top.TopK"}},
+            {"Plain, compressor=algorithms.compressors.TopK", "Plain, compressor=mine.top.TopK"},
+        ),
+        (
+            {"task__model": None},
+            {"task__model": {"_target_": "mine.Net", "width": 8}},
+            {"Plain, task.model=null", "Plain, task.model=Net"},
+        ),
+        ({}, {"compressor__groups": 2}, {"Plain", "Plain, compressor.groups=2"}),
+        ({}, {"task__options": {"depth": 2}}, {"Plain", "Plain, task.options.depth=2"}),
+        (
+            {"task__dataset__file": "data", "task__dataset__sha256": "0123456789"},
+            {"task__dataset__file": "data", "task__dataset__sha256": "9876543210"},
+            {"Plain, task.dataset.sha256=01234567", "Plain, task.dataset.sha256=98765432"},
+        ),
+    ],
+    ids=["classes of one name", "nothing and a group", "an option", "a group without a class", "a file's content"],
+)
+def test_what_differs_at_all_makes_curves_of_their_own(tmp_path, one, other, names):
+    folder(tmp_path, "a", **one)
+    folder(tmp_path, "b", **other)
+    assert set(labels(tmp_path).values()) == names
 
 
 def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
@@ -165,11 +196,30 @@ def test_a_row_that_is_being_written_is_left_out(tmp_path):
     assert find(tmp_path)[0].rows.equals(whole)
 
 
-def test_a_damaged_folder_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("environment.json", "{"), ("environment.json", "[]"), ("config.yaml", ""), ("status.json", "1")],
+)
+def test_a_damaged_folder_is_named_and_left_out(tmp_path, capsys, name, text):
+    folder(tmp_path, "whole")
+    path = folder(tmp_path, "damaged")
+    (path / name).write_text(text)
+    assert [run.folder.name for run in find(tmp_path)] == ["whole"]
+    assert f"left out: {path}: not a whole run folder" in capsys.readouterr().err
+
+
+def test_a_task_need_not_say_how_many_parameters_it_has(tmp_path):
     path = folder(tmp_path, "a")
-    (path / "environment.json").write_text("{")
-    with pytest.raises(ValueError, match=rf"{path}: not a whole run folder"):
-        find(tmp_path)
+    (path / "environment.json").write_text("{}")
+    [run] = find(tmp_path)
+    assert run.frame()["d"].isna().all()
+
+
+def test_a_column_with_a_name_of_dates_holds_numbers(tmp_path):
+    path = folder(tmp_path, "a")
+    (path / "metrics.jsonl").write_text('{"round": 0, "wall_time": 1700000000.5}\n')
+    [run] = find(tmp_path)
+    assert run.rows["wall_time"].tolist() == [1700000000.5]
 
 
 def test_damaged_rows_are_named(tmp_path):
