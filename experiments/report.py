@@ -20,7 +20,9 @@ from plots.folders import find, select
 from plots.page import page, read_figures
 from plots.request import RequestError, parse
 
-DEFAULTS = {"results_dir": "results", "out": "", "task": "", "algorithm": ""}
+_CHOOSING = ("study", "task", "algorithm", "seed")
+
+DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(_CHOOSING, "")}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -49,7 +51,7 @@ def write(request: dict[str, str]) -> tuple[Path, int]:
     if not place.is_dir():
         raise RequestError(f"results_dir={place}: no such folder")
     target = Path(request["out"] or place / "report.html")
-    chosen = select(find(place), request["task"], request["algorithm"])
+    chosen = select(find(place), place, **{key: request[key] for key in _CHOOSING})
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = page(chosen, read_figures(place, target.parent), made)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -57,6 +57,8 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
         figure.supxlabel(text)
         widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
         columns = max(1, min(len(lines), int(width / widest)))
+        beyond = math.ceil(len(lines) / columns) - 4  # rows of the legend for which there would be no room
+        figure.set_size_inches(width, height + 0.16 * max(0, beyond))
         title = frame["task_label"].iloc[0] if len(tasks) == 1 else None
         figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns, title=title)
     return figure

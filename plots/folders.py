@@ -24,12 +24,26 @@ def find(results_dir: Path) -> list[Run]:
     return runs
 
 
-def select(runs: Iterable[Run], task: str = "", algorithm: str = "", seed: str = "") -> list[Run]:
-    """The runs of the given tasks, algorithms and seeds, each of them names separated by commas; all where empty.
+def select(
+    runs: Iterable[Run], results_dir: Path, study: str = "", task: str = "", algorithm: str = "", seed: str = ""
+) -> list[Run]:
+    """The runs of one study and of the given tasks, algorithms and seeds, names separated by commas; all where empty.
 
+    A study has the runs that were begun for it, and those that its sweep found finished.
     Raises RequestError for a name that no run has, with the nearest one that some run has.
     """
     chosen = list(runs)
+    if study:
+        sweeps = results_dir / "sweeps"
+        listed = {
+            str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")
+        }
+        begun = {run.config.get("study") for run in chosen} - {None}
+        if study not in {*listed, *begun}:
+            raise RequestError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
+        chosen = [
+            run for run in chosen if run.config.get("study") == study or run.folder.name in listed.get(study, [])
+        ]
     for key, names, name_of in (
         ("task", task, lambda run: run.task),
         ("algorithm", algorithm, lambda run: run.algorithm),

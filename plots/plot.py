@@ -6,6 +6,7 @@
 x         bits | rounds | epochs | seconds | modelled_seconds
 y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
 task, algorithm, seed      one, or several separated by commas; all that are there unless said
+study     a sweep's or figure's name, whose runs alone are meant
 lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
 bandwidth (Mbit/s), latency (ms, one way), shared_link (true: the server has one link for all workers)
@@ -47,8 +48,10 @@ AXES = {
 NOT_MEASURED = ("round", "epoch", "trial", "lr", "seconds")
 """Columns of metrics.jsonl that y cannot be."""
 
+_CHOOSING = ("study", "task", "algorithm", "seed")
+
 DEFAULTS = {
-    "x": "bits", "y": "grad_norm", "task": "", "algorithm": "", "seed": "", "lr": "best", "x_scale": "",
+    "x": "bits", "y": "grad_norm", "study": "", "task": "", "algorithm": "", "seed": "", "lr": "best", "x_scale": "",
     "y_scale": "", "bandwidth": "100", "latency": "1", "shared_link": "true", "results_dir": "results", "out": "",
 }  # fmt: skip
 
@@ -102,7 +105,7 @@ def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
     runs = find(place)
     if not runs:
         raise ValueError(f"{place}: no runs there; start one with python -m experiments.run results_dir={place}")
-    variants = settled(tell_apart(select(runs, **{key: request[key] for key in ("task", "algorithm", "seed")})))
+    variants = settled(tell_apart(select(runs, place, **{key: request[key] for key in _CHOOSING})))
     for variant in variants:
         if not variant.run.is_finished:
             reached = f"round {variant.run.rows['round'].max()} of {variant.run.config['rounds']}"

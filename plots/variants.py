@@ -19,6 +19,9 @@ _NOT_OF_A_CURVE = {
 }  # fmt: skip
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
 
+_OF_A_METHOD = ("algorithm", "compressor", "update")
+"""Groups in which methods differ by nature; all other settings are told wherever curves of a task differ in them."""
+
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 """Names that tell no curves apart in any group."""
 
@@ -99,12 +102,24 @@ def _variant(run: Run, suffix: str, dash: int, lrs: tuple[float, ...]) -> Varian
 
 
 def _suffixes(runs: list[Run]) -> list[str]:
-    """For every run the settings that differ among the runs of its task and algorithm, as on a command line."""
-    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    """For every run the settings that differ, as on a command line: among the runs of its task and algorithm, and,
+    but for those of methods, among all runs of its task."""
+    of_methods: dict[tuple[str, str], list[dict[str, str]]] = {}
+    of_tasks: dict[str, list[dict[str, str]]] = {}
     of_runs = [_leaves(run.config) for run in runs]
     for run, leaves in zip(runs, of_runs, strict=True):
-        groups.setdefault((run.task, run.algorithm), []).append(leaves)
-    shown = {place: {key: _shown(key, group) for key in _differing(group)} for place, group in groups.items()}
+        of_methods.setdefault((run.task, run.algorithm), []).append(leaves)
+        of_tasks.setdefault(run.task, []).append(leaves)
+    common = {
+        task: [key for key in _differing(group) if key.partition(".")[0] not in _OF_A_METHOD]
+        for task, group in of_tasks.items()
+    }
+    shown = {
+        (task, algorithm): {
+            key: _shown(key, of_tasks[task]) for key in dict.fromkeys([*common[task], *_differing(group)])
+        }
+        for (task, algorithm), group in of_methods.items()
+    }
     return [
         ", ".join(
             f"{key.removesuffix('._target_')}={texts[leaves[key]]}"

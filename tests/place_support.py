@@ -75,7 +75,8 @@ def small_runs(folder: Path) -> Path:
     """A results folder with the runs that pages look at."""
     runs = [(f"logreg/{data}", name) for data in ("breast_cancer", "digits") for name in ("cd_adam", "ef21")]
     for task, algorithm in [*runs, ("digits", "cd_adam")]:
-        main(small([f"task={task}", f"algorithm={algorithm}", "lr=[0.003,0.01]", f"results_dir={folder}"]))
+        about = [f"task={task}", f"algorithm={algorithm}", "lr=[0.003,0.01]", "study=first", f"results_dir={folder}"]
+        main(small(about))
     for checkpoint in folder.rglob("checkpoint"):  # many files, which nothing here looks at
         shutil.rmtree(checkpoint)
     return folder

@@ -167,7 +167,7 @@ def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, d
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ("tusk=toy", "tusk: no such key; did you mean task? Valid: x, y, task,"),
+        ("tusk=toy", "tusk: no such key; did you mean task? Valid: x, y, study, task,"),
         ("x", "x: not of the form key=value"),
         ("x=round_", "did you mean round"),
         ("y=gard_norm", "did you mean grad_norm? Valid: bits_up,"),

@@ -22,8 +22,14 @@ def labels(place: Path) -> dict[str, str]:
 
 def test_a_method_run_once_is_called_by_its_name(tmp_path):
     folder(tmp_path, "a")
-    folder(tmp_path, "b", algorithm="noisy", rounds=50)
+    folder(tmp_path, "b", algorithm="noisy", compressor__ratio=0.1)
     assert labels(tmp_path) == {"a": "Plain", "b": "Noisy"}
+
+
+def test_what_differs_between_methods_is_named_unless_it_is_of_the_methods(tmp_path):
+    folder(tmp_path, "a", task__batch_size=None)
+    folder(tmp_path, "b", task__batch_size=16, algorithm="noisy", compressor__norm="l2")
+    assert labels(tmp_path) == {"a": "Plain, task.batch_size=null", "b": "Noisy, task.batch_size=16"}
 
 
 def test_only_what_differs_is_named(tmp_path):
@@ -39,7 +45,7 @@ def test_only_what_differs_is_named(tmp_path):
 
 def test_each_task_and_method_is_looked_at_apart(tmp_path):
     folder(tmp_path, "a", rounds=100)
-    folder(tmp_path, "b", rounds=50, algorithm="noisy")
+    folder(tmp_path, "b", compressor__norm="l2", algorithm="noisy")
     folder(tmp_path, "c", rounds=200, task="other")
     assert set(labels(tmp_path).values()) == {"Plain", "Noisy"}
 
@@ -235,9 +241,24 @@ def test_runs_are_selected_by_name(tmp_path):
         for seed in (0, 1):
             folder(tmp_path, f"{algorithm}{seed}", algorithm=algorithm, seed=seed)
     runs = find(tmp_path)
-    assert len(select(runs)) == 4
-    assert {run.folder.name for run in select(runs, algorithm="noisy", seed="0,1")} == {"noisy0", "noisy1"}
+    assert len(select(runs, tmp_path)) == 4
+    assert {run.folder.name for run in select(runs, tmp_path, algorithm="noisy", seed="0,1")} == {"noisy0", "noisy1"}
     with pytest.raises(RequestError, match=r"algorithm=niosy: .*did you mean noisy\? Valid: noisy, plain"):
-        select(runs, algorithm="niosy,plain")
+        select(runs, tmp_path, algorithm="niosy,plain")
     with pytest.raises(RequestError, match=r"task=tyo: .*did you mean toy"):
-        select(runs, task="tyo")
+        select(runs, tmp_path, task="tyo")
+
+
+def test_a_study_has_its_runs_and_those_that_its_sweep_found_finished(tmp_path):
+    for name, study in (("a", "mine"), ("b", "other"), ("c", None)):
+        folder(tmp_path, name, study=study)
+    cells = tmp_path / "sweeps" / "my" / "sweep" / "cells.txt"
+    cells.parent.mkdir(parents=True)
+    cells.write_text("c\nnot-begun\n")
+    runs = find(tmp_path)
+    assert [run.folder.name for run in select(runs, tmp_path, study="mine")] == ["a"]
+    assert [run.folder.name for run in select(runs, tmp_path, study="my/sweep")] == ["c"]
+    with pytest.raises(
+        RequestError, match=r"study=min: no run has it; did you mean mine\? Valid: mine, my/sweep"
+    ):
+        select(runs, tmp_path, study="min")
