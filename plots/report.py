@@ -82,6 +82,8 @@ def _introduction(frame: pd.DataFrame, figure: dict) -> list[str]:
     return [
         f"# {figure['name']}",
         "",
+        f"![{figure['title']}]({figure['name']}.png)",
+        "",
         *([f"**{_note(figure)}**", ""] if _note(figure) else []),
         f"{figure['title']}. Up to {frame['round'].max()} rounds, seed{'s' * repeated(frame)} {_seeds(frame)}.",
         "",

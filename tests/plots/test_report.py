@@ -145,7 +145,9 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders, monkeypatch):
     note = "quick budget: width 8,\n  2 epochs\n"
     assert captions(folders, monkeypatch, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
     text = (folders[0].parent / "out" / "report.md").read_text()
-    assert text.startswith("# toy\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
+    assert text.startswith(
+        "# toy\n\n![A toy](toy.png)\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n"
+    )
 
 
 def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
@@ -161,7 +163,9 @@ def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"note": None}, {"note": ""}])
 def test_without_a_note_there_is_none(folders, monkeypatch, options):
     assert captions(folders, monkeypatch, **options).splitlines()[0] == "A toy."
-    assert (folders[0].parent / "out" / "report.md").read_text().startswith("# toy\n\nA toy. Up to")
+    assert (
+        (folders[0].parent / "out" / "report.md").read_text().startswith("# toy\n\n![A toy](toy.png)\n\nA toy. Up to")
+    )
 
 
 def test_step_sizes_can_be_selected_by_another_metric(tmp_path, monkeypatch):

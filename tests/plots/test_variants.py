@@ -258,7 +258,5 @@ def test_a_study_has_its_runs_and_those_that_its_sweep_found_finished(tmp_path):
     runs = find(tmp_path)
     assert [run.folder.name for run in select(runs, tmp_path, study="mine")] == ["a"]
     assert [run.folder.name for run in select(runs, tmp_path, study="my/sweep")] == ["c"]
-    with pytest.raises(
-        RequestError, match=r"study=min: no run has it; did you mean mine\? Valid: mine, my/sweep"
-    ):
+    with pytest.raises(RequestError, match=r"study=min: no run has it; did you mean mine\? Valid: mine, my/sweep"):
         select(runs, tmp_path, study="min")
