@@ -18,6 +18,8 @@ from plots.report import report
 
 ROUNDS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
+HEAD = "# toy\n\n![A toy](toy.png)\n\n"
+
 
 def run_folder(
     place: Path, algorithm: str, lrs: list[float], norms: list[float], moment: float, seed: int = 0
@@ -163,9 +165,7 @@ def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"note": None}, {"note": ""}])
 def test_without_a_note_there_is_none(folders, monkeypatch, options):
     assert captions(folders, monkeypatch, **options).splitlines()[0] == "A toy."
-    assert (
-        (folders[0].parent / "out" / "report.md").read_text().startswith("# toy\n\n![A toy](toy.png)\n\nA toy. Up to")
-    )
+    assert (folders[0].parent / "out" / "report.md").read_text().startswith(f"{HEAD}A toy. Up to")
 
 
 def test_step_sizes_can_be_selected_by_another_metric(tmp_path, monkeypatch):
