@@ -5,6 +5,7 @@ DIRECTORY is DATA_DIR, or data/downloads, unless given; NAMEs are all sets unles
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
@@ -15,15 +16,21 @@ from data.errors import DataError
 def main() -> None:
     """Load every set asked for and say what it is; what failed, once the others are done."""
     known = [*libsvm.PINNED, "cifar10"]
-    directory = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("DATA_DIR", "data/downloads")
-    names = sys.argv[2:] or known
-    unknown = [name for name in names if name not in known]
+    parser = argparse.ArgumentParser(
+        prog="python -m data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "directory", nargs="?", metavar="DIRECTORY", default=os.environ.get("DATA_DIR", "data/downloads")
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in known]
     if unknown:
         sys.exit(f"error: there is no set {unknown[0]!r}: known are {', '.join(known)}")
     failures = []
-    for name in names:
+    for name in given.names or known:
         try:
-            print(f"{name}: {_described(name, directory)}, content verified", flush=True)
+            print(f"{name}: {_described(name, given.directory)}, content verified", flush=True)
         except DataError as error:
             failures.append(f"error: {name}: {error}")
     if failures:

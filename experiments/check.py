@@ -15,6 +15,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
+from inspect import isclass, isfunction
+from types import ModuleType
 
 import torch
 from omegaconf import OmegaConf
@@ -52,16 +55,43 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _imported(name: str) -> object:
-    module, _, last = name.rpartition(".")
-    if not module:
+    """The class or function of this name. Raises UsageError that says what there is instead."""
+    if "/" in name:
+        dotted = name.removesuffix(".py").strip("./").replace("/", ".")
+        own = _own(_module(dotted, name)) or ["MyCompressor"]
+        raise UsageError(f"{name}: is a file; name a class or function in it, {dotted}.{own[0]} say")
+    place, _, last = name.rpartition(".")
+    if not place:
         raise UsageError(f"{name}: is no class or function; name one with its module, {name}.MyCompressor say")
+    module = _module(place, name)
+    if not hasattr(module, last) and hasattr(module, "__path__") and find_spec(name):
+        _module(name, name)
+    found = getattr(module, last, module)
+    if isinstance(found, ModuleType):
+        raise UsageError(f"{name}: is no class or function; {found.__name__} has: {', '.join(_own(found)) or 'none'}")
+    return found
+
+
+def _module(path: str, name: str) -> ModuleType:
     try:
-        return getattr(import_module(module), last)
+        return import_module(path)
     except Exception as error:  # a user's module may raise anything
-        raise UsageError(
-            f"{name}: cannot be imported ({type(error).__name__}: {error}); the folder that {name.partition('.')[0]} "
-            "lies in must be the current one or named by the environment variable PYTHONPATH"
-        ) from error
+        top = path.partition(".")[0]
+        hint = (
+            f"; the folder that {top} lies in must be the current one or named by the environment variable PYTHONPATH"
+            if isinstance(error, ModuleNotFoundError) and error.name == top
+            else ""
+        )
+        raise UsageError(f"{name}: {path} cannot be imported ({type(error).__name__}: {error}){hint}") from error
+
+
+def _own(module: ModuleType) -> list[str]:
+    """The public classes and functions that a module defines."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and (isclass(value) or isfunction(value)) and value.__module__ == module.__name__
+    ]
 
 
 def _options(overrides: list[str]) -> Config:

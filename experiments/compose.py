@@ -16,6 +16,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from experiments.errors import UsageError
 
@@ -76,6 +77,9 @@ def load(
                     if override not in groups:
                         _check_key(override, base, also or {})
             raise UsageError(str(error)) from error
+        except MarkedYAMLError as error:
+            place = error.problem_mark
+            raise UsageError(f"{place.name}, line {place.line + 1}: not YAML ({error.problem})") from error
     try:
         return OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -109,17 +113,35 @@ def folder_of_package(name: object) -> Path:
 
 def unknown(key: str, value: str, names: Iterable[str]) -> str:
     """What to say of a choice that is not among `names`."""
+    return f"{key}={value}: no such choice; {_nearest(value, names)}"
+
+
+def check_keys(node: object, names: Iterable[str], place: str, required: Iterable[str] = ()) -> None:
+    """Raise UsageError for keys of a node that are not among the names, and for required ones that are not there."""
+    if not isinstance(node, dict):
+        raise UsageError(f"{place}={node}: must have keys of its own")
+    for key in node:
+        if key not in names:
+            raise UsageError(f"{place}: {key}: no such key; {_nearest(str(key), names)}")
+    for key in required:
+        if key not in node:
+            raise UsageError(f"{place}: has no {key}; it needs {', '.join(required)}")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
     names = list(names)
-    near = get_close_matches(value, names, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"{key}={value}: no such choice; {hint}Valid: {', '.join(names)}"
+    near = get_close_matches(name, names, n=1, cutoff=0.4)
+    return (f"did you mean {near[0]}? " if near else "") + f"Valid: {', '.join(names)}"
 
 
 def _parse(text: str) -> Override:
     try:
         override = OverridesParser.create().parse_override(text)
     except HydraException as error:
-        raise UsageError(f"{text}: not of the form key=value ({str(error).splitlines()[0]})") from error
+        why = f" ({str(error).splitlines()[0]})" if "=" in text else ""
+        if any(text.count(opening) != text.count(closing) for opening, closing in ("[]", "{}", "()")):
+            why = "; its brackets do not match: leave out spaces within brackets, or quote the whole for the shell"
+        raise UsageError(f"{text}: not of the form key=value{why}") from error
     if not override.key_or_group:
         raise UsageError(f"{text}: not of the form key=value (there is no key)")
     return override

@@ -26,6 +26,7 @@ from experiments.compose import Config, expand, key_of, load, value_of
 from experiments.config import load_run
 from experiments.errors import UsageError, exit_with_message
 from experiments.estimate import estimate
+from experiments.figure import check_figure, completed
 from experiments.progress import duration
 from experiments.runner import run
 from experiments.session import session
@@ -49,11 +50,11 @@ ABOUT_FIGURE = ("figure", "budget", "seeds")
 def planned(composed: Config) -> Config:
     """The figure of conf/reproduce.yaml with its budget chosen and its seeds an axis of its grid.
 
-    Raises UsageError for a budget that the figure does not have.
+    What is null counts as left out. Raises UsageError for a budget that the figure does not have, and for anything
+    in the figure that could not be drawn or judged once its runs are done.
     """
-    figure, budget, seeds = composed["figure"], composed["budget"], composed["seeds"]
-    figure = {"note": None, **figure}
-    budgets = figure.pop("budgets", None) or {}
+    figure, budget, seeds = completed(composed.get("figure")), composed["budget"], composed["seeds"]
+    budgets = figure.pop("budgets")
     if budget == "auto" and budgets and composed.get("submit"):
         raise UsageError(f"budget=auto: what it will run on is not known here; say {' or '.join(budgets)}")
     if budget == "auto":
@@ -64,8 +65,9 @@ def planned(composed: Config) -> Config:
         raise UsageError(f"budget={budget}: figure={figure['name']} has {known}")
     if budget:
         chosen = budgets[budget]
-        overrides = [*figure["overrides"], *chosen.get("overrides", [])]
+        overrides = [*figure["overrides"], *(chosen.get("overrides") or [])]
         figure = {**figure, **chosen, "overrides": overrides, "name": figure["name"]}
+    check_figure(figure)
     if seeds is not None:
         if not isinstance(seeds, list) or len(set(map(str, seeds))) < len(seeds):
             raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
@@ -98,6 +100,11 @@ def cells(figure: Config, overrides: list[str], also: Config | None = None) -> l
         config = load_run([*figure["overrides"], *cell, *overrides], also)
         check(config, here=not (also or {}).get("submit"))
         configs.append({**config, "study": config["study"] or figure["name"]})
+    step_size = figure.get("step_size", "best")
+    if step_size != "best" and not any(step_size in config["lr"] for config in configs):
+        raise UsageError(
+            f"figure={figure['name']}: step_size={step_size}: none of its runs has this one among its lr"
+        )
     curves = [
         (config["task"]["name"], config["algorithm"]["name"], config["rounds"], config["seed"]) for config in configs
     ]

@@ -1,27 +1,30 @@
-"""Tables: ruled into columns at a terminal, tab-separated lines for a file or another program."""
+"""Tables: columns at a terminal, tab-separated lines for a file or another program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table whose columns have these names."""
+    """Print a table whose columns have these names.
+
+    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece.
+    """
+    lines = [columns, *rows]
     if console.is_terminal:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table, soft_wrap=False)
+        widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+        for number, line in enumerate(lines):
+            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+            text = Text("  ".join(padded).rstrip(), style="" if number else "bold")
+            console.print(text, soft_wrap=True)
     else:
         try:
-            for row in (columns, *rows):
-                print("\t".join(row), file=console.file)
+            for line in lines:
+                print("\t".join(line), file=console.file)
             console.file.flush()
         except BrokenPipeError:  # of a reader that has seen enough
             console.on_broken_pipe()

@@ -6,11 +6,12 @@ import re
 from collections.abc import Container, Iterable
 from functools import cache
 
-from experiments.compose import Config, expand, key_of, load, value_of
+from experiments.compose import Config, check_keys, expand, key_of, load, value_of
 from experiments.config import choice, integer, path_name, positive
 from experiments.errors import UsageError
 
 SUBMIT = ("slurm", "submitit")
+_SWEEP = ("name", "grid", "overrides")
 
 
 @cache
@@ -27,6 +28,7 @@ def launching(overrides: Iterable[str]) -> tuple[Config, list[str]]:
     ours, rest = split(overrides, defaults("multirun"))
     packages = value_of("packages", rest)  # which may bring sweeps of their own
     launch = load(ours, "multirun", packages if isinstance(packages, list) else ()) if ours else defaults("multirun")
+    launch = {**launch, "sweep": _sweep(launch, value_of("sweep", ours))}
     check(launch)
     return launch, rest
 
@@ -60,10 +62,14 @@ def check(launch: Config) -> None:
             raise UsageError(f"job_timeout={launch['job_timeout']}: a submitted run is given its time by slurm.time")
         if launch["fail_fast"]:
             raise UsageError("fail_fast=true: the runs of an array job do not know of each other; leave it out")
+    for key, value in launch["slurm"].items():
+        if value is not None and launch["submit"] is None:
+            raise UsageError(f"slurm.{key}={value}: is for runs that are submitted; add submit=slurm")
     if launch.get("select") is not None and not re.fullmatch(r"(final|best)_\w+", str(launch["select"])):
         raise UsageError(f"select={launch['select']}: final_<metric> or best_<metric>, final_grad_norm say")
     if "sweep" in launch:
-        _check_sweep(launch["sweep"])
+        path_name(launch["sweep"]["name"], "sweep.name")
+        check_grid(launch["sweep"], "sweep")
 
 
 def apart(launch: Config) -> bool:
@@ -71,13 +77,28 @@ def apart(launch: Config) -> bool:
     return {**launch, "dry_run": False} != defaults("multirun" if "sweep" in launch else "launch")
 
 
-def _check_sweep(sweep: Config) -> None:
-    path_name(sweep["name"], "sweep.name")
-    grid, wanted = sweep["grid"], "a list of overrides, [seed=0, seed=1] say"
-    if not _overrides(sweep["overrides"]):
-        raise UsageError(f"sweep.overrides={sweep['overrides']}: must be {wanted}")
+def check_grid(node: Config, place: str) -> None:
+    """Raise UsageError for a grid or overrides of another form; `place` is where they stand."""
+    grid, wanted = node["grid"], "a list of overrides, [seed=0, seed=1] say"
+    if not _overrides(node["overrides"]):
+        raise UsageError(f"{place}.overrides={node['overrides']}: must be {wanted}")
     if not isinstance(grid, list) or not all(axis and _overrides(axis) for axis in grid):
-        raise UsageError(f"sweep.grid={grid}: must be a list of axes, each of them {wanted}")
+        raise UsageError(f"{place}.grid={grid}: must be a list of axes, each of them {wanted}")
+
+
+def _sweep(launch: Config, name: object) -> Config:
+    """The sweep of a file of this name with all its keys. Raises UsageError for keys that are none."""
+    keys, place = defaults("multirun"), f"sweep={name}"
+    check_keys(launch, keys, place)
+    sweep = launch.get("sweep") or {}
+    for key in keys:
+        if key in sweep:
+            raise UsageError(
+                f"{place}: {key} is about how runs are started: for that the file's first line must be "
+                "# @package _global_, and name, grid and overrides stand below sweep:"
+            )
+    check_keys(sweep, _SWEEP, place, ("grid",))
+    return {"name": name, "overrides": [], **sweep}
 
 
 def _overrides(node: object) -> bool:

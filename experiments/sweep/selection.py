@@ -60,6 +60,20 @@ def measured(cell: Cell, rule: str) -> dict[float, float]:
     return {lr: trial[which][metric] for lr, trial in zip(cell.config["lr"], trials, strict=True)}
 
 
+def outcome(cell: Cell, rule: str | None) -> str:
+    """What a finished run came to with its best step size, by the final training loss unless said, in words."""
+    said = cell.run.outcome()
+    if len(said) == 1:
+        return said[0]
+    rule = rule or "final_train_loss"
+    try:
+        values = list(measured(cell, rule).values())
+    except UsageError:  # a task without a training loss
+        return f"{said[0]}, the first of {len(said)} step sizes"
+    best = (max if higher_is_better(rule) else min)(values)
+    return f"{said[values.index(best)]}, best of {len(said)} step sizes"
+
+
 def choose(cells: list[Cell], rule: str) -> list[Choice]:
     """The best step size by `measured` of every group of cells that differ in step size and seed alone.
 

@@ -92,9 +92,8 @@ class _Jobs:
         for cell in self._cells:
             if cell not in self._waiting:
                 self._check_metric(cell)
-        self._display.say(
-            f"{len(jobs)} of {len(self._cells)} runs to do, {self._launching['jobs']} at once; {self._folder.path}"
-        )
+        todo = f"{len(jobs)} of {len(self._cells)} runs to do, {self._launching['jobs']} at once"
+        self._display.say(f"{todo if jobs else f'all {len(self._cells)} runs are finished'}; {self._folder.path}")
         self._advance(len(self._cells) - len(jobs))
         return run_jobs(
             list(jobs),
@@ -120,9 +119,8 @@ class _Jobs:
     def _end(self, cell: Cell, job: Job) -> bool:
         """Take note of one that has ended. Returns whether to go on with the others."""
         if cell.is_finished and (job.asked or job.code == 0):
-            first, *others = cell.run.outcome()
-            said = f"{first}, and {len(others)} more step sizes" if others else first
             self._check_metric(cell)
+            said = selection.outcome(cell, self._launching.get("select"))
         elif job.asked and not job.timed_out:
             return True
         else:

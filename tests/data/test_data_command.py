@@ -74,3 +74,13 @@ def test_fetching_an_unknown_set(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match=r"error: there is no set 'cifar100': known are a9a, .*, cifar10"):
         command.main()
     assert loads.asked == []
+
+
+@pytest.mark.parametrize(("option", "status"), [("--help", 0), ("-x", 2), ("--cifar10", 2)])
+def test_an_option_is_no_folder(option: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = Loads(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["data", option])
+    with pytest.raises(SystemExit) as stopped:
+        command.main()
+    assert stopped.value.code == status
+    assert loads.asked == []

@@ -148,7 +148,7 @@ def test_every_kind_is_told_from_the_others(
         ("nothing", (), "their_module.nothing: can be checked if it is a compressor, a subclass of"),
         ("constant", (), "their_module.constant: can be checked if it is a compressor"),
         ("partial", (), "can be checked if it is"),
-        ("Forgetfull", (), "cannot be imported (AttributeError: module 'their_module' has no attribute 'Forget"),
+        ("Forgetfull", (), "is no class or function; their_module has: Forgetful, Sized, own, Task, few, missing, "),
         ("/no_such_module.Thing", (), "No module named 'no_such_module'); the folder that no_such_module lies in"),
         ("/their_module", (), "their_module: is no class or function; name one with its module"),
         ("Forgetful", ("k=two",), "compressor.k=two: expected a whole number or null"),
@@ -168,6 +168,36 @@ def test_what_cannot_be_checked(name: str, options: tuple, message: str, check: 
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("/mine_.top", "mine_.top: is no class or function; mine_.top has: Top1, largest\n"),
+        ("/mine_.top.Top2", "mine_.top.Top2: is no class or function; mine_.top has: Top1, largest\n"),
+        ("/mine_/top.py", None),
+        ("/mine_.broken.Top1", "mine_.broken cannot be imported (ModuleNotFoundError: No module named 'not_here')\n"),
+        (
+            "/mine_.other.Top1",
+            "mine_.other cannot be imported (ModuleNotFoundError: No module named 'mine_.other')\n",
+        ),
+    ],
+)
+def test_what_there_is_instead(
+    name: str, message: str | None, check: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine_").mkdir()
+    (tmp_path / "mine_" / "__init__.py").write_text("")
+    (tmp_path / "mine_" / "top.py").write_text(
+        "from algorithms.compressors import TopK\n\n\nclass Top1(TopK):\n    pass\n\n\ndef largest():\n    pass\n"
+    )
+    (tmp_path / "mine_" / "broken.py").write_text("import not_here\n")
+    status, out, err = check(name)
+    for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == "mine_"]:
+        monkeypatch.delitem(sys.modules, loaded)
+    assert (status, out) == (2, "")
+    assert (message or "mine_/top.py: is a file; name a class or function in it, mine_.top.Top1 say\n") in err
+    assert "PYTHONPATH" not in err
 
 
 def test_data_that_are_not_there(check: Callable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from itertools import pairwise
 
 import pytest
@@ -148,3 +149,56 @@ def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(change, 
 def test_an_override_of_what_the_figure_sets_is_refused():
     with pytest.raises(UsageError, match="algorithm=sgd: the figure itself sets this key"):
         cells(figure_named("demo"), ["algorithm=sgd"])
+
+
+PANEL = {"x": "bits", "y": "grad_norm"}
+CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subject": "cd_adam", "reference": "amsgrad"}
+WRONG = [
+    ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
+    *[({key: None}, f"figure=demo: has no {key}; it needs name, title") for key in ("title", "grid", "rows")],
+    ({"name": None}, "figure: has no name; it needs name"),
+    ({"name": "../up"}, "figure.name=../up: must be words"),
+    ({"grid": [["seed=0"], []]}, "figure=demo: figure.grid="),
+    ({"overrides": [3]}, "figure=demo: figure.overrides="),
+    ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: no such choice; did you mean round?"),
+    ({"rows": [PANEL, {**PANEL, "y": "trainloss"}]}, "rows[1]: y=trainloss: nothing is called that; did"),
+    ({"rows": [{**PANEL, "xscale": "log"}]}, "rows[0]: xscale: no such key; did you mean x_scale?"),
+    ({"rows": [{**PANEL, "x_scale": "lgo"}]}, "x_scale=lgo: no such choice; did you mean log?"),
+    ({"rows": [{**PANEL, "y_min": "low"}]}, "y_min=low: must be a number"),
+    ({"rows": [{"x": "bits"}]}, "rows[0]: has no y; it needs x, y"),
+    ({"rows": [3]}, "rows=[3]: must be a list, each with keys of its own"),
+    ({"claims": [{**CLAIM, "check": "reach_level"}]}, "check=reach_level: no such choice; did you mean reaches"),
+    ({"claims": [{**CLAIM, "witin": 2.0}]}, "figure=demo: claim 1: witin: no such key; did you mean within?"),
+    ({"claims": [CLAIM]}, "claim 1: has no within; it needs subject, reference, within"),
+    ({"claims": [{**CLAIM, "within": "abc"}]}, "claim 1: within=abc: must be a number"),
+    ({"claims": [{**CLAIM, "within": True}]}, "claim 1: within=True: must be a number"),
+    ({"claims": [{"number": 1, "statement": "", "check": "one_bit_a_coordinate", "subjects": "cd_adam"}]},
+     "claim 1: subjects=cd_adam: must be a list, each text"),
+    ({"claims": [{"number": 1, "check": "reaches_level"}]}, "claim 1: has no statement"),
+    ({"derive": [{"name": "second_moment"}]}, "derive.name=second_moment: no such choice; did you mean second"),
+    ({"derive": [{"name": "second_moment_ratio"}]}, "derive.options: has no over"),
+    ({"targets": {"metric": "grad_norm", "levels": 0.1}}, "targets: levels=0.1: must be a list, each a number"),
+    ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "targets: metric=gradnorm: nothing is called that"),
+    ({"select": {"metrik": "train_loss"}}, "select: metrik: no such key; did you mean metric?"),
+    ({"step_size": "large"}, "step_size=large: must be a number"),
+    ({"budgets": {"quick": {}}}, "budgets: has no full"),
+    ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_what_a_figure_may_not_say(change, message):
+    composed = load(["figure=demo"], "reproduce")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        planned({**composed, "figure": composed["figure"] | change})
+
+
+def test_what_is_not_drawn_by_default_must_be_run():
+    with pytest.raises(UsageError, match=r"step_size=0\.5: none of its runs has this one"):
+        cells(figure_named("why") | {"step_size": 0.5}, ["rounds=5"])
+
+
+def test_a_task_may_measure_what_it_likes():
+    composed = load(["figure=demo"], "reproduce")
+    for y in ("valid_accuracy", "perplexity", "bits_up", "train_loss_ema"):
+        planned({**composed, "figure": composed["figure"] | {"rows": [{**PANEL, "y": y}]}})

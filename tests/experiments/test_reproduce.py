@@ -143,6 +143,11 @@ def test_an_entry_of_the_grid_may_set_several_keys() -> None:
         ("rounds=20", "figure"),
         ("figure=demo rouns=3", "rouns: no such key; did you mean rounds?"),
         ("figure=demo figure.nam=x", "figure.nam: no such key; did you mean figure.name?"),
+        (
+            "figure=demo figure.rows=[{x:rounds,y:grad_norm}]",
+            "figure=demo: rows[0]: x=rounds: no such choice; did you",
+        ),
+        ("figure=demo slurm.time=90", "slurm.time=90: is for runs that are submitted; add submit=slurm"),
         ("figure=demo compressor=top_k", "algorithm=amsgrad takes Identity"),
         ("figure=demo lr=-1", "step sizes are positive"),
         ("figure=demo seed=0,1", "several values are a sweep"),

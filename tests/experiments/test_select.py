@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sweep_support import cells, sweep
 from experiments import run
 from experiments.errors import UsageError
 from experiments.sweep.job import Job
-from experiments.sweep.selection import choose, measured
+from experiments.sweep.selection import choose, measured, outcome
 
 RANDOM = ("task.batch_size=3", "cluster.workers=4")
 LRS = (0.01, 0.3, 1e3)
@@ -109,6 +110,28 @@ def test_a_batched_grid_has_the_same_candidates(swept: str, tmp_path: Path) -> N
     [_, apart] = choose(cells(*COMMAND, swept)[0], "final_grad_norm")
     assert (mixed.lr, mixed.second, mixed.note) == (apart.lr, apart.second, apart.note)
     assert mixed.value == pytest.approx(apart.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", [None, "best_grad_norm", "final_train_accuracy"])
+def test_a_finished_run_is_told_by_its_best_step_size(rule: str | None, results: str) -> None:
+    lrs = (0.0003, 0.1, 1e3)
+    path = go(*SMALL, "algorithm=sgd", "lr=[0.0003,0.1,1e3]", results)
+    [cell] = cells("algorithm=sgd", "lr=[0.0003,0.1,1e3]", results)[0]
+    kind, _, metric = (rule or "final_train_loss").partition("_")
+    best = max if metric.endswith("accuracy") else min
+    came_to = {lr: of(path, lr, metric)[-1] if kind == "final" else best(of(path, lr, metric)) for lr in lrs}
+    lr = best(came_to, key=came_to.get)
+    said = outcome(cell, rule)
+    assert said.startswith(f"lr {lr:g}: train_loss {of(path, lr, 'train_loss')[-1]:.4g}, ")
+    assert said.endswith(" bits, best of 3 step sizes")
+    summary = json.loads((path / "summary.json").read_text())
+    for trial in summary["trials"]:
+        del trial["final"]["train_loss"]
+    (path / "summary.json").write_text(json.dumps(summary))
+    assert outcome(cell, None).endswith(" bits, the first of 3 step sizes")
+    go(*SMALL, "algorithm=sgd", "lr=0.1", results)
+    [alone] = cells("algorithm=sgd", "lr=0.1", results)[0]
+    assert outcome(alone, None).endswith(" bits")
 
 
 def test_other_settings_are_chosen_for_apart(results: str) -> None:

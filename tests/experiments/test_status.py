@@ -15,6 +15,7 @@ import pytest
 import yaml
 from run_support import SMALL, contents, go, rows, stopped, where
 from sweep_support import cells
+from terminal_support import printed
 
 from experiments import status
 from experiments.compose import CONF
@@ -100,6 +101,15 @@ def test_looking_does_not_keep_a_run_from_beginning(results: str, interrupted: P
             patch.setattr(time, "sleep", wait_and_release)
             with RunFolder(interrupted).locked():
                 pass
+
+
+def test_a_narrow_terminal_leaves_folders_whole(results: str, tmp_path: Path) -> None:
+    path = go(*SMALL, results)
+    words = [sys.executable, "-m", "experiments.status", str(tmp_path / "results")]
+    lines = printed(words, columns=60)
+    assert any(line.endswith(f"  {path}") for line in lines)
+    assert lines[0].split() == ["state", "rounds", "bits", "left", "task", "algorithm", "n", "seed", "lr", "folder"]
+    assert lines[0].index("folder") == lines[1].index(str(path))
 
 
 def _cut(path: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_finished_sweep_starts_nothing(results: str, no_process: None, capsys:
     assert sweep("seed=0,1", "lr=0.001,[0.001]", results) == 0
     said = capsys.readouterr().err
     assert "seed=1 lr=[0.001]: the same run as seed=1 lr=0.001, done once" in said
-    assert "0 of 2 runs to do" in said
+    assert "all 2 runs are finished; " in said
     assert [contents(path) for path in paths] == before
 
 

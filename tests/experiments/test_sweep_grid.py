@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -165,6 +166,9 @@ REFUSED = {
     "sweep.grid=[['sede=0']]": "sede: no such key; did you mean seed?",
     "job=2": "job: no such key; did you mean jobs?",
     "slurm.tiem=1": "slurm.tiem: no such key; did you mean slurm.time?",
+    "slurm.time=90": "slurm.time=90: is for runs that are submitted; add submit=slurm",
+    "lr=[0.01, 0.03]": "lr=[0.01,: not of the form key=value; its brackets do not match: leave out spaces within",
+    "cd_adam": "error: cd_adam: not of the form key=value\n",
     "results_dir=a,b": "results_dir=b: must be the same for all runs of a sweep",
     "study=a,b": "study=b: must be the same for all runs of a sweep",
 }
@@ -178,6 +182,45 @@ def test_refusals_before_anything_is_started(
     assert stopped(["-m", *SMALL, *wrong.split()]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+SWEEP_FILES = {
+    "name: a\ngird: []\n": "sweep=theirs: gird: no such key; did you mean grid? Valid: name, grid, overrides",
+    "name: a\n": "sweep=theirs: has no grid",
+    "grid: [[seed=0]]\njobs: 2\n": "sweep=theirs: jobs is about how runs are started: for that the file's first line",
+    "# @package _global_\njobs: 2\ngrid: [[seed=0]]\n": "sweep=theirs: grid: no such key; Valid: jobs, ",
+    "# @package _global_\njobs: 2\n": "sweep=theirs: has no grid",
+    "name: a\n\ngrid: [mine\n": "sweep/theirs.yaml, line 4: not YAML (expected ',' or ']'",
+}
+
+
+@pytest.fixture
+def sweep_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Writes conf/sweep/theirs.yaml of a user's package; returns what lets it in."""
+    (tmp_path / "their_sweeps" / "conf" / "sweep").mkdir(parents=True)
+    (tmp_path / "their_sweeps" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(text: str) -> list[str]:
+        (tmp_path / "their_sweeps" / "conf" / "sweep" / "theirs.yaml").write_text(text)
+        return ["packages=[their_sweeps]", "sweep=theirs"]
+
+    return write
+
+
+@pytest.mark.parametrize(("text", "message"), SWEEP_FILES.items())
+def test_a_sweeps_file_is_checked(
+    text: str, message: str, sweep_file: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    assert stopped([*SMALL, *sweep_file(text), "--cfg", "job"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_sweeps_file_needs_a_grid_alone(sweep_file: Callable) -> None:
+    for text in ("grid: [[seed=0, seed=1]]\n", "# @package _global_\nsweep:\n  grid: [[seed=0, seed=1]]\n"):
+        launch, rest = launching([*SMALL, *sweep_file(text)])
+        assert launch["sweep"] == {"name": "theirs", "grid": [["seed=0", "seed=1"]], "overrides": []}
+        assert len(compose_cells(launch, rest)) == 2
 
 
 def test_what_is_submitted_may_need_what_is_not_here(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
