@@ -31,7 +31,7 @@ from experiments.progress import duration
 from experiments.runner import run
 from experiments.session import session
 from experiments.sweep import launching
-from experiments.sweep.grid import as_cells, combinations
+from experiments.sweep.grid import as_cells, combinations, words
 from experiments.sweep.sweep import sweep
 from plots.claims import ROLES
 from plots.metrics import higher_is_better
@@ -119,7 +119,7 @@ def cells(figure: Config, overrides: list[str], also: Config | None = None) -> l
 
 def _overrides(figure: Config) -> list[str]:
     """Everything the grid sets."""
-    return [override for entries in figure["grid"] for entry in entries for override in entry.split()]
+    return [override for entries in figure["grid"] for entry in entries for override in words(entry)]
 
 
 def _listed(value: str | list[str]) -> list[str]:

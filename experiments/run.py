@@ -50,7 +50,10 @@ def main(arguments: list[str] | None = None) -> None:
                 raise UsageError(f"--frozen {options.frozen}: is a whole configuration; nothing can be set besides")
             config = frozen(options.frozen)
             check(config)
-            _train(config)
+            if options.cfg:
+                print(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), end="")
+            else:
+                _train(config)
             return
         launch, overrides = launching(options.overrides)
         several = options.multirun or bool(launch["sweep"]["grid"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+from filelock import FileLock, Timeout
 
 from data.cache import atomic
+from experiments.errors import RunError
 from experiments.sweep.grid import Cell
 
 
@@ -15,6 +19,7 @@ class SweepFolder:
 
     cells.txt        the ids of its runs, in order     jobs/<id>.yaml  a run's configuration, resolved
     selection.csv    the best step sizes, if asked     jobs/<id>.log   what its process said, try after try
+    array.sh         the array job, if asked
     """
 
     def __init__(self, results_dir: str, study: str) -> None:
@@ -27,6 +32,16 @@ class SweepFolder:
     def log(self, id: str) -> Path:
         """What a run's process said."""
         return self.path / "jobs" / f"{id}.log"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second sweep of the same name out. Raises RunError where one is under way."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout as error:
+            raise RunError(f"{self.path}: another process is at this sweep; wait for it or stop it") from error
 
     def freeze(self, cells: list[Cell]) -> None:
         """Write the configurations, each of them whole or not at all, and then the list of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from itertools import product
 
@@ -37,9 +38,14 @@ class Cell:
             return False
 
 
+def words(entry: str) -> list[str]:
+    """The overrides of a grid's entry, which spaces tell apart; values may hold some too."""
+    return re.split(r"\s+(?=[^\s=]+=)", entry.strip())
+
+
 def combinations(grid: list[list[str]]) -> list[list[str]]:
     """One entry of every axis, in every way; an entry may set several keys."""
-    return [[override for entry in entries for override in entry.split()] for entries in product(*grid)]
+    return [[override for entry in entries for override in words(entry)] for entries in product(*grid)]
 
 
 def command_lines(sweep: Config, overrides: list[str], multirun: bool = True) -> list[list[str]]:
@@ -104,4 +110,4 @@ def join(cells: list[Cell], launch: Config) -> None:
 
 
 def _keys(axis: list[str]) -> set[str]:
-    return {key_of(override) for entry in axis for override in entry.split()}
+    return {key_of(override) for entry in axis for override in words(entry)}

@@ -130,7 +130,9 @@ class Job:
         self._kill_all()
 
     def error(self) -> str:
-        """The last line of its log that says what was wrong."""
+        """The last line of its log that says what was wrong; empty where it was ended from outside."""
+        if self.timed_out or self.code < 0 or not self.log.exists():
+            return ""
         with self.log.open("rb") as log:
             log.seek(self._earlier)
             said = log.read().decode(errors="replace").splitlines()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
+from difflib import get_close_matches
 from functools import cache
 
 from experiments.compose import Config, check_keys, expand, key_of, load, value_of
 from experiments.config import choice, integer, path_name, positive
 from experiments.errors import UsageError
+from plots.metrics import LABELS
 
 SUBMIT = ("slurm", "submitit")
 _SWEEP = ("name", "grid", "overrides")
@@ -62,11 +64,13 @@ def check(launch: Config) -> None:
             raise UsageError(f"job_timeout={launch['job_timeout']}: a submitted run is given its time by slurm.time")
         if launch["fail_fast"]:
             raise UsageError("fail_fast=true: the runs of an array job do not know of each other; leave it out")
+    if not isinstance(launch["slurm"], dict):
+        raise UsageError(f"slurm={launch['slurm']}: holds settings of its own; set slurm.time, say")
     for key, value in launch["slurm"].items():
         if value is not None and launch["submit"] is None:
             raise UsageError(f"slurm.{key}={value}: is for runs that are submitted; add submit=slurm")
-    if launch.get("select") is not None and not re.fullmatch(r"(final|best)_\w+", str(launch["select"])):
-        raise UsageError(f"select={launch['select']}: final_<metric> or best_<metric>, final_grad_norm say")
+    if launch.get("select") is not None:
+        _check_select(str(launch["select"]))
     if "sweep" in launch:
         path_name(launch["sweep"]["name"], "sweep.name")
         check_grid(launch["sweep"], "sweep")
@@ -75,6 +79,15 @@ def check(launch: Config) -> None:
 def apart(launch: Config) -> bool:
     """Whether something is asked for that only a run in a process of its own can have."""
     return {**launch, "dry_run": False} != defaults("multirun" if "sweep" in launch else "launch")
+
+
+def _check_select(rule: str) -> None:
+    if not re.fullmatch(r"(final|best)_\w+", rule):
+        raise UsageError(f"select={rule}: final_<metric> or best_<metric>, final_grad_norm say")
+    which, _, metric = rule.partition("_")
+    near = get_close_matches(metric, LABELS, n=1, cutoff=0.85)  # a user's task may measure what it likes
+    if near and metric not in LABELS:
+        raise UsageError(f"select={rule}: nothing is measured by that name; did you mean {which}_{near[0]}?")
 
 
 def check_grid(node: Config, place: str) -> None:

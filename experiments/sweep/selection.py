@@ -23,6 +23,9 @@ from plots.metrics import higher_is_better
 _TUNED = ("lr", "seed")
 """What is chosen, and what is averaged over: settings that are the same but for these compete."""
 
+_COSTS = ("round", "epoch", "trial", "lr", "bits", "bits_up", "bits_down", "payload_bytes", "seconds")
+"""Columns of a row that measure no model."""
+
 _OWN_COLUMNS = ("task", "algorithm")
 _COLUMNS = ("task", "algorithm", "seeds", "lr", "value", "second", "second_value", "note")
 
@@ -54,8 +57,8 @@ def measured(cell: Cell, rule: str) -> dict[float, float]:
     """
     which, _, metric = rule.partition("_")
     trials = cell.run.summary()["trials"]
-    if metric not in trials[0][which]:
-        known = [f"{kind}_{name}" for kind in ("best", "final") for name in trials[0][kind]]
+    if metric not in trials[0][which] or metric in _COSTS:
+        known = [f"{kind}_{name}" for kind in ("best", "final") for name in trials[0][kind] if name not in _COSTS]
         raise UsageError(f"{cell.name}: {unknown('select', rule, known)}")
     return {lr: trial[which][metric] for lr, trial in zip(cell.config["lr"], trials, strict=True)}
 

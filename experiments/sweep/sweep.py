@@ -34,10 +34,16 @@ def sweep(cells: list[Cell], launching: Config) -> None:
         plan.show([cell.config for cell in cells], launching, Console())
         return
     folder = SweepFolder(cells[0].config["results_dir"], cells[0].config["study"])
-    folder.freeze(cells)
-    if launching["submit"]:
-        slurm.submit([cell.config for cell in cells], launching, folder.path, console)
-        return
+    with folder.locked():
+        folder.freeze(cells)
+        if launching["submit"]:
+            slurm.submit([cell.config for cell in cells], launching, folder.path, console)
+        else:
+            _run(cells, launching, folder, console)
+
+
+def _run(cells: list[Cell], launching: Config, folder: SweepFolder, console: Console) -> None:
+    """Run what is missing, and say what failed and what is best."""
     with Display(len(cells), console) as display:
         jobs = _Jobs(cells, launching, folder, display)
         interrupted = jobs.run()
@@ -82,6 +88,7 @@ class _Jobs:
 
     def __init__(self, cells: list[Cell], launching: Config, folder: SweepFolder, display: Display) -> None:
         self.failed: list[tuple[Cell, Job, str]] = []
+        self._at_once = min(launching["jobs"], len(cells))
         self._cells, self._launching, self._folder, self._display = cells, launching, folder, display
         self._waiting = [cell for cell in cells if not cell.is_finished]
         self._ended = 0
@@ -97,23 +104,22 @@ class _Jobs:
         self._advance(len(self._cells) - len(jobs))
         return run_jobs(
             list(jobs),
-            self._launching["jobs"],
+            self._at_once,
             self._launching["job_timeout"],
             ended=lambda job: self._end(jobs[job], job),
             say=self._display.say,
         )
 
     def list_failures(self) -> None:
-        """Print a table of them."""
+        """Print a table of them, but for those that another process has finished meanwhile."""
+        self.failed = [failure for failure in self.failed if not failure[0].is_finished]
         if self.failed:
             rows = [[cell.name, why, job.error(), str(job.log)] for cell, job, why in self.failed]
             tables.show(self._display.console, ["failed", "how", "error", "log"], rows)
 
     def _job(self, cell: Cell) -> Job:
         ranks = self._launching["ranks"]
-        surroundings = partial(
-            environment, cell.config, jobs=self._launching["jobs"], ranks=ranks, gpus=gpus(), cores=cores()
-        )
+        surroundings = partial(environment, cell.config, jobs=self._at_once, ranks=ranks, gpus=gpus(), cores=cores())
         return Job(command(self._folder.job(cell.id), ranks), self._folder.log(cell.id), surroundings)
 
     def _end(self, cell: Cell, job: Job) -> bool:

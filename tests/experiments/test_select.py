@@ -183,9 +183,9 @@ def test_a_metric_that_no_run_has(results: str, tmp_path: Path, capsys: pytest.C
     go(*SMALL, "lr=0.1", results)
     capsys.readouterr()
     # One of the runs is finished and says so before another is begun.
-    assert sweep("lr=0.1,0.2", "select=final_grad_nrom", results) == 2
+    assert sweep("lr=0.1,0.2", "select=final_test_loss", results) == 2
     assert (
-        "select=final_grad_nrom: no such choice; did you mean final_grad_norm? Valid: best_"
+        "select=final_test_loss: no such choice; did you mean final_train_loss? Valid: best_"
         in capsys.readouterr().err
     )
     with pytest.raises(UsageError, match="select=best_seconds: no such choice"):

@@ -156,6 +156,8 @@ REFUSED = {
     "submit=slrum": "submit=slrum: no such choice; did you mean slurm? Valid: slurm, submitit",
     "submit=slurm job_timeout=60": "job_timeout=60: a submitted run is given its time by slurm.time",
     "submit=slurm fail_fast=true": "fail_fast=true: the runs of an array job do not know of each other",
+    "select=final_gradnorm": "select=final_gradnorm: nothing is measured by that name; did you mean final_grad_norm?",
+    "submit=slurm slurm=3": "slurm=3: holds settings of its own",
     "select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
     "sweep=methdos": "sweep=methdos: no such choice; did you mean methods?",
     "sweep=methods,step_sizes": "has one value, for all runs",
@@ -239,6 +241,29 @@ def test_several_values_need_m_or_a_sweep(text: str, capsys: pytest.CaptureFixtu
     assert "several values are a sweep: add -m" in capsys.readouterr().err
     run.main(["sweep=step_sizes", "algorithm=naive,cd_adam", "--cfg", "job"])
     assert len(list(yaml.safe_load_all(capsys.readouterr().out))) == 2
+
+
+def test_values_may_hold_spaces() -> None:
+    named, listed = "algorithm.display.label='a b'", "lr=[0.1, 0.2]"
+    sweep = {"name": "mine", "grid": [[f"{named} {listed} seed=1", "seed=2"]], "overrides": []}
+    assert command_lines(sweep, []) == [[named, listed, "seed=1"], ["seed=2"]]
+    lines = command_lines({**sweep, "grid": []}, ["algorithm.display.label='a b','c=d'"])
+    assert lines == [["algorithm.display.label='a b'"], ["algorithm.display.label='c=d'"]]
+
+
+def test_a_frozen_configuration_is_printed_where_that_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    config = cells()[0][0].config
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(config))
+    run.main(["--frozen", str(tmp_path / "job.yaml"), "--cfg", "job"])
+    assert yaml.safe_load(capsys.readouterr().out) == config
+    assert list(tmp_path.iterdir()) == [tmp_path / "job.yaml"]
+
+
+def test_a_second_sweep_of_the_same_name_is_kept_out(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    with SweepFolder(str(tmp_path), "twice").locked():
+        assert stopped(["-m", *SMALL, "seed=0,1", "study=twice", f"results_dir={tmp_path}"]) == 1
+    assert "another process is at this sweep" in capsys.readouterr().err
+    assert not (tmp_path / "sweeps" / "twice" / "cells.txt").exists()
 
 
 def test_nothing_can_be_set_beside_a_frozen_configuration(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
