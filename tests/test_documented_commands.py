@@ -98,7 +98,9 @@ def make_for_real(words: Words) -> None:
 
 def recipe(words: Words) -> list[Words]:
     """What make would run, the virtual environment being there."""
-    done = subprocess.run(["make", "-n", "-o", ".venv/.ready", *words[1:]], cwd=ROOT, capture_output=True, text=True)
+    command = ["make", "--no-print-directory", "-n", "-o", ".venv/.ready", *words[1:]]
+    outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    done = subprocess.run(command, cwd=ROOT, env=outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     return [shlex.split(line.replace(".venv/bin/", "")) for line in done.stdout.splitlines()]
