@@ -140,7 +140,10 @@ def main(arguments: list[str] | None = None) -> None:
 def _check_login(chosen: Config) -> None:
     from experiments.loggers.login import mode_and_reason
 
-    mode, reason = mode_and_reason(chosen["mode"])
+    try:
+        mode, reason = mode_and_reason(chosen["mode"])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     if mode != "online":
         raise UsageError(f"wandb is offline, {reason}: log in to create the page there, or write it to out=FILE.json")
 

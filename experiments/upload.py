@@ -80,7 +80,10 @@ def _upload(folders: list[Path], of_run: Callable[[Path], dict], mode: str | Non
     """Send one after the other, each with its options; returns how many failed."""
     from experiments.loggers.mirror import Mirror
 
-    mirror, failed = Mirror(mode), 0
+    try:
+        mirror, failed = Mirror(mode), 0
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     for folder in folders:
         where: list[str] = []
         try:

@@ -6,13 +6,11 @@ import os
 
 import wandb
 
-from experiments.errors import UsageError
-
 
 def mode_and_reason(wanted: str | None = None) -> tuple[str, str]:
     """How to run wandb, online, offline or disabled, and why it is not online.
 
-    wanted: `online` or `offline`; None: what WANDB_MODE and wandb's own settings say. Raises UsageError where one of
+    wanted: `online` or `offline`; None: what WANDB_MODE and wandb's own settings say. Raises ValueError where one of
     these is wrong.
     """
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # its reports of errors would hold up the end
@@ -20,7 +18,7 @@ def mode_and_reason(wanted: str | None = None) -> tuple[str, str]:
         settings = wandb.setup(wandb.Settings(silent=True)).settings
     except ValueError as error:  # of several lines: the setting, and what is wrong with it
         _, name, said, *_ = map(str.strip, [*str(error).splitlines(), "", ""])
-        raise UsageError(f"wandb's settings: {name}: {said}") from error
+        raise ValueError(f"wandb's settings: {name}: {said}") from error
     mode = wanted or settings.mode
     if mode == "disabled":
         return mode, "disabled by WANDB_MODE"

@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 class Mirror:
     """Mirrors folders one after the other; once wandb could not be reached, all further ones offline.
 
-    mode: that of conf/logger/wandb.yaml. Raises UsageError for a wrong setting of wandb.
+    mode: that of conf/logger/wandb.yaml. Raises ValueError for a wrong setting of wandb.
     """
 
     def __init__(self, mode: str | None) -> None:

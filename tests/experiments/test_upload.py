@@ -160,3 +160,9 @@ def test_wandbs_own_command_sends_what_was_written_offline(
         for name, path, trial in ((f"{grid.name}-0", grid, 0), (f"{grid.name}-1", grid, 1), (single.name, single, 0)):
             assert logged(server.runs[name].rows) == expected(rows(path), trial)
         assert len(server.runs) == 3
+
+
+def test_the_process_beside_a_run_loads_no_torch() -> None:
+    """Which takes seconds and a quarter of a gigabyte."""
+    code = "import sys, experiments.loggers.follow, experiments.loggers.mirror; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
