@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from experiments.errors import UsageError
+from plots.request import nearest
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
@@ -113,7 +114,7 @@ def folder_of_package(name: object) -> Path:
 
 def unknown(key: str, value: str, names: Iterable[str]) -> str:
     """What to say of a choice that is not among `names`."""
-    return f"{key}={value}: no such choice; {_nearest(value, names)}"
+    return f"{key}={value}: no such choice; {nearest(value, names)}"
 
 
 def check_keys(node: object, names: Iterable[str], place: str, required: Iterable[str] = ()) -> None:
@@ -122,16 +123,10 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
         raise UsageError(f"{place}={node}: must have keys of its own")
     for key in node:
         if key not in names:
-            raise UsageError(f"{place}: {key}: no such key; {_nearest(str(key), names)}")
+            raise UsageError(f"{place}: {key}: no such key; {nearest(str(key), names)}")
     for key in required:
         if key not in node:
             raise UsageError(f"{place}: has no {key}; it needs {', '.join(required)}")
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    names = list(names)
-    near = get_close_matches(name, names, n=1, cutoff=0.4)
-    return (f"did you mean {near[0]}? " if near else "") + f"Valid: {', '.join(names)}"
 
 
 def _parse(text: str) -> Override:

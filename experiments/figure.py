@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import get_args, get_origin
 
 from experiments.compose import Config, check_keys, unknown
@@ -13,7 +12,7 @@ from experiments.errors import UsageError
 from experiments.sweep.launching import check_grid
 from plots.claims import CHECKS, DESCRIPTION
 from plots.derive import DERIVATIONS
-from plots.metrics import LABELS
+from plots.metrics import misspelt
 from plots.selection import mark_best
 from plots.targets import bits_to_reach
 
@@ -123,9 +122,9 @@ def _check_column(option: str, value: object, place: str) -> None:
         _named(value, dict.fromkeys(AXES), place)
     elif option in ("metric", "metrics"):
         for name in value if isinstance(value, list) else [value]:
-            near = get_close_matches(str(name), LABELS, n=1, cutoff=0.88)
-            if near and name not in LABELS:
-                raise UsageError(f"{place}={name}: nothing is called that; did you mean {near[0]}?")
+            near = misspelt(str(name))
+            if near:
+                raise UsageError(f"{place}={name}: nothing is called that; did you mean {near}?")
 
 
 def _named(name: object, there: dict, place: str) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 LABELS = {
     "bits": "communication bits",
     "round": "rounds",
@@ -30,3 +32,9 @@ def in_words(column: str) -> str:
 def higher_is_better(metric: str) -> bool:
     """Whether a larger value is a better one: true of accuracies, of nothing else."""
     return metric.endswith("accuracy")
+
+
+def misspelt(metric: str) -> str | None:
+    """The column that a name looks like without being one; a user's task may measure what it likes."""
+    near = get_close_matches(metric, LABELS, n=1, cutoff=0.88)
+    return near[0] if near and metric not in LABELS else None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from difflib import get_close_matches
 from functools import cache
 
 from experiments.compose import Config, check_keys, expand, key_of, load, value_of
 from experiments.config import choice, integer, path_name, positive
 from experiments.errors import UsageError
-from plots.metrics import LABELS
+from plots.metrics import misspelt
 
 SUBMIT = ("slurm", "submitit")
 _SWEEP = ("name", "grid", "overrides")
@@ -85,9 +84,9 @@ def _check_select(rule: str) -> None:
     if not re.fullmatch(r"(final|best)_\w+", rule):
         raise UsageError(f"select={rule}: final_<metric> or best_<metric>, final_grad_norm say")
     which, _, metric = rule.partition("_")
-    near = get_close_matches(metric, LABELS, n=1, cutoff=0.85)  # a user's task may measure what it likes
-    if near and metric not in LABELS:
-        raise UsageError(f"select={rule}: nothing is measured by that name; did you mean {which}_{near[0]}?")
+    near = misspelt(metric)
+    if near:
+        raise UsageError(f"select={rule}: nothing is measured by that name; did you mean {which}_{near}?")
 
 
 def check_grid(node: Config, place: str) -> None:
