@@ -16,7 +16,7 @@ from algorithms.protocol import Algorithm, ServerState
 from algorithms.randomness import Key
 
 
-class LostContact(RuntimeError):
+class LostContact(ConnectionError):
     """Another process of the group ended, or did not answer in time."""
 
 

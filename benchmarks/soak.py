@@ -20,12 +20,12 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from experiments.build import check
-from experiments.config import load_run
-from experiments.environment import environment
-from experiments.errors import exit_with_message
-from experiments.progress import Display
-from experiments.runner import run
+from common.errors import exit_with_message
+from common.progress import Display
+from experiments.config.run import load_run
+from experiments.record.environment import environment
+from experiments.training.build import check
+from experiments.training.runner import run
 
 PAIRS = 5
 DEFAULT = ["task=logreg/breast_cancer", "algorithm=cd_adam", "rounds=50000", "eval_every=1", "threads=1"]

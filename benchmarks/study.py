@@ -18,12 +18,12 @@ import time
 import numpy as np
 
 from benchmarks.plain_loop import gradient_norms
+from common.errors import exit_with_message
 from data.libsvm import load
-from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
-from experiments.config import load_run
-from experiments.errors import exit_with_message
-from experiments.trainer import Trainer
+from experiments.config.run import load_run
+from experiments.training.build import build_trainer
+from experiments.training.trainer import Trainer
 
 REPEATS, PLAIN_ROUNDS, ROUNDS = 3, 20, 200
 

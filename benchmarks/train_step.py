@@ -22,12 +22,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.wire import from_bytes, to_bytes
-from experiments.build import build_trainer
+from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks
-from experiments.config import load_run
-from experiments.environment import environment
-from experiments.errors import exit_with_message
-from experiments.trainer import Trainer
+from experiments.config.run import load_run
+from experiments.record.environment import environment
+from experiments.training.build import build_trainer
+from experiments.training.trainer import Trainer
 
 REPEATS = 5
 DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100"]

@@ -9,8 +9,8 @@ import argparse
 import os
 import sys
 
+from common.errors import DataError
 from data import cifar10, libsvm
-from data.errors import DataError
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import gzip
 import lzma
 import zlib
 
-from data.errors import DataError
+from common.errors import DataError
 
 _ARCHIVES = {
     ".gz": (b"\x1f\x8b", gzip.decompress),

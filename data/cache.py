@@ -1,57 +1,17 @@
-"""Files that appear whole or not at all, and decoded arrays kept in them."""
+"""Decoded arrays kept in files."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
-from filelock import FileLock, Timeout
 
+from common.files import atomic, locked
 from data.digest import digest
-from data.errors import DataError
-
-PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
 
 Arrays = dict[str, np.ndarray]
-
-
-@contextmanager
-def atomic(target: Path) -> Iterator[Path]:
-    """Give a path to write to that becomes `target` if the with-block ends well, and is removed if not.
-
-    Readers of `target` see the old file or the whole new one.
-    Raises OSError where the folder cannot be written to.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Not the tempfile module: its files are readable by their owner alone, and data folders are shared.
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def locked(file: Path) -> AbstractContextManager[object]:
-    """Hold the lock `file` against other processes and threads through a with-block.
-
-    The file stays behind, empty: removing it would let two processes hold it at once. Where it cannot be made
-    there is no lock, and none is needed: nothing else can be written there either.
-    Raises DataError after waiting for PATIENCE seconds.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(file, timeout=PATIENCE).acquire()
-    except Timeout as error:
-        raise DataError(
-            f"another process has held {file} for {PATIENCE:.0f} seconds: end it, or wait and run again"
-        ) from error
-    except OSError:
-        return nullcontext()
 
 
 def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None) -> Arrays:

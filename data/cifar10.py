@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from common.errors import DataError, Unavailable
 from data.cache import Arrays, cached
 from data.cifar10_formats import CIFAR10, READERS, TARBALL, archive, tarball, unpacked
 from data.digest import digest
 from data.download import download
-from data.errors import DataError, Unavailable
 from data.images import Images
 from data.npm import pack
 

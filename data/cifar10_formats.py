@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from PIL import Image
 
+from common.errors import DataError
 from data.cache import Arrays
-from data.errors import DataError
 from data.torchvision_operators import torchvision
 
 CIFAR10 = torchvision.datasets.CIFAR10

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from pooch import HTTPDownloader
 
-from data.cache import atomic
-from data.errors import Unavailable
+from common.errors import Unavailable
+from common.files import atomic
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
 CHUNK = 2**20  # bytes

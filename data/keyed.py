@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from data.errors import DataError
+from common.errors import DataError
 
 
 def generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:

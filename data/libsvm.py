@@ -7,11 +7,11 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
+from common.errors import DataError
 from data.archive import SUFFIXES, unpack
 from data.cache import Arrays, cached
 from data.dataset import Dataset
 from data.download import download
-from data.errors import DataError
 from data.svmlight import parse
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"

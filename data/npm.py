@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from common.errors import DataError
 from data.download import Checked
-from data.errors import DataError
 
 PATIENCE = 600.0  # seconds that npm may take
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data.errors import DataError
+from common.errors import DataError
 from data.keyed import generator
 
 

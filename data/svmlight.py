@@ -7,9 +7,9 @@ import io
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from common.errors import DataError
 from data.dataset import Dataset
 from data.diagnosis import first_trouble
-from data.errors import DataError
 
 
 def parse(text: bytes, name: str, source: str) -> Dataset:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from common.errors import DataError
 from data.dataset import Dataset
-from data.errors import DataError
 from data.keyed import generator
 
 

@@ -10,8 +10,8 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch.nn.functional import cross_entropy
 
-from algorithms.cd_adam import cd_adam
 from algorithms.compressors import ScaledSign
+from algorithms.methods.cd_adam import cd_adam
 from algorithms.optimizer import CompressedOptimizer
 from algorithms.updates import AMSGrad
 

@@ -23,11 +23,11 @@ import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.compose import Config
+from common.errors import RunError, UsageError, exit_with_message
+from experiments.config.classes import Targets
+from experiments.config.compose import Config
 from experiments.conformance.findings import examine
 from experiments.conformance.kinds import kind_of
-from experiments.errors import RunError, UsageError, exit_with_message
-from experiments.targets import Targets
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -21,15 +21,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from experiments import identity
-from experiments.compose import Config, expand, load
-from experiments.errors import RunError, UsageError, exit_with_message
+from common.errors import RunError, UsageError, exit_with_message
+from experiments.config import identity
+from experiments.config.compose import Config, expand, load
 from experiments.loggers.ending import bounded_exit, first_line
 from experiments.loggers.layout import COLUMNS, group, ids, name_of, reached
 from experiments.reproduce import ABOUT_FIGURE, cells, planned
 from experiments.sweep import launching
 from experiments.upload import options
-from plots.metrics import higher_is_better, in_words
+from plots.runs.columns import higher_is_better, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 

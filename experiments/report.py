@@ -14,11 +14,11 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from data.cache import atomic
-from experiments.errors import RunError, UsageError, exit_with_message
-from plots.folders import find, select
-from plots.page import page, read_figures
+from common.errors import RunError, UsageError, exit_with_message
+from common.files import atomic
+from plots.page.page import page, read_figures
 from plots.request import RequestError, parse
+from plots.runs.find import find, select
 
 _CHOOSING = ("study", "task", "algorithm", "seed")
 

@@ -20,22 +20,23 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from experiments import identity, plan
-from experiments.build import check
-from experiments.compose import Config, expand, key_of, load, value_of
-from experiments.config import load_run
-from experiments.errors import UsageError, exit_with_message
-from experiments.estimate import estimate
-from experiments.figure import check_figure, completed
-from experiments.progress import duration
-from experiments.runner import run
-from experiments.session import session
+from common.errors import UsageError, exit_with_message
+from common.progress import duration
+from experiments.config import identity
+from experiments.config.compose import Config, expand, key_of, load, value_of
+from experiments.config.figure import check_figure, completed
+from experiments.config.run import load_run
+from experiments.planning import cost as plan
+from experiments.planning.estimate import estimate
 from experiments.sweep import launching
 from experiments.sweep.grid import as_cells, combinations, words
 from experiments.sweep.sweep import sweep
-from plots.claims import ROLES
-from plots.metrics import higher_is_better
-from plots.report import report
+from experiments.training.build import check
+from experiments.training.runner import run
+from experiments.training.session import session
+from plots.claims.claims import ROLES
+from plots.figure.publish import report
+from plots.runs.columns import higher_is_better
 
 ELSEWHERE = (
     *("results_dir", "data_dir", "threads", "device", "cluster.timeout", "checkpoint_every"),

@@ -20,16 +20,16 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from experiments import plan
-from experiments.build import check
-from experiments.compose import Config
-from experiments.config import frozen
-from experiments.errors import UsageError, exit_with_message
-from experiments.runner import run
-from experiments.session import session
+from common.errors import UsageError, exit_with_message
+from experiments.config.compose import Config
+from experiments.config.run import frozen
+from experiments.planning import cost as plan
 from experiments.sweep.grid import compose_cells, join
 from experiments.sweep.launching import apart, launching
 from experiments.sweep.sweep import sweep
+from experiments.training.build import check
+from experiments.training.runner import run
+from experiments.training.session import session
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from experiments import tables
-from experiments.progress import duration
+from common import tables
+from common.progress import duration
 
 _FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 _STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")

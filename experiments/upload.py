@@ -20,8 +20,8 @@ import yaml
 from filelock import Timeout
 from rich.console import Console
 
-from experiments.compose import expand, key_of, load
-from experiments.errors import RunError, UsageError, exit_with_message
+from common.errors import RunError, UsageError, exit_with_message
+from experiments.config.compose import expand, key_of, load
 from experiments.loggers.ending import bounded_exit, end_service, first_line
 from experiments.loggers.logger import build_logger
 

@@ -30,14 +30,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from plots import curves
-from plots.folders import find, select
-from plots.metrics import higher_is_better, in_words
-from plots.request import RequestError, chosen, parse, positive, unknown
-from plots.seeds import over_seeds, repeated
-from plots.selection import mark_usual, usual_rule
-from plots.time_model import Link, at_mean_times, modelled_seconds
-from plots.variants import Variant, settled, tell_apart
+from common.names import unknown
+from plots.figure import curves
+from plots.request import RequestError, chosen, parse, positive
+from plots.runs.best import mark_usual, usual_rule
+from plots.runs.columns import higher_is_better, in_words
+from plots.runs.find import find, select
+from plots.runs.seeds import over_seeds, repeated
+from plots.runs.time_model import Link, at_mean_times, modelled_seconds
+from plots.runs.variants import Variant, settled, tell_apart
 
 AXES = {
     "bits": "bits", "rounds": "round", "round": "round", "epochs": "epoch", "epoch": "epoch", "seconds": "seconds",

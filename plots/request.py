@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+
+from common.names import unknown
 
 
 class RequestError(ValueError):
@@ -22,18 +23,6 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
             raise RequestError(unknown(f"{key}: no such key", key, defaults))
         values[key] = value
     return values
-
-
-def unknown(what: str, name: str, names: Iterable[str]) -> str:
-    """A message about a name that is none."""
-    return f"{what}; {nearest(name, names)}"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Of a name that is none, in words: the nearest that is one, and all of them."""
-    names = [str(valid) for valid in names]
-    near = get_close_matches(name, names, n=1, cutoff=0.4)
-    return f"{f'did you mean {near[0]}? ' if near else ''}Valid: {', '.join(names) or 'none'}"
 
 
 def chosen(key: str, value: str, names: Iterable[str]) -> str:

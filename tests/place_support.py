@@ -21,7 +21,7 @@ from data import cifar10, libsvm
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
-from experiments import compose
+from experiments.config import compose
 from experiments.run import main
 
 SMALLER = {
@@ -49,7 +49,7 @@ sys.exit(max(task.wait() for task in tasks))
 
 WITH_FILES = """
 import pathlib, runpy, sys
-from experiments import compose
+from experiments.config import compose
 conf = pathlib.Path("conf").absolute()
 if conf.is_dir():
     compose.CONF = conf

@@ -11,13 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "algorithms": {"algorithms", "torch", "numpy"},
+    "common": {"common", "rich", "filelock"},
     "data": {
-        "data", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
+        "data", "common", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
     },
-    "plots": {"plots", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
+    "plots": {"plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
     "experiments": {
-        "experiments", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf", "yaml", "rich",
-        "filelock", "pandas", "wandb", "wandb_workspaces", "submitit",
+        "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf", "yaml",
+        "rich", "filelock", "pandas", "wandb", "wandb_workspaces", "submitit",
     },
 }  # fmt: skip
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from benchmarks.plain_loop import gradient_norms
+from common.progress import Display
 from data.libsvm import load
-from experiments.config import load_run
-from experiments.progress import Display
-from experiments.runner import run
+from experiments.config.run import load_run
+from experiments.training.runner import run
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "libsvm"
 LRS = [0.001, 0.003, 0.005, 0.007, 0.009]

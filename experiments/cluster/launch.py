@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 
 from algorithms.wire import LostContact, contact
+from common.errors import RunError, UsageError
 from experiments.cluster.ranks import Group, Ranks
-from experiments.errors import RunError, UsageError
 
 
 @dataclass(frozen=True)

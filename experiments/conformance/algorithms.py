@@ -15,10 +15,10 @@ from torch import Tensor
 from algorithms.compressors import tensors
 from algorithms.meter import Meter
 from algorithms.protocol import Algorithm
-from experiments.checkpoint import Checkpoint
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
+from experiments.config.classes import parameter_types
 from experiments.conformance.findings import demand, expect, expect_close, expect_same, given
 from experiments.conformance.methods import ROUNDS, Build, Method, in_every_case
 from experiments.conformance.payloads import expect_bits
@@ -35,7 +35,7 @@ from experiments.conformance.quadratic import (
     simulated,
     start,
 )
-from experiments.targets import parameter_types
+from experiments.record.checkpoint import Checkpoint
 
 LONG_ENOUGH = 150
 """Rounds after which f is to be a tenth, with one of GRID's step sizes."""

@@ -11,17 +11,17 @@ import torch
 from torch import nn
 
 from algorithms.compressors import Compressor
+from common.errors import UsageError
 from data.dataset import Dataset
 from data.embedded import breast_cancer, digit_images
 from data.images import Images
-from experiments.compose import Config
+from experiments.config.classes import Targets, missing, parameter_types
+from experiments.config.compose import Config
 from experiments.conformance import algorithms, compressors, datasets, tasks
 from experiments.conformance.findings import Check, Violation
 from experiments.conformance.methods import Method
 from experiments.conformance.probes import SEED, WORKERS, BuildTask
-from experiments.errors import UsageError
 from experiments.models.small_cnn import small_cnn
-from experiments.targets import Targets, missing, parameter_types
 
 
 @dataclass(frozen=True)

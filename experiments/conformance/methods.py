@@ -10,8 +10,8 @@ from typing import Any
 from algorithms.compressors import Blocks, Compressor, Identity, Natural, RandomK, ScaledSign, TopK
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Adam, AMSGrad, Update
+from experiments.config.classes import parameter_types
 from experiments.conformance.findings import Check, expect, given
-from experiments.targets import parameter_types
 
 COMPRESSORS = (Identity(), ScaledSign(), TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5)))
 """For 12 coordinates. A method may refuse some by a ValueError."""

@@ -8,6 +8,7 @@ import json
 import torch
 
 from algorithms.compressors import Identity, ScaledSign
+from experiments.config.classes import parameter_types
 from experiments.conformance.findings import demand, expect, expect_close, expect_same, given
 from experiments.conformance.probes import (
     ROUNDS,
@@ -24,7 +25,6 @@ from experiments.conformance.probes import (
     points,
     takes_differences,
 )
-from experiments.targets import parameter_types
 
 _TOO_MUCH = "differences take float64 and at most 256 coordinates"
 

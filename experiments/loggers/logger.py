@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from experiments.compose import Config
-from experiments.targets import Targets
+from experiments.config.classes import Targets
+from experiments.config.compose import Config
 
 
 class Logger(Protocol):

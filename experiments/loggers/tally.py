@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from experiments.loggers.layout import is_result, reached
-from plots.metrics import higher_is_better
+from plots.runs.columns import higher_is_better
 
 
 class Tally:

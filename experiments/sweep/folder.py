@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 from filelock import FileLock, Timeout
 
-from data.cache import atomic
-from experiments.errors import RunError
+from common.errors import RunError
+from common.files import atomic
 from experiments.sweep.grid import Cell
 
 

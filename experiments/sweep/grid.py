@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 from itertools import product
 
-from experiments.build import check
-from experiments.compose import Config, expand, key_of
-from experiments.config import load_run
-from experiments.errors import RunError, UsageError
-from experiments.identity import folder, identity
-from experiments.results import RunFolder
+from common.errors import RunError, UsageError
+from experiments.config.compose import Config, expand, key_of
+from experiments.config.identity import folder, identity
+from experiments.config.run import load_run
+from experiments.record.folder import RunFolder
+from experiments.training.build import check
 
 
 @dataclass(frozen=True)

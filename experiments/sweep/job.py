@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import torch
 
-from experiments.build import device_of
-from experiments.compose import CONF, Config
+from experiments.config.compose import CONF, Config
+from experiments.training.build import device_of
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""

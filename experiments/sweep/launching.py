@@ -6,10 +6,10 @@ import re
 from collections.abc import Container, Iterable
 from functools import cache
 
-from experiments.compose import Config, check_keys, expand, key_of, load, value_of
-from experiments.config import choice, integer, path_name, positive
-from experiments.errors import UsageError
-from plots.metrics import misspelt
+from common.errors import UsageError
+from experiments.config.compose import Config, check_keys, expand, key_of, load, value_of
+from experiments.config.run import choice, integer, path_name, positive
+from plots.runs.columns import misspelt
 
 SUBMIT = ("slurm", "submitit")
 _SWEEP = ("name", "grid", "overrides")

@@ -13,12 +13,12 @@ from statistics import fmean
 
 from rich.console import Console
 
-from data.cache import atomic
-from experiments import tables
-from experiments.compose import key_of, unknown
-from experiments.errors import UsageError
+from common import tables
+from common.errors import UsageError
+from common.files import atomic
+from experiments.config.compose import key_of, unknown
 from experiments.sweep.grid import Cell
-from plots.metrics import higher_is_better
+from plots.runs.columns import higher_is_better
 
 _TUNED = ("lr", "seed")
 """What is chosen, and what is averaged over: settings that are the same but for these compete."""

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from data.cache import atomic
-from experiments import identity
-from experiments.compose import CONF, Config, folder_of_package
-from experiments.errors import RunError, UsageError
-from experiments.results import RunFolder
+from common.errors import RunError, UsageError
+from common.files import atomic
+from experiments.config import identity
+from experiments.config.compose import CONF, Config, folder_of_package
+from experiments.record.folder import RunFolder
 
 _SIGNAL = "TERM@120"
 """So many seconds before its time is up a run is told, by srun's tasks alone, and saves the round at hand."""

@@ -7,17 +7,18 @@ from functools import partial
 
 from rich.console import Console
 
-from experiments import plan, tables
-from experiments.build import device_of
+from common import tables
+from common.errors import Interrupted, RunError, UsageError
+from common.progress import Display, duration
 from experiments.cluster.launch import Launch, launch
-from experiments.compose import Config
-from experiments.errors import Interrupted, RunError, UsageError
-from experiments.progress import Display, duration
+from experiments.config.compose import Config
+from experiments.planning import cost as plan
 from experiments.sweep import selection, slurm
 from experiments.sweep.folder import SweepFolder
 from experiments.sweep.grid import Cell
 from experiments.sweep.job import Job, command, cores, environment, gpus
 from experiments.sweep.pool import run_jobs
+from experiments.training.build import device_of
 
 
 def sweep(cells: list[Cell], launching: Config) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from algorithms.amsgrad import amsgrad
-from algorithms.apmsqueeze import apmsqueeze
-from algorithms.cd_adam import cd_adam
 from algorithms.compressors import (
     Blocks,
     Identity,
@@ -18,12 +15,15 @@ from algorithms.compressors import (
     ScaledSign,
     TopK,
 )
-from algorithms.ef21 import ef21
-from algorithms.error_feedback import error_feedback
-from algorithms.naive import naive
-from algorithms.onebit_adam import onebit_adam
-from algorithms.qadam import qadam
-from algorithms.quantized_adam import quantized_adam
+from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.apmsqueeze import apmsqueeze
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.ef21 import ef21
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.naive import naive
+from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.methods.qadam import qadam
+from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.updates import SGD, AMSGrad
 
 ROUNDS = 8

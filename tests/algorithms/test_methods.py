@@ -10,16 +10,16 @@ import torch
 from reference import compressors as plain
 from reference import methods, problem, updates
 
-from algorithms.adam import adam
-from algorithms.amsgrad import amsgrad
-from algorithms.cd_adam import cd_adam
 from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
-from algorithms.ef21 import ef21
-from algorithms.error_feedback import error_feedback
 from algorithms.meter import Meter
-from algorithms.naive import naive
+from algorithms.methods.adam import adam
+from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.ef21 import ef21
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.naive import naive
+from algorithms.methods.sgd import sgd
 from algorithms.protocol import Algorithm
-from algorithms.sgd import sgd
 from algorithms.updates import SGD, Adam, AMSGrad
 from experiments.cluster.simulated import Simulated
 

@@ -12,9 +12,9 @@ import torch
 from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from algorithms.cd_adam import cd_adam
 from algorithms.compressors import ScaledSign, TopK
 from algorithms.meter import Meter
+from algorithms.methods.cd_adam import cd_adam
 from algorithms.optimizer import CompressedOptimizer
 from algorithms.updates import SGD, AMSGrad
 from experiments.cluster.simulated import Simulated
@@ -200,7 +200,7 @@ def test_what_cannot_be_one_vector_is_refused():
 def test_sgd_without_compression_is_torch_sgd():
     ours, theirs = model(seed=0), model(seed=0)
     from algorithms.compressors import Identity
-    from algorithms.sgd import sgd
+    from algorithms.methods.sgd import sgd
 
     mine = CompressedOptimizer(ours.parameters(), sgd(Identity(), SGD(momentum=0.9)), lr=0.1)
     other = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9)

@@ -10,14 +10,14 @@ from reference import problem
 from reference import qadam as plain_qadam
 from reference import quantized_adam as plain_quantized_adam
 
-from algorithms.apmsqueeze import apmsqueeze
 from algorithms.channels import Direct
 from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
 from algorithms.meter import Meter
-from algorithms.onebit_adam import onebit_adam
+from algorithms.methods.apmsqueeze import apmsqueeze
+from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.methods.qadam import qadam
+from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.protocol import Algorithm
-from algorithms.qadam import qadam
-from algorithms.quantized_adam import quantized_adam
 from algorithms.updates import SGD, Moments
 from experiments.cluster.simulated import Simulated
 

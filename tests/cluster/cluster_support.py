@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 from run_support import configuration
 
-from experiments.compose import Config
-from experiments.errors import exit_with_message
+from common.errors import exit_with_message
+from experiments.config.compose import Config
 from experiments.run import main as run_command
-from experiments.runner import run
-from experiments.session import session
-from experiments.trainer import Trainer
+from experiments.training.runner import run
+from experiments.training.session import session
+from experiments.training.trainer import Trainer
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["experiments.run", "sklearn.datasets"])

@@ -24,8 +24,8 @@ from cluster_support import (
 )
 from run_support import go, status, timeless, where
 
-from experiments import checkpoint
-from experiments.identity import folder
+from experiments.config.identity import folder
+from experiments.record import checkpoint
 
 COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
 RUNS = {

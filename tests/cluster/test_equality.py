@@ -10,10 +10,10 @@ import pytest
 from cluster_support import configurations, final_state, fine, launched, run_each, same
 from run_support import timeless
 
-from experiments.compose import CONF
-from experiments.identity import folder
-from experiments.progress import Display
-from experiments.runner import run
+from common.progress import Display
+from experiments.config.compose import CONF
+from experiments.config.identity import folder
+from experiments.training.runner import run
 
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 

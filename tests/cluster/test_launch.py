@@ -11,9 +11,9 @@ import torch
 from cluster_support import LAUNCHERS, command, fine, free_port, launched
 from run_support import SMALL, configuration, go, timeless, where
 
-from experiments.build import device_of
+from common.errors import UsageError
 from experiments.cluster.launch import Launch, launch
-from experiments.errors import UsageError
+from experiments.training.build import device_of
 
 TORCHRUN = {
     "RANK": "5",

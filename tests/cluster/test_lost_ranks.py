@@ -21,10 +21,10 @@ from cluster_support import (
 )
 from run_support import go, status, timeless
 
-from data.errors import DataError
-from experiments import build
-from experiments.identity import folder
-from experiments.trainer import Trainer
+from common.errors import DataError
+from experiments.config.identity import folder
+from experiments.training import build
+from experiments.training.trainer import Trainer
 
 RUN = (
     *("task=logreg/breast_cancer", "rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]"),

@@ -16,7 +16,7 @@ import pytest
 from cluster_support import LAUNCHERS, final_state, same
 from run_support import SMALL, contents, go, status, timeless, where
 
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 
 ROOT = CONF.parent
 LONG = (

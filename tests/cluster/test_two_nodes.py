@@ -13,7 +13,7 @@ import pytest
 from cluster_support import LAUNCHERS, final_state, same
 from run_support import go, status, timeless, where
 
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 
 RUN = (
     *("task=logreg/breast_cancer", "rounds=12", "eval_every=4", "checkpoint_every=5", "lr=[0.003,0.01]"),

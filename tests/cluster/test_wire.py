@@ -31,9 +31,9 @@ from algorithms.compressors import (
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.randomness import Key
 from algorithms.wire import Wire, from_bytes, to_bytes
-from experiments.build import build_algorithm, build_task
 from experiments.cluster.torchrun import Torchrun
-from experiments.identity import folder
+from experiments.config.identity import folder
+from experiments.training.build import build_algorithm, build_task
 
 LEADING = [(), (3,), (2, 3)]
 

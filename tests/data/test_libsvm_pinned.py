@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from data_support import TINY_TEXT, Leftovers, Web
 
+from common.errors import DataError
 from data import download, libsvm
-from data.errors import DataError
 
 SHA256 = {
     "a9a": "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f",

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.errors import DataError
 from data import libsvm
-from data.errors import DataError
 from data.partition import Parts, contiguous, dirichlet, shuffled
 
 WAYS: dict[str, Callable[[np.ndarray, int], Parts]] = {

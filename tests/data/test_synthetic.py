@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from common.errors import DataError
 from data.dataset import Dataset
-from data.errors import DataError
 from data.keyed import generator
 from data.synthetic import synthetic
 

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import pytest
 
 import algorithms
-from algorithms.cd_adam import cd_adam
-from algorithms.onebit_adam import onebit_adam
-from algorithms.qadam import qadam
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.methods.qadam import qadam
 from docs.extensions.equations import Row, inline, restructured, rows
 from docs.extensions.mathml import mathml
 from docs.extensions.notation import UnknownSymbol, spans

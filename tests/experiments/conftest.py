@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from run_support import SMALL, SVMLIGHT, stopped, where
 
-from experiments.trainer import Trainer
+from experiments.training.trainer import Trainer
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.build import check
-from experiments.config import load_run
-from experiments.identity import folder
-from experiments.progress import Display
+from common.progress import Display
+from experiments.config.identity import folder
+from experiments.config.run import load_run
 from experiments.run import main as run_command
-from experiments.runner import run
+from experiments.training.build import check
+from experiments.training.runner import run
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""

@@ -11,7 +11,7 @@ import pytest
 from run_support import SMALL
 
 from experiments import run
-from experiments.compose import Config
+from experiments.config.compose import Config
 from experiments.sweep.grid import Cell, compose_cells, join
 from experiments.sweep.launching import launching
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from run_support import SMALL, small
 
+from common.errors import UsageError
 from experiments import run
-from experiments.build import build_algorithm, build_task, check
-from experiments.compose import CONF, expand
-from experiments.config import load_run
-from experiments.errors import UsageError
+from experiments.config.compose import CONF, expand
+from experiments.config.run import load_run
+from experiments.training.build import build_algorithm, build_task, check
 
 
 def choices(group: str) -> list[str]:
@@ -296,7 +296,7 @@ def test_nan_is_refused(wrong: str) -> None:
         check(small(wrong))
 
 
-@pytest.mark.parametrize("target", ["data.cache.os.getcwd", "experiments.environment.os.getcwd"])
+@pytest.mark.parametrize("target", ["data.cache.os.getcwd", "experiments.record.environment.os.getcwd"])
 def test_a_target_that_a_package_only_imports_is_refused(target: str) -> None:
     config = deepcopy(small())
     config["task"]["dataset"]["_target_"] = target

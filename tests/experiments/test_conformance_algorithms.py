@@ -16,7 +16,7 @@ from algorithms.channels import Channel, Direct, ErrorFeedback, Markov
 from algorithms.compressors import Compressor, LogQuantize, MinMaxUint8, Payload, ScaledSign, TopK
 from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
 from algorithms.updates import SGD, AMSGrad, Moments
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 from experiments.conformance import Violation, check_algorithm
 from experiments.conformance import algorithms as checks
 from experiments.conformance.methods import Method

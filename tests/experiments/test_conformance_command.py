@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from experiments.check import main
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 from experiments.conformance import algorithms, compressors, datasets, tasks
 
 PACKAGE = '''
@@ -25,7 +25,7 @@ from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
 from data.dataset import Dataset
 from data.embedded import breast_cancer
-from data.errors import DataError
+from common.errors import DataError
 from experiments.tasks.logreg import LogisticRegression
 
 
@@ -129,7 +129,7 @@ def test_options_are_set_as_in_a_configuration(check: Callable) -> None:
         ("few", (), "data set", datasets),
         ("Sized", ("length=5",), "compressor", compressors),
         ("/algorithms.compressors.TopK", ("k=2",), "compressor", compressors),
-        ("/algorithms.sgd.sgd", (), "algorithm", algorithms),
+        ("/algorithms.methods.sgd.sgd", (), "algorithm", algorithms),
         ("/data.embedded.digit_images", (), "data set", datasets),
     ],
 )

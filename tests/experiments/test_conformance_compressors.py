@@ -27,10 +27,10 @@ from algorithms.compressors.base import Vector
 from algorithms.compressors.scaled_sign import Signs
 from algorithms.compressors.top_k import Sparse
 from algorithms.randomness import Key
-from experiments.compose import CONF
+from experiments.config.classes import Targets
+from experiments.config.compose import CONF
 from experiments.conformance import Violation, check_compressor
 from experiments.conformance import compressors as checks
-from experiments.targets import Targets
 
 OWN = {
     file.stem: Targets([]).build(yaml.safe_load(file.read_text()), "compressor")

@@ -12,7 +12,7 @@ from wandb_server import KEY, serving
 from wandb_support import NAMES, nobody
 
 from experiments import dashboard
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 
 pytestmark = [
     pytest.mark.usefixtures("nobody"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from experiments.build import check
-from experiments.config import load_run
-from experiments.errors import UsageError
+from common.errors import UsageError
+from experiments.config.run import load_run
+from experiments.training.build import check
 
 DIGITS = ("task=digits", "algorithm=cd_adam")
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from run_support import configuration, go
 
-from experiments import estimate as module
+from common.errors import RunError
 from experiments.cluster.ranks import Ranks
-from experiments.errors import RunError
-from experiments.estimate import estimate
-from experiments.trainer import Trainer
+from experiments.planning import estimate as module
+from experiments.planning.estimate import estimate
+from experiments.training.trainer import Trainer
 
 RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
 

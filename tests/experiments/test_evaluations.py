@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_support import SMALL, configuration, go, rows
 
-from experiments.evaluations import evaluations, is_due
+from experiments.config.evaluations import evaluations, is_due
 
 
 @pytest.mark.parametrize(

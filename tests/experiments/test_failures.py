@@ -10,7 +10,7 @@ import pytest
 from run_support import SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
-from experiments.results import RunFolder
+from experiments.record.folder import RunFolder
 
 
 def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.CaptureFixture) -> None:

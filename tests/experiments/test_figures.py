@@ -9,12 +9,12 @@ from itertools import pairwise
 import pytest
 import torch
 
-from experiments.compose import CONF, load
-from experiments.errors import UsageError
-from experiments.identity import identity
+from common.errors import UsageError
+from experiments.config.compose import CONF, load
+from experiments.config.identity import identity
 from experiments.reproduce import cells, planned
-from plots.claims import CHECKS, DESCRIPTION, ROLES
-from plots.derive import DERIVATIONS
+from plots.claims.claims import CHECKS, DESCRIPTION, ROLES
+from plots.figure.derive import DERIVATIONS
 
 FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
 CIFAR10 = ["figure_1", "figure_3", "figure_3_vgg16", "figure_3_wrn16_4"]

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from experiments.build import build_trainer
+from common.errors import RunError
 from experiments.cluster.ranks import Ranks
-from experiments.config import load_run
-from experiments.errors import RunError
+from experiments.config.run import load_run
 from experiments.tasks import graph
 from experiments.tasks.graph import Captured
+from experiments.training.build import build_trainer
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from run_support import SMALL, SVMLIGHT, small
 
-import experiments.identity
-from experiments.config import load_run
-from experiments.identity import folder, identity
+import experiments.config.identity
+from experiments.config.identity import folder, identity
+from experiments.config.run import load_run
 
 SOURCE = '''
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ def identity_with(tmp_path, monkeypatch):
     def of(source: str) -> str:
         (tmp_path / "mine_compressor.py").write_text(source)
         sys.modules.pop("mine_compressor", None)
-        experiments.identity._code.cache_clear()
+        experiments.config.identity._code.cache_clear()
         config = load_run(SMALL)
         config["compressor"] = {"_target_": "mine_compressor.Mine"}
         return identity(config)
 
     yield of
-    experiments.identity._code.cache_clear()
+    experiments.config.identity._code.cache_clear()
 
 
 def test_an_edit_makes_another_run_and_a_comment_does_not(identity_with):
@@ -63,10 +63,10 @@ def test_an_edit_of_what_a_task_is_built_from_makes_another_run(module, matters,
     read = inspect.getsource
     edited = f"experiments.{module}"
     monkeypatch.setattr(inspect, "getsource", lambda of: read(of) + ("edited = 1\n" if of.__name__ == edited else ""))
-    experiments.identity._code.cache_clear()
+    experiments.config.identity._code.cache_clear()
     assert (identity(config) != before) == matters
     monkeypatch.undo()
-    experiments.identity._code.cache_clear()
+    experiments.config.identity._code.cache_clear()
     assert identity(config) == before
 
 

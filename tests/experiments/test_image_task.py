@@ -11,18 +11,18 @@ from reference import methods, updates
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from common.errors import DataError
 from data.embedded import digit_images
-from data.errors import DataError
 from data.images import Images
-from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
-from experiments.config import load_run
+from experiments.config.run import load_run
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
 from experiments.tasks.augmentation import augmented, draws, normalised
 from experiments.tasks.images import ImageClassification
+from experiments.training.build import build_trainer
 
 WORKERS, SEED, WIDTH, BATCH = 3, 5, 4, 20
 CPU = torch.device("cpu")

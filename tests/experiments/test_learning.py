@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from run_support import go, rows
 
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 
 ALGORITHMS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 STEPS = {"sgd": 0.3, "ef21": 0.1}

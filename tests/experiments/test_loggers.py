@@ -17,14 +17,14 @@ from wandb_server import KEY, black_hole, serving
 from wandb_support import NAMES, expected, logged, nobody, segments, to_send
 
 from benchmarks import soak
-from experiments.config import load_run
+from experiments.config.run import load_run
 from experiments.loggers import mirror, wandb_logger
 from experiments.loggers.layout import named, reached
 from experiments.loggers.tally import Tally
 from experiments.run import main as run_command
-from experiments.runner import run
 from experiments.sweep.job import GRACE
 from experiments.tasks.logreg import LogisticRegression
+from experiments.training.runner import run
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from common.errors import DataError
 from data import partition
 from data.dataset import Dataset
-from data.errors import DataError
 from experiments.tasks.logreg import LogisticRegression
 
 ROWS, D, WORKERS = 103, 13, 6  # 17 rows a worker, one left out

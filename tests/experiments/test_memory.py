@@ -6,7 +6,7 @@ import pytest
 import torch
 from run_support import SMALL, go, status, stopped, timeless, where
 
-from experiments.trainer import Trainer
+from experiments.training.trainer import Trainer
 
 DIGITS = ("task=digits", "task.model.width=2", "task.rows=160", "task.batch_size=10", "rounds=4", "eval_every=2")
 

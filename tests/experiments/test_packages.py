@@ -9,14 +9,14 @@ import pytest
 import yaml
 from run_support import SMALL
 
-import experiments.identity
-from experiments.build import build_algorithm, check
-from experiments.compose import load
-from experiments.config import frozen, load_run
-from experiments.errors import UsageError
-from experiments.identity import identity
+import experiments.config.identity
+from common.errors import UsageError
+from experiments.config.classes import Targets
+from experiments.config.compose import load
+from experiments.config.identity import identity
+from experiments.config.run import frozen, load_run
 from experiments.run import main
-from experiments.targets import Targets
+from experiments.training.build import build_algorithm, check
 
 COMPRESSOR = '''
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def forget() -> None:
     """Nothing of the package stays loaded."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
         del sys.modules[name]
-    experiments.identity._code.cache_clear()
+    experiments.config.identity._code.cache_clear()
 
 
 MINE = [*SMALL, "packages=[their_package]", "compressor=mine"]
@@ -175,6 +175,6 @@ def test_what_does_not_fit_is_said_before_anything_is_started(code, package, cap
 
 
 def test_an_option_without_annotation_takes_anything(package):
-    (package / "code.py").write_text("from algorithms.sgd import sgd\ndef f(compressor, update, k=0): ...\n")
+    (package / "code.py").write_text("from algorithms.methods.sgd import sgd\ndef f(compressor, update, k=0): ...\n")
     node = {"_target_": "their_package.code.f", "k": "anything"}
     Targets(["their_package"]).check_options(node, "algorithm")

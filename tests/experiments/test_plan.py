@@ -11,11 +11,11 @@ from rich.console import Console
 from run_support import SMALL, configuration, contents, go, rows
 from run_support import run_command as command
 
-from data.errors import DataError, Unavailable
-from experiments import estimate, plan
-from experiments.compose import Config, load
-from experiments.errors import UsageError
-from experiments.estimate import Trial
+from common.errors import DataError, Unavailable, UsageError
+from experiments.config.compose import Config, load
+from experiments.planning import cost as plan
+from experiments.planning import estimate
+from experiments.planning.estimate import Trial
 
 TRIAL = Trial(d=30, sizes=(30,), dtype=torch.float64, round=1.0, evaluation=60.0)
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""

@@ -12,8 +12,8 @@ from page_support import Viewer, browsing, opened
 from run_support import go
 
 from experiments.report import main
-from plots.folders import find
-from plots.results import Run
+from plots.runs.find import find
+from plots.runs.read import Run
 
 TASK = "logreg/breast_cancer"
 LABEL = "<i>%{y}</i> & " + "a" * 300

@@ -14,13 +14,13 @@ from page_support import Viewer, browsing, opened, playwright
 from run_support import go, rows
 
 from experiments.report import main
-from experiments.trainer import Trainer
-from plots import claims
-from plots.folders import find
-from plots.selection import mark_usual
-from plots.targets import bits_to_reach
-from plots.time_model import Link, modelled_seconds
-from plots.variants import settled, tell_apart
+from experiments.training.trainer import Trainer
+from plots.claims import claims
+from plots.runs.best import mark_usual
+from plots.runs.find import find
+from plots.runs.levels import bits_to_reach
+from plots.runs.time_model import Link, modelled_seconds
+from plots.runs.variants import settled, tell_apart
 
 CANCER, DIGITS = "logreg/breast_cancer", "logreg/digits"
 SHORT = ("rounds=30", "eval_every=3", "cluster.workers=4", "threads=1")

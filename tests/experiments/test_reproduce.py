@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from run_support import rows
 
 from experiments import reproduce
-from experiments.compose import load
-from experiments.identity import identity
+from experiments.config.compose import load
+from experiments.config.identity import identity
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
@@ -166,7 +166,7 @@ def test_refusals_before_anything_is_run(
 
 def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
-    monkeypatch.setattr("plots.curves.draw", lambda frame, *_: drawn.append(frame) or Figure())
+    monkeypatch.setattr("plots.figure.curves.draw", lambda frame, *_: drawn.append(frame) or Figure())
     reproduce.main(["figure=demo", *TINY, f"results_dir={results}", "task.display.label=mine"])
     assert set(drawn[0]["task_label"]) == {"mine"}
 

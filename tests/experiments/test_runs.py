@@ -9,8 +9,8 @@ import pytest
 import torch
 from run_support import RANDOM, SMALL, contents, go, rows, status, stored_config, timeless, where
 
-from experiments.compose import CONF
-from experiments.config import load_run
+from experiments.config.compose import CONF
+from experiments.config.run import load_run
 
 COLUMNS = {
     "round",

@@ -11,8 +11,8 @@ import pytest
 from run_support import SMALL, go, rows, stopped, where
 from sweep_support import cells, sweep
 
+from common.errors import UsageError
 from experiments import run
-from experiments.errors import UsageError
 from experiments.sweep.job import Job
 from experiments.sweep.selection import choose, measured, outcome
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from run_support import configuration, go, rows, status, timeless
 from slurm_support import Slurm
 
-from experiments.compose import Config, load
-from experiments.errors import RunError, UsageError
-from experiments.identity import folder as folder_of
-from experiments.identity import identity
+from common.errors import RunError, UsageError
+from experiments.config.compose import Config, load
+from experiments.config.identity import folder as folder_of
+from experiments.config.identity import identity
 from experiments.sweep import slurm
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5", "threads=1")

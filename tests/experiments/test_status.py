@@ -18,8 +18,8 @@ from sweep_support import cells
 from terminal_support import printed
 
 from experiments import status
-from experiments.compose import CONF
-from experiments.results import RunFolder
+from experiments.config.compose import CONF
+from experiments.record.folder import RunFolder
 from experiments.sweep.folder import SweepFolder
 
 

@@ -16,8 +16,8 @@ import pytest
 from run_support import RANDOM, SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
-from experiments.compose import CONF
-from experiments.trainer import Trainer
+from experiments.config.compose import CONF
+from experiments.training.trainer import Trainer
 
 ROOT = CONF.parent
 

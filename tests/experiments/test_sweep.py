@@ -15,7 +15,7 @@ from run_support import SMALL, contents, go, status, stored_config, timeless, wh
 from sweep_support import cells, linux, log_of, processes, sweep
 
 from experiments import reproduce
-from experiments.compose import CONF
+from experiments.config.compose import CONF
 from experiments.sweep.job import Job
 
 

@@ -13,11 +13,11 @@ import yaml
 from run_support import SMALL, stopped
 from sweep_support import cells
 
+from common.errors import UsageError
 from experiments import run
-from experiments.compose import CONF, Config
-from experiments.config import frozen
-from experiments.errors import UsageError
-from experiments.identity import folder, identity
+from experiments.config.compose import CONF, Config
+from experiments.config.identity import folder, identity
+from experiments.config.run import frozen
 from experiments.sweep.folder import SweepFolder
 from experiments.sweep.grid import Cell, combinations, command_lines, compose_cells
 from experiments.sweep.launching import apart, launching

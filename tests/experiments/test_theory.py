@@ -92,7 +92,7 @@ def test_ef21_as_its_authors_run_it(tmp_path):
 
 
 def test_a_compressor_without_a_constant_is_refused(tmp_path):
-    from experiments.errors import UsageError
+    from common.errors import UsageError
 
     with pytest.raises(UsageError, match="no contraction constant"):
         go("task=logreg/breast_cancer", "task.step_unit=theory", "algorithm=naive", "compressor=qsgd", "rounds=20",

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, ROLES, judge
-from plots.selection import mark_best
+from plots.claims.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, ROLES, judge
+from plots.runs.best import mark_best
 
 
 def flat(value: float, **options: object) -> pd.DataFrame:

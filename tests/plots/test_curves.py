@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import run
-from plots.curves import LABELS, draw
-from plots.results import read
+from plots.figure.curves import LABELS, draw
+from plots.runs.read import read
 
 ROWS = [{"x": "bits", "x_scale": "log", "y": "grad_norm"}, {"x": "round", "y": "grad_norm", "y_scale": "linear"}]
 
@@ -208,7 +208,7 @@ def test_the_legend_names_methods_that_the_first_task_lacks() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["A", "B", "C"]
 
 
-# plots.results.read
+# plots.runs.read.read
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.checks import falls_with_rounds
-from plots.derive import minimum_over_rounds, second_moment_ratio
-from plots.finding import FAILS, HOLDS, NOT_DECIDABLE
-from plots.targets import bits_to_reach
+from plots.claims.checks import falls_with_rounds
+from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
+from plots.figure.derive import minimum_over_rounds, second_moment_ratio
+from plots.runs.levels import bits_to_reach
 
 
 def test_the_ratio_is_taken_at_the_same_task_step_size_and_round():

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from folder_support import folder
 
-from plots.folders import find
-from plots.page import content, page, read_figures
-from plots.selection import mark_usual
-from plots.targets import bits_to_reach
-from plots.variants import settled, tell_apart
+from plots.page.page import content, page, read_figures
+from plots.runs.best import mark_usual
+from plots.runs.find import find
+from plots.runs.levels import bits_to_reach
+from plots.runs.variants import settled, tell_apart
 
 CLAIMS = """number,statement,task,step_size,verdict,measured
 1,"It is lower, by far",toy,best,holds,2×

@@ -13,7 +13,7 @@ import pytest
 from folder_support import folder
 from matplotlib.figure import Figure
 
-from plots import curves
+from plots.figure import curves
 from plots.plot import main
 
 

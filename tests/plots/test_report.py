@@ -13,8 +13,8 @@ import yaml
 from curve_support import curve, labelled
 from rich.console import Console
 
-from plots import curves
-from plots.report import report
+from plots.figure import curves
+from plots.figure.publish import report
 
 ROUNDS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
@@ -131,7 +131,7 @@ def captions(folders: list[Path], monkeypatch: pytest.MonkeyPatch, **options: ob
     """What stands below the figure, on one line."""
     drawn, draw = [], curves.draw
     with monkeypatch.context() as patched:
-        patched.setattr("plots.curves.draw", lambda *arguments: drawn.append(draw(*arguments)) or drawn[0])
+        patched.setattr("plots.figure.curves.draw", lambda *arguments: drawn.append(draw(*arguments)) or drawn[0])
         written(folders, **options)
     return drawn[0].get_supxlabel()
 

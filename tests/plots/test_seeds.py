@@ -10,9 +10,9 @@ from curve_support import curve, labelled
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
-from plots.curves import draw
-from plots.derive import second_moment_ratio
-from plots.seeds import geometric_mean, over_seeds, repeated
+from plots.figure.curves import draw
+from plots.figure.derive import second_moment_ratio
+from plots.runs.seeds import geometric_mean, over_seeds, repeated
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
 

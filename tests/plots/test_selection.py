@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.selection import level, mark_best, rule
+from plots.runs.best import level, mark_best, rule
 
 EVERY = tuple(range(101))
 

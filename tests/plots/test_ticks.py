@@ -9,7 +9,7 @@ import pytest
 from curve_support import curve, labelled
 from matplotlib.axes import Axes
 
-from plots.curves import draw
+from plots.figure.curves import draw
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from folder_support import folder
 
-from plots.folders import find
-from plots.time_model import Link, at_mean_times, modelled_seconds
-from plots.variants import tell_apart
+from plots.runs.find import find
+from plots.runs.time_model import Link, at_mean_times, modelled_seconds
+from plots.runs.variants import tell_apart
 
 ROW = {"seconds": 60.0, "ranks": 2, "workers": 20, "trials": 3, "bits": 5_000_000, "round": 100}
 

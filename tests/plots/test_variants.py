@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from folder_support import folder
 
-from plots.curves import draw
-from plots.folders import find, select
+from plots.figure.curves import draw
 from plots.request import RequestError
-from plots.variants import DASHES, settled, tell_apart
+from plots.runs.find import find, select
+from plots.runs.variants import DASHES, settled, tell_apart
 
 
 def labels(place: Path) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""What every part shares: errors, names, tables, progress and files. No torch."""

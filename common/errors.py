@@ -1,0 +1,80 @@
+"""Errors meant for the person at the terminal: one message, no traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+
+class UsageError(Exception):
+    """The configuration is wrong; nothing was started. Exit status 2."""
+
+
+class RunError(Exception):
+    """A run could not go on; what it had is kept. Exit status 1."""
+
+
+class DataError(Exception):
+    """Data that is missing, damaged or asked for wrongly; the message is meant for the user as it is. Status 1."""
+
+
+class Unavailable(DataError):
+    """Data that is not here and cannot be fetched from here."""
+
+
+class Interrupted(Exception):
+    """The user or the system asked a run to stop; it can be resumed. Exit status 130."""
+
+
+@contextmanager
+def exit_with_message() -> Iterator[None]:
+    """Turn the errors above, those of the data loaders and the system's into a message and an exit status."""
+    rank = _rank()
+    where = f"rank {rank}: " if rank else ""
+    try:
+        yield
+    except UsageError as error:
+        # The same is wrong on all ranks of a machine: its first one speaks, and that of the first machine before a
+        # launcher, which sees another end, ends it.
+        if rank:
+            time.sleep(2)
+        first = not rank or (os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID")) == "0"
+        _leave(2, f"error: {where}{error}" if first else "")
+    except ConnectionError as error:
+        _leave(1, f"error: {where}{lost_contact(error)}")
+    except (RunError, DataError) as error:
+        _leave(1, f"error: {where}{error}")
+    except OSError as error:
+        reason = error.strerror or error
+        _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
+    except (Interrupted, KeyboardInterrupt) as error:
+        _leave(130, "" if rank else str(error) or "stopped")
+
+
+def lost_contact(error: ConnectionError) -> str:
+    """What to say where another process is gone."""
+    return (
+        f"lost contact to the other ranks ({error}): the first message above or in their output says why; the same "
+        "command goes on from the last checkpoint"
+    )
+
+
+def _rank() -> int:
+    """This process's number in its launch, 0 for one started alone."""
+    alone = "WORLD_SIZE" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1"
+    number = "" if alone else os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or ""
+    return int(number) if number.isdecimal() else 0
+
+
+def _leave(status: int, message: str) -> NoReturn:
+    if message:
+        print(message, file=sys.stderr, flush=True)
+    distributed = sys.modules.get("torch.distributed")
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        sys.stdout.flush()
+        os._exit(status)  # an orderly end would wait for ranks that may be gone
+    sys.exit(status)

@@ -1,0 +1,56 @@
+"""Files that appear whole or not at all, and locks against other processes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
+
+from common.errors import DataError
+
+PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
+
+
+@contextmanager
+def atomic(target: Path) -> Iterator[Path]:
+    """Give a path to write to that becomes `target` if the with-block ends well, and is removed if not.
+
+    Readers of `target` see the old file or the whole new one. Where `target` is a link, the file that it leads to is
+    replaced.
+    Raises OSError where the folder cannot be written to, and where `target` is a device, a pipe or a folder, which
+    replacing would destroy.
+    """
+    target = target.resolve()
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "not a regular file, so nothing is written there", str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Not the tempfile module: its files are readable by their owner alone, and data folders are shared.
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def locked(file: Path) -> AbstractContextManager[object]:
+    """Hold the lock `file` against other processes and threads through a with-block.
+
+    The file stays behind, empty: removing it would let two processes hold it at once. Where it cannot be made
+    there is no lock, and none is needed: nothing else can be written there either.
+    Raises DataError after waiting for PATIENCE seconds.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(file, timeout=PATIENCE).acquire()
+    except Timeout as error:
+        raise DataError(
+            f"another process has held {file} for {PATIENCE:.0f} seconds: end it, or wait and run again"
+        ) from error
+    except OSError:
+        return nullcontext()

@@ -1,0 +1,187 @@
+"""What runs would cost, printed before any of them begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.filesize import decimal
+
+from algorithms.meter import Meter
+from common import tables
+from common.errors import RunError, Unavailable, UsageError
+from common.progress import duration
+from experiments.cluster.launch import launch as place_of
+from experiments.cluster.ranks import Ranks
+from experiments.config import identity
+from experiments.config.compose import Config
+from experiments.planning.estimate import Trial, kind, trial
+from experiments.record.checkpoint import Checkpoint
+from experiments.record.folder import RunFolder
+from experiments.training.build import build_algorithm
+from experiments.training.memory import vectors
+
+_SAID = {
+    "task.name": "task",
+    "algorithm.name": "algorithm",
+    "cluster.workers": "n",
+    "seed": "seed",
+    "lr": "lr",
+    "rounds": "rounds",
+}
+"""Settings that are a column where the runs differ in them, and said once where they do not."""
+
+
+class _Share(Ranks):
+    """The first of several ranks, without the others."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Of one run; None where that is not known."""
+
+    state: str
+    up: int | None = None  # bits of one worker over the whole run
+    down: int | None = None
+    memory: int | None = None  # bytes of a process's vectors
+    seconds: float | None = None  # from now on
+
+    def row(self) -> list[str]:
+        """As it stands in the table."""
+        if self.up is None:
+            return [self.state, *"?????"]
+        bits = [str(self.up), str(self.down), readable(self.up + self.down)]
+        return [
+            *(self.state, *bits),
+            decimal(self.memory) if self.memory else "–",
+            duration(self.seconds) if self.seconds else "–",
+        ]
+
+
+def show(configs: list[Config], launch: Config, console: Console) -> None:
+    """Print what every run is, how far it is and what it takes, one a line, and the totals; train none of them.
+
+    A few rounds of one run of each kind are timed here, on data that are fetched as a run would fetch them; where
+    they cannot be had, what depends on them is a question mark. `launch` is conf/launch.yaml as composed. Of several
+    ranks the first one prints.
+    Raises UsageError or DataError where settings turn out not to fit the data.
+    """
+    place = place_of()
+    for config in configs if place else ():
+        place.check(config["cluster"]["workers"])
+    if place and place.rank:
+        return
+    ranks = _Share(place.size if place else launch["ranks"])
+    trials, unknown = {}, {}
+    begun = [_done(config) for config in configs]
+    for config, done in zip(configs, begun, strict=True):
+        if isinstance(done, int) and kind(config) not in trials:
+            name = config["task"]["name"]
+            with console.status(f"timing a few rounds of {name}"):
+                try:
+                    trials[kind(config)] = trial(config, ranks)
+                except (Unavailable, RunError, OSError) as error:
+                    trials[kind(config)], unknown[name] = None, str(error).partition("\n")[0]
+    costs = [
+        done if isinstance(done, _Cost) else _waiting(config, done, trials[kind(config)], ranks)
+        for config, done in zip(configs, begun, strict=True)
+    ]
+    _table(configs, costs, console)
+    for line in [*_totals(costs, launch["jobs"]), *(f"? {name}: {reason}" for name, reason in unknown.items())]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def readable(bits: int) -> str:
+    """A number of bits in words: 512 bit, 1.234 Gbit."""
+    for unit in ("bit", "kbit", "Mbit", "Gbit"):
+        if bits < 1000:
+            return f"{bits:.4g} {unit}"
+        bits /= 1000
+    return f"{bits:.4g} Tbit"
+
+
+def _done(config: Config) -> int | _Cost:
+    """After how many rounds a run would go on, or what it cost where it is finished."""
+    folder = RunFolder(identity.folder(config))
+    try:
+        if folder.is_finished():
+            last = folder.summary()["trials"][0]["final"]
+            return _Cost("finished", last["bits_up"], last["bits_down"], memory=0, seconds=0)
+    except (RunError, LookupError, TypeError):
+        return _Cost("damaged")
+    checkpoint = Checkpoint(folder.path / "checkpoint", Ranks()).path()
+    return int(checkpoint.name) if checkpoint and checkpoint.name.isdecimal() else 0
+
+
+def _waiting(config: Config, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
+    state = f"at round {done}" if done else "to do"
+    if tried is None:
+        return _Cost(state)
+    algorithm, meter = build_algorithm(config, tried.sizes), Meter()
+    try:
+        algorithm.check(tried.d)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for t in range(1, config["rounds"] + 1):
+        meter.count(algorithm, tried.d, t, tried.dtype)
+    memory = vectors(tried.d, tried.dtype, len(config["lr"]), len(ranks.ids(config["cluster"]["workers"])))
+    return _Cost(state, meter.bits_up, meter.bits_down, memory, tried.seconds(config, done))
+
+
+def _table(configs: list[Config], costs: list[_Cost], console: Console) -> None:
+    settings = [dict(_flat(config)) for config in configs]
+    columns = _columns(settings)
+    same = [f"{name} {settings[0][key]}" for key, name in _SAID.items() if key not in columns]
+    if same:
+        console.print(f"all runs: {', '.join(same)}", markup=False, highlight=False, soft_wrap=True)
+    headings = [_SAID.get(key, key.removesuffix("._target_")) for key in columns]
+    rows = [
+        [*(setting.get(key, "–") for key in columns), *cost.row()]
+        for setting, cost in zip(settings, costs, strict=True)
+    ]
+    tables.show(console, [*headings, "state", "bits up", "bits down", "both", "memory", "time"], rows)
+
+
+def _columns(settings: list[dict[str, str]]) -> list[str]:
+    """The settings in which the runs differ, without those that follow from the ones before."""
+    columns: list[str] = []
+    for key in dict.fromkeys((*_SAID, *(key for setting in settings for key in setting))):
+        before = [] if key in _SAID else columns
+        cells = {tuple(setting.get(column) for column in before) for setting in settings}
+        split = {tuple(setting.get(column) for column in [*before, key]) for setting in settings}
+        if len(split) > max(len(cells), 1):
+            columns.append(key)
+    return columns
+
+
+def _flat(node: object, key: str = "") -> Iterable[tuple[str, str]]:
+    """The settings of a configuration by their dotted keys, in words."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _flat(value, f"{key}.{name}".lstrip("."))
+    elif isinstance(node, list):
+        yield key, ",".join(map(str, node)) or "–"
+    else:
+        yield key, "–" if node is None else str(node).rpartition(".")[2] if key.endswith("_target_") else str(node)
+
+
+def _totals(costs: list[_Cost], jobs: int) -> list[str]:
+    known = [cost for cost in costs if cost.up is not None]
+    waiting = [cost for cost in costs if cost.state != "finished"]
+    up, down = sum(cost.up for cost in known), sum(cost.down for cost in known)
+    seconds = sum(cost.seconds for cost in known)
+    at_best = max(seconds / jobs, *(cost.seconds for cost in known), 0)
+    but = ", without those marked ?" if len(known) < len(costs) else ""
+    whole = f"about {duration(seconds)} one after the other" if seconds else "none" if known else "unknown"
+    parallel = f", {duration(at_best)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
+    return [
+        f"{len(costs)} runs, {len(waiting)} of them to do",
+        f"bits of one worker: {up} up, {down} down, {readable(up + down)} in all{but}",
+        f"time: {whole}{parallel}{but}",
+        "memory is that of a process's vectors, without data and activations; time is by a few rounds timed here, "
+        "without starting processes and what ranks send each other",
+    ]

@@ -1,0 +1,37 @@
+"""What the commands that run things share: the ranks of this launch and the display of its first one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from common.errors import UsageError
+from common.progress import Display
+from experiments.cluster.launch import joined, launch
+from experiments.cluster.ranks import Ranks
+from experiments.config.compose import Config
+from experiments.training.build import device_of
+
+
+@contextmanager
+def session(configs: list[Config]) -> Iterator[tuple[Ranks, Display]]:
+    """Join the ranks of this launch, if there are any, for all of these runs one after the other.
+
+    Raises UsageError where the runs do not fit the launch, before anything is connected.
+    """
+    place = launch()
+    device = "cpu"
+    if place:
+        for config in configs:
+            place.check(config["cluster"]["workers"])
+            device_of(config, place.local_size - 1)  # the first rank speaks for all of its machine
+        kinds = {(device_of(config, place.local_rank), config["cluster"]["timeout"]) for config in configs}
+        if len(kinds) > 1:
+            raise UsageError("device, cluster.timeout: the same for all runs of one launch, or launch them apart")
+        device = kinds.pop()[0]
+    with joined(place, device, configs[0]["cluster"]["timeout"]) as ranks:
+        console = None if ranks.is_first else Console(quiet=True)
+        with Display(sum(config["rounds"] for config in configs), console) as display:
+            yield ranks, display

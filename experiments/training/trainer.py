@@ -1,0 +1,151 @@
+"""The rounds of one run, and what is measured between them."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from algorithms.meter import Meter
+from algorithms.schedules import SCHEDULES
+from common.errors import RunError
+from experiments.cluster.base import Cluster, ClusterState
+from experiments.tasks.task import Task
+
+
+class Trainer:
+    """Trains all trials of a run, one per step size, in one batch, with the workers of this process.
+
+    `t` is the number of rounds done. `verified` says whether all of them are known to be finite: on a GPU that is
+    looked at only where rows are due, so that nothing waits for it in between.
+    """
+
+    def __init__(
+        self, task: Task, cluster: Cluster, *, lrs: list[float], rounds: int, schedule: str = "constant"
+    ) -> None:
+        cluster.algorithm.check(task.d)
+        self.task, self.cluster, self.lrs, self.rounds = task, cluster, lrs, rounds
+        self.schedule = SCHEDULES[schedule]
+        self._lr = torch.tensor(lrs, dtype=task.dtype, device=task.device).unsqueeze(-1)
+        self.t = 0
+        self.meter = Meter()
+        self.seconds = 0.0  # of training; evaluation is not counted
+        self.state = cluster.start(task.start().expand(len(lrs), -1).clone())
+        self.statistics = task.start_statistics().expand(len(lrs), -1, -1).clone()
+        self.diagnostics: dict[str, Tensor] = {}
+        # The first round [T, W] in which a worker's gradient was not finite, 0 for none.
+        self._spoiled = torch.zeros(len(lrs), len(cluster.ids), dtype=torch.int64, device=task.device)
+        self.verified = True
+
+    def step(self, diagnose: bool = False) -> None:
+        """One round. With `diagnose` the errors of its compressed gradient are kept for the next `evaluate`.
+
+        Raises RunError where a gradient is not finite, and LostContact where another process is gone.
+        """
+        begin, t = time.perf_counter(), self.t + 1
+        gradients, self.statistics = self.task.gradients(self.state.replica.x, self.statistics, t)
+        self._note(torch.isfinite(gradients.sum(-1)), t)
+        lr = self._lr * self.schedule(t, self.rounds)
+        before = self.state
+        self.state, self.t = self.cluster.round(gradients, before, lr, t), t
+        self.meter.count(self.cluster.algorithm, self.task.d, t, self.task.dtype)
+        if diagnose and self.task.device.type == "cuda":
+            torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
+        self.seconds += time.perf_counter() - begin
+        self.diagnostics = {}
+        if diagnose:
+            wanted, _ = self.cluster.algorithm.outgoing(gradients, before.workers, before.replica, lr, t)
+            mean = self.cluster.mean(wanted)
+            self.diagnostics = {} if mean is None else self._diagnose(mean)
+
+    def evaluate(self) -> list[dict[str, float | int | None]]:
+        """One row per trial: the model after t rounds, what they cost, and the last round's compression errors.
+
+        There are none in a process that is not the server. Raises RunError where anything is not finite.
+        """
+        self.verify()
+        if not self.cluster.is_server:
+            return []
+        measured = self.task.evaluate(self.state.replica.x, self.statistics[..., 0, :]) | self.diagnostics
+        columns = {name: values.tolist() for name, values in measured.items()}
+        for quantity, values in columns.items():
+            for trial, value in enumerate(values):
+                if not math.isfinite(value):
+                    self._spoil(self.t, "all workers", trial, f"{quantity} is {value}")
+        common = {"round": self.t, "epoch": self.task.epoch(self.t), **self._cost()}
+        return [
+            {**common, "trial": trial, "lr": lr, **{name: values[trial] for name, values in columns.items()}}
+            for trial, lr in enumerate(self.lrs)
+        ]
+
+    def verify(self) -> None:
+        """Raise RunError where a gradient of the rounds so far was not finite."""
+        if self.verified:
+            return
+        begin = time.perf_counter()
+        self._check()
+        self.seconds += time.perf_counter() - begin  # a GPU was waited for, whose time belongs to its rounds
+        self.verified = True
+
+    def state_dict(self) -> dict:
+        """Everything that a resumed run needs, in tensors and plain numbers."""
+        return {
+            "t": self.t,
+            "seconds": self.seconds,
+            "meter": asdict(self.meter),
+            "cluster": self.state.state_dict(),
+            "statistics": self.statistics,
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from where `state_dict` was taken."""
+        self.t, self.seconds = state["t"], state["seconds"]
+        self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
+        server = state["cluster"]["server"] if self.cluster.is_server else None
+        self.state = ClusterState.from_state_dict({**state["cluster"], "server": server})
+
+    def _cost(self) -> dict[str, float | int]:
+        return {
+            "bits_up": self.meter.bits_up,
+            "bits_down": self.meter.bits_down,
+            "bits": self.meter.bits,
+            "payload_bytes": self.meter.payload_bytes,
+            "seconds": self.seconds,
+        }
+
+    def _diagnose(self, mean: Tensor) -> dict[str, Tensor]:
+        """‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
+
+        w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
+        """
+        replica = self.state.replica
+        second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
+        return {
+            "aggregate_error": torch.linalg.vector_norm(self.state.server.aggregate - mean, dim=-1),
+            "signal_error": torch.linalg.vector_norm(replica.signal - mean, dim=-1),
+            **({} if second_moment is None else {"second_moment": second_moment.sum(-1)}),
+        }
+
+    def _note(self, finite: Tensor, t: int) -> None:
+        """Remember in which round a worker's gradient was first not finite; finite is boolean, [T, W]."""
+        self._spoiled = torch.where((self._spoiled == 0) & ~finite, t, self._spoiled)
+        self.verified = self.task.device.type == "cpu"
+        if self.verified:
+            self._check()
+
+    def _check(self) -> None:
+        for trial, worker in self._spoiled.nonzero().tolist()[:1]:
+            t = int(self._spoiled[trial, worker])
+            self._spoil(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
+
+    def _spoil(self, t: int, where: str, trial: int, what: str) -> NoReturn:
+        advice = (
+            "A smaller step size, or leaving this one out of the grid, avoids it; rows up to here are kept"
+            if self.t
+            else "No step was taken yet: look for values in the data or settings that overflow"
+        )
+        raise RunError(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")

@@ -1,0 +1,1 @@
+"""Claims held against measured curves."""

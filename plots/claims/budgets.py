@@ -1,0 +1,163 @@
+"""Checks at equal budgets: what methods have reached for the same bits or epochs, and what the same place costs.
+
+A check looks at one task's curves, one per method, and returns a verdict with the numbers it rests on.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide
+from plots.runs.best import level
+from plots.runs.columns import higher_is_better
+from plots.runs.seeds import geometric_mean
+
+
+def ahead_at_equal(
+    curves: Curves,
+    subject: str,
+    others: list[str],
+    share: float,
+    metric: str = "grad_norm",
+    axis: str = "bits",
+    since: int = 1,
+) -> Finding:
+    """Whether, of the budgets (values of `axis`: bits, epoch or round) at which the subject was evaluated, its
+    metric is better than each other's at `share` or more; not decidable where one has spent more at its first
+    evaluation, unless the claim fails by another.
+
+    Evaluations before round `since` are left out, of all methods: those of networks whose batch-norm statistics have
+    not settled yet. A method's metric at a budget is that of its last evaluation within it. Measured, for each other:
+    the share, and the subject's final metric as a multiple of the other's (of accuracies both), final meaning over
+    the last tenth.
+    """
+    sign = -1 if higher_is_better(metric) else 1
+    mine, shares, texts, open_ones = _spent(curves[subject], axis, metric, since), [], [], False
+    for other in others:
+        theirs = _spent(curves[other], axis, metric, since)
+        both = pd.merge_asof(mine, theirs, on=axis, suffixes=("", "_other")).dropna()
+        both = both[both[axis] <= theirs[axis].max()]
+        if both.empty:
+            open_ones = True
+            texts.append(f"no budget shared with {other}")
+            continue
+        shares.append((sign * both[metric] < sign * both[f"{metric}_other"]).mean())
+        ends = level(curves[subject], metric), level(curves[other], metric)
+        end = f"{ends[0]:.3g} against {ends[1]:.3g}" if higher_is_better(metric) else as_times(ends[0] / ends[1])
+        texts.append(f"{100 * shares[-1]:.0f} %, ends at {end}")
+    ahead = all(part >= share for part in shares)
+    return Finding(NOT_DECIDABLE if ahead and open_ones else decide(ahead), "; ".join(texts))
+
+
+def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
+    """Whether, of the bit budgets at which the subject was evaluated, it is below each other at `share` or more.
+
+    A method's gradient norm at a budget is that of its last evaluation within it. Measured, for each other: the
+    share, and the subject's final gradient norm as a multiple of the other's.
+    """
+    return ahead_at_equal(curves, subject, others, share)
+
+
+def alike_early(
+    curves: Curves,
+    subject: str,
+    other: str,
+    slower: str,
+    metric: str,
+    axis: str,
+    until: float,
+    within: float,
+    share: float = 0.9,
+    since: int = 0,
+) -> Finding:
+    """Whether early, in the first `until` (a share) of what the subject spends on `axis`, subject and other are alike
+    and `slower` is behind both.
+
+    Budgets are those at which the subject was evaluated after the start; the others' metrics there are interpolated
+    between their evaluations, the start included, so that a method that has not come to its first evaluation counts
+    with its way there. With `since`, evaluations before that round are left out, of all methods, the start too: those
+    of networks whose batch-norm statistics have not settled yet. Alike: the geometric mean over budgets of other's
+    over subject's lies within a factor of `within` of 1. Behind: worse than both at `share` or more of the budgets.
+    Measured: that mean, and that share.
+    """
+    mine, *rivals = (curves[name][curves[name]["round"] >= since] for name in (subject, other, slower))
+    if mine.empty or any(rival.empty for rival in rivals):
+        return Finding(NOT_DECIDABLE, f"nothing was evaluated from round {since} on")
+    begin = max(rival[axis].min() for rival in rivals)
+    end = min(until * mine[axis].max(), *(rival[axis].max() for rival in rivals))
+    early = mine[(mine[axis] > 0) & (mine[axis] >= begin) & (mine[axis] <= end)]
+    ours = early[metric].to_numpy(dtype=float)
+    alike, behind = (np.interp(early[axis], rival[axis], rival[metric].to_numpy(dtype=float)) for rival in rivals)
+    known = ~np.isnan(ours + alike + behind)
+    if not known.any():
+        return Finding(NOT_DECIDABLE, "no early budget shared")
+    ours, alike, behind = ours[known], alike[known], behind[known]
+    ratio = float(geometric_mean(alike / ours))
+    sign = -1 if higher_is_better(metric) else 1
+    lagging = ((sign * behind > sign * ours) & (sign * behind > sign * alike)).mean()
+    text = f"{other} at {as_times(ratio)}, {slower} behind at {100 * lagging:.0f} % of {len(ours)} budgets"
+    return Finding(decide(1 / within <= ratio <= within and lagging >= share, ratio), text)
+
+
+def fewer_bits(
+    curves: Curves, subject: str, reference: str, metrics: list[str], times: float, within: float
+) -> Finding:
+    """Whether the reference needs about `times` the subject's bits, up to a factor of `within`, to the same level of
+    every metric: the best that both reach.
+
+    Bits are those at the first evaluation at that level or beyond; the range in parentheses is what the ratio may be
+    if either got there just after its evaluation before. The claim holds where every range lies within the factor,
+    fails where one lies outside it, and is otherwise not decidable, as it is of a level that one of them has at the
+    start. Measured: for each metric the level, and the ratio.
+    """
+    least, most = times / within, times * within
+    verdicts, texts = [], []
+    for metric in metrics:
+        target = _best_of_both(curves[subject][metric], curves[reference][metric], metric)
+        if math.isnan(target):
+            verdicts.append(NOT_DECIDABLE)
+            texts.append(f"{metric}: not measured in both")
+            continue
+        place = f"{metric} {target:.3g}"
+        (mine_before, mine), (theirs_before, theirs) = (
+            _bits_to(curves[name], metric, target) for name in (subject, reference)
+        )
+        if not mine or not theirs:
+            verdicts.append(NOT_DECIDABLE)
+            texts.append(f"{place}: reached at the start")
+            continue
+        low, high = theirs_before / mine, theirs / mine_before if mine_before else math.inf
+        inside, outside = least <= low and high <= most, high < least or low > most
+        verdicts.append(HOLDS if inside else FAILS if outside else NOT_DECIDABLE)
+        texts.append(f"{place}: {as_times(theirs / mine)} ({_range(low, high)})")
+    verdict = next((found for found in (FAILS, NOT_DECIDABLE) if found in verdicts), HOLDS)
+    return Finding(verdict, ", ".join(texts))
+
+
+def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
+    """Axis and metric from a round on, and where something has been spent: methods start alike and for nothing."""
+    return frame.loc[(frame[axis] > 0) & (frame["round"] >= since), [axis, metric]].astype(float)
+
+
+def _best_of_both(mine: pd.Series, theirs: pd.Series, metric: str) -> float:
+    """The best level that both curves reach; NaN where one has no values."""
+    best = (mine.max(), theirs.max()) if higher_is_better(metric) else (-mine.min(), -theirs.min())
+    worse = float(np.min(best))
+    return worse if higher_is_better(metric) else -worse
+
+
+def _bits_to(frame: pd.DataFrame, metric: str, target: float) -> tuple[float, float]:
+    """Bits at the last evaluation before the target is reached for the first time, and at that evaluation."""
+    there = frame[metric] >= target if higher_is_better(metric) else frame[metric] <= target
+    bits, first = frame["bits"].to_numpy(dtype=float), int(there.to_numpy().argmax())
+    return (float(bits[first - 1]) if first else 0.0), float(bits[first])
+
+
+def _range(low: float, high: float) -> str:
+    """In words where an end is open: one of the two was there at its first evaluation."""
+    if math.isinf(high):
+        return f"at least {as_times(low)}" if low else "both at their first evaluation"
+    return f"{as_times(low)} to {as_times(high)}" if low else f"at most {as_times(high)}"

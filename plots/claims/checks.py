@@ -1,0 +1,104 @@
+"""Checks of single claims: how low methods get, what a message costs, and what compression errors do.
+
+A check looks at one task's curves, one per method, and returns a verdict with the numbers it rests on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plots.claims.finding import NOT_DECIDABLE, Curves, Finding, as_times, decide
+from plots.runs.best import level
+from plots.runs.columns import higher_is_better
+
+
+def reaches_level(curves: Curves, subject: str, reference: str, within: float) -> Finding:
+    """Whether the subject's final gradient norm is at most `within` times the reference's after equal rounds.
+
+    Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
+    """
+    ratio = level(curves[subject]) / level(curves[reference])
+    return Finding(decide(ratio <= within, ratio), as_times(ratio), ratio)
+
+
+def clearly_ahead(curves: Curves, subject: str, other: str, metric: str, factor: float) -> Finding:
+    """Whether the other's final metric is at least `factor` times the subject's (where higher is better, the
+    subject's that of the other).
+
+    Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
+    """
+    mine, theirs = level(curves[subject], metric), level(curves[other], metric)
+    ratio = mine / theirs if higher_is_better(metric) else theirs / mine
+    return Finding(decide(ratio >= factor, ratio), as_times(ratio), ratio)
+
+
+def stops_early(curves: Curves, subjects: list[str], reference: str, factor: float) -> Finding:
+    """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
+    more than `factor` above the reference's.
+
+    Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
+    """
+    texts, numbers, stopped = [], [], True
+    for subject in subjects:
+        fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
+        above = level(curves[subject]) / level(curves[reference])
+        stopped &= fall < factor and above > factor
+        numbers += [fall, above]
+        texts.append(f"falls {as_times(fall)}, ends at {as_times(above)}")
+    return Finding(decide(stopped, *numbers), "; ".join(texts))
+
+
+def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
+    """Whether every round of every subject is counted as 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of
+    signs and one 8-byte scale each way (the runs are in float64).
+
+    Measured: bits and payload bytes of a message, of the first subject that fails or of the last.
+    """
+    for subject in subjects:
+        frame = curves[subject]
+        d = frame["d"].iloc[0]
+        exact = (
+            (frame["bits_up"] == frame["round"] * (32 + d))
+            & (frame["bits_down"] == frame["round"] * (32 + d))
+            & (frame["payload_bytes"] == frame["round"] * 2 * (-(-d // 8) + 8))
+        ).all()
+        if not exact:
+            break
+    last = frame.iloc[-1]
+    bits, size = last["bits_up"] / last["round"], last["payload_bytes"] / last["round"] / 2
+    return Finding(decide(exact), f"d = {d}: {bits:g} bits, {size:g} bytes")
+
+
+def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
+    """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
+
+    Measured: their ratio. Where each has its own best step size, the ratio also holds the difference between these.
+    """
+    last = {name: curves[name]["second_moment"].iloc[-1] for name in (subject, reference)}
+    ratio = last[subject] / last[reference]
+    return Finding(decide(ratio > factor, ratio), as_times(ratio), ratio)
+
+
+def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
+    """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first to the last tenth of the rounds.
+
+    The claim is about convergent gradient sequences: where the subject's own gradient norm falls by less than
+    `factor`, nothing is decided. Measured: by how much the error and the gradient norm fall.
+    """
+    frame = curves[subject]
+    error = level(frame, "signal_error", 0, 0.1) / level(frame, "signal_error")
+    gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
+    text = f"error falls {as_times(error)}, gradient {as_times(gradient)}"
+    return Finding(decide(error >= factor, error) if gradient >= factor else NOT_DECIDABLE, text)
+
+
+def falls_with_rounds(curves: Curves, subject: str, exponent: float, tolerance: float) -> Finding:
+    """Whether min_t ‖∇f‖² of the subject falls at least as T^exponent, up to `tolerance` in the exponent.
+
+    Measured: the least-squares slope of log min_t ‖∇f‖² over log T, one point a run of T rounds (at least three).
+    """
+    frame = curves[subject]
+    if len(frame) < 3:
+        return Finding(NOT_DECIDABLE, f"{len(frame)} runs")
+    slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]
+    return Finding(decide(slope <= exponent + tolerance, slope), f"T^{slope:.2f}, {len(frame)} runs")

@@ -1,0 +1,1 @@
+"""A figure: its curves, its tables and the files it leaves."""

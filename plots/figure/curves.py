@@ -1,0 +1,123 @@
+"""Curves of several methods over bits, rounds or epochs."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from plots.figure.ticks import set_log_ticks
+from plots.runs.columns import LABELS
+from plots.runs.seeds import over_seeds
+from plots.runs.variants import DASHES
+
+STYLE = Path(__file__).with_name("style.mplstyle")
+
+WIDEST = 4
+"""Panels beside each other where there is one task."""
+
+
+def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
+    """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
+
+    Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
+    trial per task, algorithm and seed (columns of `plots.runs.read.read`, or of `plots.runs.variants`). Of several
+    seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest. Each of
+    `rows` names the columns x and y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said),
+    `y_min` and `y_max`, beyond which curves are cut, and `guide`, the slope of a dotted line.
+    Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
+    """
+    tasks = dict(list(frame.groupby("task", sort=False)))
+    places = _places(list(tasks), rows)
+    with plt.style.context(STYLE):
+        width = max(6.6, 0.5 + 1.85 * len(places[0]))
+        text = "\n".join(textwrap.fill(line, int(18 * width)) for line in caption.splitlines())
+        height = 0.65 + 1.6 * len(places)
+        if len(tasks) == 1:  # every panel has a y label of its own to hold, and the legend a title
+            height = 0.7 + 1.8 * len(places) + 0.12 * len(text.splitlines())
+        figure, axes = plt.subplots(
+            len(places), len(places[0]), figsize=(width, height), squeeze=False, layout="constrained"
+        )
+        for row, cells in enumerate(places):
+            for column, (task, panel) in enumerate(cells):
+                axis = axes[row][column]
+                _draw_panel(axis, tasks[task], panel)
+                if len(tasks) == 1 or column == 0:
+                    axis.set_ylabel(LABELS.get(panel["y"], panel["y"]))
+                if len(tasks) > 1 and row == 0:
+                    axis.set_title(tasks[task]["task_label"].iloc[0])
+            for axis in axes[row][len(cells) :]:
+                axis.remove()
+        lines = {line.get_label(): line for axis in figure.axes for line in axis.get_lines()}
+        figure.supxlabel(text)
+        widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
+        columns = max(1, min(len(lines), int(width / widest)))
+        beyond = math.ceil(len(lines) / columns) - 4  # rows of the legend for which there would be no room
+        figure.set_size_inches(width, height + 0.16 * max(0, beyond))
+        title = frame["task_label"].iloc[0] if len(tasks) == 1 else None
+        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns, title=title)
+    return figure
+
+
+def save(figure: Figure, target: Path) -> None:
+    """Write a figure as <target>.pdf and <target>.png, and close it."""
+    with plt.style.context(STYLE):
+        for suffix in (".pdf", ".png"):
+            figure.savefig(target.with_name(target.name + suffix))
+    plt.close(figure)
+
+
+def _places(tasks: list[str], panels: list[dict]) -> list[list[tuple[str, dict]]]:
+    """Which task and panel lies where, row by row."""
+    if len(tasks) > 1:
+        return [[(task, panel) for task in tasks] for panel in panels]
+    rows = math.ceil(len(panels) / WIDEST)
+    across = math.ceil(len(panels) / rows)
+    cells = [(tasks[0], panel) for panel in panels]
+    return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
+
+
+def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
+    x, y, x_scale, y_scale = panel["x"], panel["y"], panel.get("x_scale", "linear"), panel.get("y_scale", "log")
+    for _, curve in frame.groupby("algorithm", sort=False):
+        line = over_seeds(curve, x, y, geometric=y_scale == "log")
+        if x_scale == "log":
+            line = line[line["x"] > 0]
+        look = curve.iloc[0]
+        marks = _spread(line["x"].to_numpy(dtype=float), x_scale)
+        axis.plot(
+            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks,
+            linestyle=(0, DASHES[look.get("dash", 0)]),
+        )  # fmt: skip
+        if curve["seed"].nunique() > 1:
+            axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)
+    axis.set_xscale(x_scale)
+    axis.set_yscale(y_scale)
+    axis.set_xlabel(LABELS.get(x, x))
+    if "guide" in panel:
+        _draw_guide(axis, frame, panel)
+    if "y_min" in panel:
+        axis.set_ylim(bottom=max(panel["y_min"], axis.get_ylim()[0]))
+    if "y_max" in panel:
+        axis.set_ylim(top=min(panel["y_max"], axis.get_ylim()[1]))
+    for side in (axis.xaxis, axis.yaxis):
+        if side.get_scale() == "log":
+            set_log_ticks(side)
+
+
+def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
+    """A dotted line of slope `guide` in log-log through the upper left of the curves."""
+    x = np.array([frame[panel["x"]].min(), frame[panel["x"]].max()], dtype=float)
+    y = frame.loc[frame[panel["x"]] == x[0], panel["y"]].max() * (x / x[0]) ** panel["guide"]
+    axis.plot(x, y, color="#888888", linestyle=":", marker="", label=f"slope {panel['guide']:g}".replace("-", "−"))
+
+
+def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:
+    """Indices of about `count` points that lie evenly on an axis of this scale."""
+    space = np.geomspace if scale == "log" else np.linspace
+    return sorted(set(np.abs(x[:, None] - space(x[0], x[-1], count)).argmin(0).tolist()))

@@ -1,0 +1,110 @@
+"""A figure's numbers as Markdown."""
+
+from __future__ import annotations
+
+import inspect
+
+import pandas as pd
+
+from plots.claims import claims
+from plots.runs.columns import higher_is_better
+
+
+def best_step_sizes(frame: pd.DataFrame) -> list[str]:
+    """The best step size of each method on each task."""
+    best = frame[frame["best"]].groupby(["task", "algorithm"], sort=False)["lr"].first().unstack(sort=False)
+    return _table(["task", *best.columns], [[task, *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()])
+
+
+def grids(frame: pd.DataFrame) -> list[str]:
+    """The step sizes that each method was given on each task."""
+    tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(_listed).unstack(sort=False)
+    rows = [[task, *row.fillna("–")] for task, row in tried.iterrows()]
+    return ["Step sizes tried:", "", *_table(["task", *tried.columns], rows), ""]
+
+
+def targets(reached: pd.DataFrame, metric: str) -> list[str]:
+    """The bits to reach each level, a table a task: methods down, levels across."""
+    lines = [
+        "",
+        f"## Bits to reach a {metric}",
+        "",
+        "Bits of one worker, both directions, at the first evaluation there, over all step sizes of the grid (the",
+        "one that got there with the fewest bits in parentheses). A dash: none did.",
+    ]
+    if higher_is_better(metric):
+        lines += ["There means at the level or above it."]
+    if "bits_min" in reached:
+        lines += [
+            "Bits are means over seeds, with the least and the greatest; a step size counts where every seed got",
+            "there.",
+        ]
+    reached = reached.assign(cell=[_bits(row) for _, row in reached.iterrows()])
+    for task, rows in reached.groupby("task", sort=False):
+        grid = rows.pivot(index="label", columns="level", values="cell").loc[
+            rows["label"].unique(), rows["level"].unique()
+        ]
+        lines += ["", f"### {task}", ""]
+        lines += _table(
+            ["method", *(f"{level:g}" for level in grid)], [[label, *row] for label, row in grid.iterrows()]
+        )
+    return lines
+
+
+def judged(findings: pd.DataFrame, figure: dict, several_seeds: bool) -> list[str]:
+    """The claims, a table each: tasks down, step sizes across."""
+    others = "; the others: all methods with this step size" if (findings["step_size"] != "best").any() else ""
+    lines = ["", "## Claims", ""]
+    lines += [f"Column *best*: each method with its own best step size{others}."]
+    if several_seeds:
+        lines += [
+            "Every claim is checked seed by seed: it holds where it holds in all of them, fails where it fails",
+            "in all, and is otherwise not decidable.",
+        ]
+    for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
+        text = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
+        settings = list(dict.fromkeys(rows["step_size"]))
+        grid = text.pivot(index="task", columns="step_size", values="cell").loc[rows["task"].unique(), settings]
+        tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
+        lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
+        lines += _table(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
+        lines += ["", *_how(figure, number)]
+    return lines
+
+
+def tally(rows: pd.DataFrame) -> dict[str, str]:
+    """How often a claim holds, apart for best and for equal step sizes where there are any."""
+    counted = {}
+    for kind, some in (("best", rows[rows["step_size"] == "best"]), ("equal", rows[rows["step_size"] != "best"])):
+        counts = some["verdict"].value_counts()
+        open_ones = f", {counts[claims.NOT_DECIDABLE]} not decidable" if claims.NOT_DECIDABLE in counts else ""
+        if len(some):
+            counted[kind] = f"holds in {counts.get(claims.HOLDS, 0)} of {len(some)}{open_ones}"
+    return counted
+
+
+def _how(figure: dict, number: object) -> list[str]:
+    """What was measured and with which thresholds."""
+    claim = next(claim for claim in figure["claims"] if claim["number"] == number)
+    options = ", ".join(f"{key}={value}" for key, value in claim.items() if key not in claims.DESCRIPTION)
+    meaning = " ".join(inspect.getdoc(claims.CHECKS[claim["check"]]).split())
+    negated = "It holds where this is not so: " if claim.get("negated") else ""
+    return [f"{negated}`{claim['check']}({options})`: {meaning}"]
+
+
+def _bits(row: pd.Series) -> str:
+    """One cell of `targets`."""
+    if pd.isna(row["bits"]):
+        return "–"
+    if not row["bits"]:
+        return "at the start"
+    spread = f"{row['bits_min']:.3g} to {row['bits_max']:.3g}; " if pd.notna(row.get("bits_min")) else ""
+    return f"{row['bits']:.3g} ({spread}{row['lr']:g})".replace("e+0", "e").replace("e+", "e")
+
+
+def _listed(lrs: pd.Series) -> str:
+    return ", ".join(f"{lr:.12g}" for lr in sorted(lrs.unique()))
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows]]

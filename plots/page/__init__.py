@@ -1,0 +1,1 @@
+"""All runs on one interactive page."""

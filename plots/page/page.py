@@ -1,0 +1,175 @@
+"""Runs and claims as one HTML page that needs nothing else: no network, no server, no account."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+from plotly.offline import get_plotlyjs
+
+from plots.runs.best import mark_usual, usual_rule
+from plots.runs.columns import higher_is_better, in_words
+from plots.runs.read import Run
+from plots.runs.time_model import Link
+from plots.runs.variants import DASHES, Variant, settled, tell_apart
+
+_PARTS = Path(__file__).parent
+
+_SCRIPTS = ("base", "curves", "form", "panels", "tables", "page")
+"""In this order."""
+
+_AXES = ("bits", "round", "epoch", "seconds")
+"""Columns of the horizontal axis, of which one run's step sizes have the same; the page adds modelled seconds."""
+
+_NOT_DRAWN = ("trial", "lr", "bits_up", "bits_down", "payload_bytes")
+
+_SYMBOLS = {
+    "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left",
+    ">": "triangle-right", "X": "x", "x": "x", "P": "cross", "+": "cross", "p": "pentagon", "h": "hexagon",
+    "H": "hexagon", "*": "star",
+}  # fmt: skip
+"""plotly's names of matplotlib's markers."""
+
+_LINE = 2  # pixels
+
+
+def page(runs: Sequence[Run], figures: Sequence[dict], made: str) -> str:
+    """The page of the given runs, finished or not, and of figures as `read_figures` has them; `made` says when."""
+    parts = {
+        "style": (_PARTS / "page.css").read_text(),
+        "plotly": get_plotlyjs(),
+        "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
+        # Within a script element nothing but its end is special.
+        "data": json.dumps(content(runs, figures, made), allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
+
+
+def content(runs: Sequence[Run], figures: Sequence[dict], made: str) -> dict:
+    """Everything that the page's scripts show, as plain JSON values."""
+    variants = tell_apart(runs)
+    shown = settled(variants)
+    frame = pd.concat([variant.frame() for variant in shown]) if variants else pd.DataFrame()
+    metrics = dict.fromkeys(
+        column for variant in variants for column in variant.run.rows if column not in (*_AXES, *_NOT_DRAWN)
+    )
+    return {
+        "made": made,
+        "older": len(runs) - len(variants),
+        "commits": _commits(runs),
+        "link": asdict(Link()),
+        "axes": {name: in_words(name) for name in (*_AXES, "modelled_seconds")},
+        "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
+        "tasks": _tasks(frame) if variants else [],
+        "methods": _methods(variants),
+        "runs": [_run(variant, variant in shown) for variant in variants],
+        "figures": list(figures),
+    }
+
+
+def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
+    """The figures of a results folder that have claims, as plain values.
+
+    These are name, href (its report as a link from a page in the folder `seen_from`), note (what marks a reduced
+    budget) and claims, the records of claims.csv. Raises ValueError, naming the file, where that is damaged.
+    """
+    figures = []
+    for file in sorted(results_dir.glob("figures/*/claims.csv")):
+        report = file.with_name("report.md")
+        note = re.search(r"^\*\*(.+)\*\*$", report.read_text(), re.MULTILINE) if report.exists() else None
+        figures.append(
+            {
+                "name": file.parent.name,
+                "href": quote(os.path.relpath(report, seen_from).replace(os.sep, "/")),
+                "note": note[1] if note else "",
+                "claims": _read_claims(file),
+            }
+        )
+    return figures
+
+
+def _read_claims(file: Path) -> list[dict]:
+    try:
+        return pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
+    except ValueError as error:
+        raise ValueError(f"{file}: not a table of claims ({error}); delete it or make the figure again") from error
+
+
+def _tasks(frame: pd.DataFrame) -> list[dict]:
+    """Tasks, with which step size each method is best on them if any is, and by which rule."""
+    marked = mark_usual(frame)
+    return [
+        {
+            "name": task,
+            "label": rows["task_label"].iloc[0],
+            "rule": usual_rule(rows),
+            "best": rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict(),
+        }
+        for task, rows in marked.groupby("task", sort=False)
+    ]
+
+
+def _methods(variants: Sequence[Variant]) -> list[dict]:
+    """How each variant of a method is drawn, on every task alike."""
+    looks = {}
+    for variant in variants:
+        display = variant.run.config["algorithm"]["display"]
+        looks.setdefault(
+            variant.name,
+            {
+                "name": variant.name,
+                "label": variant.label,
+                "color": display["color"],
+                "symbol": _SYMBOLS.get(display["marker"], "circle"),
+                "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
+            },
+        )
+    return sorted(looks.values(), key=lambda look: look["label"].lower())
+
+
+def _run(variant: Variant, is_settled: bool) -> dict:
+    """A run's curves: `axes` of all, and one trial of metrics for each step size that it stands for."""
+    run, rows = variant.run, variant.run.rows
+    trials = [(lr, part.sort_values("round")) for lr, part in rows.groupby("lr") if lr in variant.lrs]
+    first = trials[0][1] if trials else rows
+    metrics = [column for column in rows if column not in (*_AXES, *_NOT_DRAWN)]
+    return {
+        "task": run.task,
+        "method": variant.name,
+        "seed": run.config["seed"],
+        "folder": run.folder.name,
+        "settled": is_settled,
+        "status": run.status.get("status", "unknown"),
+        "rounds": run.config["rounds"],
+        "commit": _commit(run),
+        "workers": run.config["cluster"]["workers"],
+        "ranks": run.environment.get("ranks", 1),
+        "grid": int(rows["trial"].nunique()),
+        "axes": {name: _values(first[name]) for name in _AXES},
+        "trials": [{"lr": lr, **{name: _values(part[name]) for name in metrics}} for lr, part in trials],
+    }
+
+
+def _commits(runs: Sequence[Run]) -> list[dict]:
+    """The code that runs were made with, and how many runs by each."""
+    return [{"commit": commit, "runs": count} for commit, count in Counter(map(_commit, runs)).most_common()]
+
+
+def _commit(run: Run) -> str:
+    commit = (run.environment.get("commit") or "unknown")[:7]
+    return commit + " with changes" * bool(run.environment.get("uncommitted_changes"))
+
+
+def _values(column: pd.Series) -> list[float | int | None]:
+    """JSON's values; what is missing or not finite is null."""
+    return [value if math.isfinite(value) else None for value in column.tolist()]

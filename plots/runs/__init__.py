@@ -1,0 +1,1 @@
+"""Run folders read: found, as tables, with their columns, variants, best step sizes and times."""

@@ -1,0 +1,183 @@
+"""Runs of one method on one task that differ in their settings, told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from plots.runs.read import Run
+
+DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
+"""Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
+
+_NOT_OF_A_CURVE = {
+    "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "packages",
+    "cluster.timeout",
+}  # fmt: skip
+"""Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
+
+_OF_A_METHOD = ("algorithm", "compressor", "update")
+"""Groups in which methods differ by nature; all other settings are told wherever curves of a task differ in them."""
+
+_NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
+"""Names that tell no curves apart in any group."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A run and what its curves are called: name and label are the method's, with the settings that differ behind it.
+
+    `dash` is an index into DASHES. `lrs` are the step sizes that the run stands for: all of its own, but for those
+    that a later run has with the same settings and seed.
+    """
+
+    run: Run
+    name: str
+    label: str
+    dash: int
+    lrs: tuple[float, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as `plots.runs.read.read` has them, every variant an algorithm of its own, and further columns.
+
+        These are dash, and for `plots.runs.time_model` workers, ranks, and trials, the number of step sizes.
+        """
+        rows = self.run.frame().assign(
+            algorithm=self.name,
+            label=self.label,
+            dash=self.dash,
+            workers=self.run.config["cluster"]["workers"],
+            ranks=self.run.environment.get("ranks", 1),
+            trials=self.run.rows["trial"].nunique(),
+        )
+        return rows[rows["lr"].isin(self.lrs)]
+
+
+def tell_apart(runs: Iterable[Run]) -> list[Variant]:
+    """The runs with names of their curves: runs have one name exactly where nothing but seed and step sizes differ.
+
+    Of several with the same settings, seed and step size, which edited code leaves behind, the last one stands, and
+    finished ones before others; a run of which nothing stands is left out.
+    """
+    runs = list(runs)
+    suffixes = dict(zip((run.folder for run in runs), _suffixes(runs), strict=True))
+    standing: dict[tuple, Run] = {}
+    for run in sorted(runs, key=lambda run: (run.is_finished, run.status.get("time", ""))):
+        for lr in run.config["lr"]:
+            standing[run.task, run.algorithm, suffixes[run.folder], run.config["seed"], lr] = run
+    lrs: dict[Path, list[float]] = {}
+    for (*_, lr), run in standing.items():
+        lrs.setdefault(run.folder, []).append(lr)
+    dashes: dict[str, dict[str, int]] = {}
+    for run in sorted(runs, key=lambda run: bool(suffixes[run.folder])):  # whole lines first for what has no suffix
+        known = dashes.setdefault(run.algorithm, {})
+        known.setdefault(suffixes[run.folder], len(known) % len(DASHES))
+    return [
+        _variant(
+            run, suffixes[run.folder], dashes[run.algorithm][suffixes[run.folder]], tuple(sorted(lrs[run.folder]))
+        )
+        for run in runs
+        if run.folder in lrs
+    ]
+
+
+def settled(variants: Iterable[Variant]) -> list[Variant]:
+    """Of every curve its finished runs; where it has none, the run that came furthest."""
+    curves: dict[tuple[str, str], list[Variant]] = {}
+    for variant in variants:
+        curves.setdefault((variant.run.task, variant.name), []).append(variant)
+    chosen = []
+    for parts in curves.values():
+        finished = [part for part in parts if part.run.is_finished]
+        chosen += finished or [max(parts, key=lambda part: part.run.rows["round"].max())]
+    return chosen
+
+
+def _variant(run: Run, suffix: str, dash: int, lrs: tuple[float, ...]) -> Variant:
+    names = (run.algorithm, run.config["algorithm"]["display"]["label"])
+    return Variant(run, *(f"{name}, {suffix}" if suffix else name for name in names), dash, lrs)
+
+
+def _suffixes(runs: list[Run]) -> list[str]:
+    """For every run the settings that differ, as on a command line: among the runs of its task and algorithm, and,
+    but for those of methods, among all runs of its task."""
+    of_methods: dict[tuple[str, str], list[dict[str, str]]] = {}
+    of_tasks: dict[str, list[dict[str, str]]] = {}
+    of_runs = [_leaves(run.config) for run in runs]
+    for run, leaves in zip(runs, of_runs, strict=True):
+        of_methods.setdefault((run.task, run.algorithm), []).append(leaves)
+        of_tasks.setdefault(run.task, []).append(leaves)
+    common = {
+        task: [key for key in _differing(group) if key.partition(".")[0] not in _OF_A_METHOD]
+        for task, group in of_tasks.items()
+    }
+    shown = {
+        (task, algorithm): {
+            key: _shown(key, of_tasks[task]) for key in dict.fromkeys([*common[task], *_differing(group)])
+        }
+        for (task, algorithm), group in of_methods.items()
+    }
+    return [
+        ", ".join(
+            f"{key.removesuffix('._target_')}={texts[leaves[key]]}"
+            for key, texts in shown[run.task, run.algorithm].items()
+            if key in leaves
+        )
+        for run, leaves in zip(runs, of_runs, strict=True)
+    ]
+
+
+def _differing(group: list[dict[str, str]]) -> list[str]:
+    """The keys of settings that differ, or that some lack, among configurations with the same classes above them.
+
+    A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
+    """
+    return [
+        key
+        for key in dict.fromkeys(key for leaves in group for key in leaves)
+        if len({(_above(key, leaves), leaves.get(key)) for leaves in group})
+        > len({_above(key, leaves) for leaves in group})
+        and not _NOT_OF_A_CURVE & {key, key.partition(".")[0]}
+        and not _NOT_ANYWHERE & set(key.split("."))
+        and not all(_repeats(key, leaves) for leaves in group if key in leaves)
+    ]
+
+
+def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
+    """The classes of the groups that a key stands in, from the outermost on; not the one that it names itself."""
+    groups = key.removesuffix("._target_").split(".")[:-1]
+    return tuple(leaves.get(".".join([*groups[: depth + 1], "_target_"])) for depth in range(len(groups)))
+
+
+def _shown(key: str, group: list[dict[str, str]]) -> dict[str, str]:
+    """How a key's values are written: of classes the last name and of hashes the beginning, where these differ."""
+    values = {leaves[key] for leaves in group if key in leaves}
+    cut = {"_target_": lambda text: text.rpartition(".")[2], "sha256": lambda text: text[:8]}
+    short = {value: cut.get(key.rpartition(".")[2], str)(value) for value in values}
+    return short if len(set(short.values())) == len(values) else {value: value for value in values}
+
+
+def _repeats(key: str, leaves: dict[str, str]) -> bool:
+    """Whether the key stands below a group and has the value of the same name at the top or of the cluster's."""
+    last = key.rpartition(".")[2]
+    return any(leaves.get(shared) == leaves[key] for shared in (last, f"cluster.{last}") if shared != key)
+
+
+def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
+    """Dotted keys of a configuration with their values as on a command line, files known by their hashes alone."""
+    leaves = {}
+    for key, value in node.items():
+        if isinstance(value, dict):
+            leaves |= _leaves(value, f"{prefix}{key}.")
+        elif key != "file" or not node.get("sha256"):
+            leaves[f"{prefix}{key}"] = _text(value)
+    return leaves
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:.12g}" if isinstance(value, (int, float)) else str(value)
