@@ -21,22 +21,21 @@ def unknown(what: str, name: str, names: Iterable[str]) -> str:
 def nearest(name: str, names: Iterable[str]) -> str:
     """Of a name that is none, in words: what was meant by it, and all that are valid."""
     names = [str(valid) for valid in names]
+    grouped = [valid for valid in names if valid.startswith(f"{name}/")]
+    if grouped:
+        return f"it is a group; choose {', '.join(grouped)}"
     near = meant(name, names)
     return f"{f'did you mean {near}? ' if near else ''}Valid: {', '.join(names) or 'none'}"
 
 
 def meant(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `names` that a name most likely stands for: the same in other letters, another word for it, the only
-    one of the group that it names, or one with nearly the same letters."""
+    """The one of `names` that a name most likely stands for: the same in other letters, another word for it or one with nearly the same letters."""
     plain = {_plain(valid): valid for valid in names}
     other = _OTHER_WORDS.get(name.lower())
     if other in plain.values():
         return other
     if _plain(name) in plain:
         return plain[_plain(name)]
-    grouped = [valid for valid in plain.values() if valid.startswith(f"{name}/")]
-    if grouped:
-        return " or ".join(grouped)
     return next((plain[near] for near in get_close_matches(_plain(name), plain, n=1, cutoff=cutoff)), None)
 
 

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hydra._internal.utils import get_args_parser
-
 from common.errors import UsageError, exit_with_message
 from experiments.config.compose import CONF, packages_of, register, search_path
 from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
+
+_WITH_VALUE = {"-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir", "-p", "--package", "-c", "--cfg"}
+_SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--info", "--version"}
+_SEVERAL = ("sweep=", "hydra.mode=MULTIRUN")
 
 
 def start(application: Callable[[], Any], name: str, arguments: Sequence[str] | None = None) -> None:
@@ -24,14 +26,12 @@ def start(application: Callable[[], Any], name: str, arguments: Sequence[str] | 
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     with exit_with_message():
-        options = get_args_parser().parse_args(given)
-        overrides = options.overrides
-        shows = options.help or options.hydra_help or options.shell_completion or options.info
-        multirun = options.multirun or any(text.startswith(("sweep=", "hydra.mode=MULTIRUN")) for text in overrides)
-        if not shows:
-            check(overrides, multirun)
-        if options.config_path or options.experimental_rerun:
-            raise UsageError("--config-path, --experimental-rerun: this project's own conf/ is the one that is checked; add to it by --config-dir")
+        overrides, flags = _apart(given)
+        for flag in flags & {"-cp", "--config-path", "--experimental-rerun"}:
+            raise UsageError(f"{flag}: the configuration is conf/, which is checked; add to it by --config-dir")
+        if not flags & _SHOW:
+            multirun = flags & {"-m", "--multirun"} or any(text.startswith(_SEVERAL) for text in overrides)
+            check(overrides, bool(multirun))
         register()
         before, sys.argv = sys.argv, [sys.argv[0], *given, *search_path(packages_of(overrides))]
         # So that Hydra raises instead of printing a traceback of its own.
@@ -41,3 +41,16 @@ def start(application: Callable[[], Any], name: str, arguments: Sequence[str] | 
                 application()
         finally:
             sys.argv = before
+
+
+def _apart(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
+    """The overrides of a command line, and the flags of Hydra."""
+    overrides, flags = [], set()
+    before = ""
+    for text in arguments:
+        if text.startswith("-"):
+            flags.add(text.partition("=")[0])
+        elif before not in _WITH_VALUE:
+            overrides.append(text)
+        before = text
+    return overrides, flags

@@ -33,10 +33,10 @@ Config = dict[str, Any]
 
 
 def register() -> None:
-    """Make the schema known to Hydra: `keys` and `launch`, which conf/*.yaml begin with."""
+    """Make the schema known to Hydra, as what conf/config.yaml and conf/reproduce.yaml begin with."""
     store = ConfigStore.instance()
-    store.store(name="keys", node=schema.node(schema.Run))
-    store.store(name="launch", node=schema.node(schema.Launch))
+    store.store(name="keys_of_runs", node=schema.node(schema.Run, schema.Launch))
+    store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.Launch))
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
 

@@ -53,6 +53,8 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
                 f"{key}: is not yours to set: a run's folder follows from its configuration, so that ranks and "
                 "repeated commands agree on it; choose results_dir"
             )
+        if override.is_delete() and not key.startswith("hydra."):
+            raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
         if override.is_sweep_override() and not multirun and not key.startswith("hydra."):
             batch = f", or write lr=[{text.partition('=')[2]}] for one batched grid" if key == "lr" else ""
             raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
@@ -96,13 +98,6 @@ def _check_choice(group: str, value: object, roots: list[Path]) -> None:
 
 def _check_key(override: Override, keys: list[str]) -> None:
     key = override.key_or_group
-    if override.is_add() or override.is_delete():
-        sign = "+" if override.is_add() else "~"
-        if override.is_delete() or key not in keys:
-            raise UsageError(
-                f"{override.input_line}: every key has its place and its default, and can be set, not added or "
-                f"deleted; drop the {sign}" + (f" and choose one that does nothing, {key}=null say" if sign == "~" else "")
-            )
     if key not in keys:
         raise UsageError(f"{key}: no such key; {_hint(key, keys)}")
     known = {one.name: one for one in (*fields(schema.Run), *fields(schema.Launch)) if not schema.is_part(one)}

@@ -169,6 +169,16 @@ class Launch:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """What `experiments.reproduce` is asked for; every other key goes to the runs."""
+
+    figure: Any = field(metadata={"key": Key("the cells, how they are drawn, the claims"), "part": True})
+    budget: str = key("auto", "auto: full with a GPU, quick without", choices=("auto", "full", "quick"))
+    seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
+    overrides: Sequence[str] = key((), "of every run")
+
+
 def is_part(one: Field[Any]) -> bool:
     """Whether a group of conf/ fills this field."""
     return bool(one.metadata.get("part"))

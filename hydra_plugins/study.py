@@ -1,0 +1,4 @@
+"""x"""
+from hydra.experimental.callback import Callback
+class Study(Callback):
+    pass
