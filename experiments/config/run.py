@@ -21,7 +21,7 @@ from experiments.config.schema import Cluster, Launch, Part, Run
 from experiments.config.values import check_keys, checked
 
 _PARTS = [one.name for one in fields(Run) if schema.is_part(one)]
-_LAUNCH = [one.name for one in fields(Launch)]
+LAUNCH = [one.name for one in fields(Launch)]
 _LOOKS = {"task": ("label",), "algorithm": ("label", "color", "marker")}
 
 
@@ -40,7 +40,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     packages: those that the command line let in; a configuration cannot let in its own.
     Raises UsageError for anything that no data are needed to find wrong.
     """
-    config = {key: deepcopy(value) for key, value in config.items() if key not in (*_LAUNCH, "sweep")}
+    config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
     check_keys(config, [one.name for one in fields(Run)], "key", [one.name for one in fields(Run)])
     for name in _PARTS:
         if not isinstance(config[name], dict) or "_target_" not in config[name]:
