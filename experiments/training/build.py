@@ -110,13 +110,13 @@ def build_trainer(config: Config, ranks: Ranks) -> Trainer:
     together = isinstance(ranks, Group)
     cluster = Torchrun(algorithm, ids, config["seed"]) if together else Simulated(algorithm, len(ids), config["seed"])
     try:
-        unit = task.step_unit(algorithm.uplink.compressor)
         return Trainer(
             task,
             cluster,
-            lrs=[lr * unit for lr in config["lr"]],
+            lrs=config["lr"],
             rounds=config["rounds"],
             schedule=config["lr_schedule"],
+            unit=task.step_unit(algorithm.uplink.compressor),
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
