@@ -23,6 +23,7 @@ class SweepFolder:
     """
 
     def __init__(self, results_dir: str, study: str) -> None:
+        self.study = study
         self.path = Path(results_dir, "sweeps", study)
 
     def job(self, id: str) -> Path:
@@ -44,9 +45,11 @@ class SweepFolder:
             raise RunError(f"{self.path}: another process is at this sweep; wait for it or stop it") from error
 
     def freeze(self, cells: list[Cell]) -> None:
-        """Write the configurations, each of them whole or not at all, and then the list of them."""
+        """Write the configurations, each of them whole or not at all, and add them to the list of all of the study."""
         for cell in cells:
             with atomic(self.job(cell.id)) as file:
                 file.write_text(yaml.safe_dump(cell.config, sort_keys=False, allow_unicode=True))
-        with atomic(self.path / "cells.txt") as file:
-            file.write_text("".join(f"{cell.id}\n" for cell in cells))
+        listed = self.path / "cells.txt"
+        before = listed.read_text().split() if listed.exists() else []
+        with atomic(listed) as file:
+            file.write_text("".join(f"{id}\n" for id in dict.fromkeys([*before, *(cell.id for cell in cells)])))

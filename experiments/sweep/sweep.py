@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
@@ -19,6 +20,8 @@ from experiments.sweep.grid import Cell
 from experiments.sweep.job import Job, command, cores, environment, gpus
 from experiments.sweep.pool import run_jobs
 from experiments.training.build import device_of
+from plots.runs.choose import best
+from plots.runs.read import open_run
 
 
 def sweep(cells: list[Cell], launching: Config) -> None:
@@ -53,8 +56,9 @@ def _run(cells: list[Cell], launching: Config, folder: SweepFolder, console: Con
     if interrupted:
         raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
     if launching.get("select") and left <= len(jobs.failed):
-        choices = selection.choose(cells, launching["select"])
-        selection.report(choices, launching["select"], folder.path / "selection.csv", Console())
+        choices = selection.select(Path(cells[0].config["results_dir"]), folder.study, launching["select"])
+        overrides = {cell.id: cell.overrides for cell in cells}
+        selection.report(choices, folder.path / "selection.csv", Console(), overrides)
     if jobs.failed:
         others = "the others are done" if left <= len(jobs.failed) else f"{left} are left; the same command goes on"
         raise RunError(f"{len(jobs.failed)} of {len(cells)} runs failed, see above; {others}")
@@ -127,7 +131,7 @@ class _Jobs:
         """Take note of one that has ended. Returns whether to go on with the others."""
         if cell.is_finished and (job.asked or job.code == 0):
             self._check_metric(cell)
-            said = selection.outcome(cell, self._launching.get("select"))
+            said = self._outcome(cell)
         elif job.asked and not job.timed_out:
             return True
         else:
@@ -141,7 +145,14 @@ class _Jobs:
     def _check_metric(self, cell: Cell) -> None:
         """Raise UsageError as soon as a run says that it does not have what is to be selected by."""
         if self._launching.get("select"):
-            selection.measured(cell, self._launching["select"])
+            best([open_run(cell.run.path)], self._launching["select"])
+
+    def _outcome(self, cell: Cell) -> str:
+        """What a finished run came to with its best step size, in words."""
+        said, lrs = cell.run.outcome(), cell.config["lr"]
+        [choice] = best([open_run(cell.run.path)], self._launching.get("select"))
+        which = lrs.index(choice.lr) if choice.lr in lrs else 0
+        return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
 
     def _advance(self, ended: int) -> None:
         self._ended += ended

@@ -106,6 +106,17 @@ def higher_is_better(name: str) -> bool:
     return column(name).better == "higher"
 
 
+def metric_among(measured: Iterable[str], *declared: str) -> str | None:
+    """Of what was measured the metric that step sizes are selected by: the one that the task declares.
+
+    Of runs that do not hold one, it is the training loss of networks, which have test data, and else the gradient
+    norm, as of logistic regression. None where none of these was measured.
+    """
+    measured = set(measured)
+    usual = ("train_loss", "grad_norm") if "test_loss" in measured else ("grad_norm", "train_loss")
+    return next((name for name in (*declared, *usual) if name in measured), None)
+
+
 def misspelt(metric: str) -> str | None:
     """The column that a name looks like without being one; a user's task may measure what it likes."""
     near = get_close_matches(metric, _OURS, n=1, cutoff=0.88)
