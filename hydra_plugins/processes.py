@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -44,10 +45,10 @@ class Processes(Launcher):
 
         failed = sweep(found, launch)
         study.note(found, failed, launch)
-        values = [float("nan") if launch.dry_run or one in failed else one.folder.value(launch.select) for one in found]
+        choices = [None if launch.dry_run or one in failed else one.choice(launch.select).value for one in found]
         return [
-            JobReturn(overrides=line, status=JobStatus.COMPLETED, _return_value=value)
-            for line, value in zip(lines, values, strict=True)
+            JobReturn(overrides=line, status=JobStatus.COMPLETED, _return_value=math.nan if value is None else value)
+            for line, value in zip(lines, choices, strict=True)
         ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.experimental.callback import Callback
@@ -31,10 +32,16 @@ class Study(Callback):
             batches, _launched[:] = list(_launched), []
             if not batches or batches[0][2].dry_run:
                 return
-            from experiments.sweep.selection import select
+            from rich.console import Console
+
+            from experiments.sweep.folder import StudyFolder
+            from experiments.sweep.selection import report, select
 
             cells = [cell for batch, *_ in batches for cell in batch]
             failed = [cell for _, batch, _ in batches for cell in batch]
-            select(cells, batches[0][2].select)
+            run = cells[0].run
+            choices = select(Path(run.results_dir), str(run.study), batches[0][2].select)
+            overrides = {cell.id: cell.overrides for cell in cells}
+            report(choices, StudyFolder(run.results_dir, str(run.study)).selection, Console(), overrides)
             if failed:
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")

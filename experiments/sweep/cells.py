@@ -10,6 +10,8 @@ from common.errors import RunError
 from experiments.config import identity
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
+from plots.runs.choose import Choice, best
+from plots.runs.read import open_run
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,17 @@ class Cell:
     def folder(self) -> RunFolder:
         """Where its results lie."""
         return RunFolder(identity.folder(self.run))
+
+    def choice(self, rule: str | None) -> Choice:
+        """Its best step size, once it is finished. Raises UsageError for a rule about what was not measured."""
+        [choice] = best([open_run(self.folder.path)], rule)
+        return choice
+
+    def outcome(self, rule: str | None) -> str:
+        """What a finished run came to with its best step size, in words."""
+        said, chosen = self.folder.outcome(), self.choice(rule).lr
+        which = self.run.lr.index(chosen) if chosen in self.run.lr else 0
+        return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
 
     @property
     def id(self) -> str:

@@ -99,6 +99,7 @@ class _Jobs:
         self._display.say(f"{todo if jobs else f'all {len(self._cells)} runs are finished'}; {self._folder.path}")
         for cell in self._cells:
             if cell not in self._waiting:
+                cell.choice(self._launch.select)  # an error before anything starts
                 self._advance(cell, cell.run.rounds)
         return run_jobs(
             list(jobs),
@@ -126,7 +127,7 @@ class _Jobs:
     def _end(self, cell: Cell, job: Job) -> bool:
         """Take note of one that has ended. Returns whether to go on with the others."""
         if cell.is_finished and (job.asked or job.code == 0):
-            said = cell.folder.outcome()[0]
+            said = cell.outcome(self._launch.select)
         elif job.asked and not job.timed_out:
             return True
         else:

@@ -104,13 +104,13 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     together = isinstance(ranks, Group)
     cluster = Torchrun(algorithm, ids, run.seed) if together else Simulated(algorithm, len(ids), run.seed)
     try:
-        unit = task.step_unit(algorithm.uplink.compressor)
         return Trainer(
             task,
             cluster,
-            lrs=[lr * unit for lr in run.lr],
+            lrs=run.lr,
             rounds=run.rounds,
             schedule=run.lr_schedule,
+            unit=task.step_unit(algorithm.uplink.compressor),
         )
     except ValueError as error:
         raise UsageError(str(error)) from error

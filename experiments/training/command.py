@@ -10,6 +10,8 @@ from experiments.record.folder import RunFolder
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
+from plots.runs.choose import best
+from plots.runs.read import open_run
 
 
 def train(run: Run, launch: Launch) -> float:
@@ -27,13 +29,20 @@ def train(run: Run, launch: Launch) -> float:
         folder = alone(run, launch)
     else:
         folder = train_here(run)
-    return folder.value(launch.select)
+    if folder is None:
+        return float("nan")
+    [choice] = best([open_run(folder.path)], launch.select)
+    return float("nan") if choice.value is None else choice.value
 
 
-def train_here(run: Run) -> RunFolder:
-    """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it."""
+def train_here(run: Run) -> RunFolder | None:
+    """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
+
+    Returns its folder, None where another rank has it.
+    """
     with session([run]) as (ranks, display):
         folder = bring_to_end(run, display, ranks)
-        if ranks.is_first:
-            print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
+        if not ranks.is_first:
+            return None
+    print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 
 from algorithms.wire import LostContact
@@ -18,9 +19,11 @@ from experiments.config.schema import Run
 from experiments.loggers.logger import NoLogger, build_logger
 from experiments.record.environment import environment
 from experiments.record.folder import RunFolder
+from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
 from experiments.training.trainer import Trainer
+from plots.runs.columns import column, declare, higher_is_better
 
 
 def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunFolder:
@@ -61,8 +64,9 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     folder.describe(plain(run))
     folder.note_code(identity.code(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
+    declared = _declared(trainer.task)
     if state is None:
-        folder.begin({**facts, "d": trainer.task.d, **trainer.task.facts()})
+        folder.begin({**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
     else:
         try:
             trainer.load_state_dict(state)
@@ -135,9 +139,16 @@ def _stop_requests() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def _declared(task: Task) -> dict:
+    """What a task says of its columns: those of its own, and the metric that step sizes are selected by."""
+    columns = [asdict(column) for column in getattr(task, "columns", ())]
+    declare(columns)
+    metric = getattr(task, "metric", None)
+    return {"columns": columns} | ({"metric": metric} if metric else {})
+
+
 def _summary(rows: list[dict], lrs: list[float]) -> dict:
     """Final and best metrics of every trial, total bits and seconds."""
-    best = {"train_loss": min, "grad_norm": min, "train_accuracy": max, "test_loss": min, "test_accuracy": max}
     trials = []
     for trial, lr in enumerate(lrs):
         mine = [row for row in rows if row["trial"] == trial]
@@ -145,7 +156,11 @@ def _summary(rows: list[dict], lrs: list[float]) -> dict:
             {
                 "lr": lr,
                 "final": mine[-1],
-                "best": {name: pick(row[name] for row in mine) for name, pick in best.items() if name in mine[-1]},
+                "best": {
+                    name: (max if higher_is_better(name) else min)(row[name] for row in mine)
+                    for name in mine[-1]
+                    if column(name).filled_by == "task"
+                },
             }
         )
     last = rows[-1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from experiments.build import build_trainer
 from experiments.cluster.ranks import Ranks
-from experiments.config import load_run
-from experiments.evaluations import is_due
+from experiments.config.evaluations import is_due
+from experiments.config.run import load_run
+from experiments.training.build import build_trainer
 
 Row = dict[str, float | int | None]
 
@@ -18,11 +18,11 @@ def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        config = load_run(overrides)
-        trainer = build_trainer(config, Ranks())
+        run = load_run(overrides)
+        trainer = build_trainer(run, Ranks())
         rows = trainer.evaluate()
         for t in range(1, trainer.rounds + 1):
-            due = is_due(t, config)
+            due = is_due(t, run)
             trainer.step(diagnose=due)
             if due:
                 rows += trainer.evaluate()
