@@ -34,6 +34,8 @@ class Study(Callback):
                 return
             from rich.console import Console
 
+            from experiments.config.compose import split
+            from experiments.config.run import LAUNCH
             from experiments.sweep.folder import StudyFolder
             from experiments.sweep.selection import report, select
 
@@ -41,7 +43,7 @@ class Study(Callback):
             failed = [cell for _, batch, _ in batches for cell in batch]
             run = cells[0].run
             choices = select(Path(run.results_dir), str(run.study), batches[0][2].select)
-            overrides = {cell.id: cell.overrides for cell in cells}
+            overrides = {cell.id: split(cell.overrides, LAUNCH)[1] for cell in cells}
             report(choices, StudyFolder(run.results_dir, str(run.study)).selection, Console(), overrides)
             if failed:
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")

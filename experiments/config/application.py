@@ -13,7 +13,18 @@ from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
 
-_WITH_VALUE = {"-cp", "--config-path", "-cn", "--config-name", "-cd", "--config-dir", "-p", "--package", "-c", "--cfg"}
+_WITH_VALUE = {
+    "-cp",
+    "--config-path",
+    "-cn",
+    "--config-name",
+    "-cd",
+    "--config-dir",
+    "-p",
+    "--package",
+    "-c",
+    "--cfg",
+}
 _SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--info", "--version"}
 _SEVERAL = ("sweep=", "hydra.mode=MULTIRUN")
 

@@ -61,17 +61,20 @@ def compose(overrides: Iterable[str], name: str = "config", packages: Sequence[s
 def search_path(packages: Sequence[str]) -> list[str]:
     """The override by which Hydra also looks in these packages, if any."""
     folders = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    return [f"hydra.searchpath=[{','.join([SEARCH_PATH, *(f'file://{folder}' for folder in folders)])}]"] * bool(folders)
+    return [f"hydra.searchpath=[{','.join([SEARCH_PATH, *(f'file://{folder}' for folder in folders)])}]"] * bool(
+        folders
+    )
 
 
 def resolved(composed: DictConfig) -> Config:
     """The values of a composed configuration, Hydra's own aside. Raises UsageError for what is not set."""
     try:
-        values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+        own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+        values = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise UsageError(f"{error.full_key}: {str(error).splitlines()[0]}; set it on the command line") from error
     assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items() if key != "hydra"}
+    return {str(key): value for key, value in values.items()}
 
 
 def parse(text: str) -> Override:

@@ -91,7 +91,9 @@ def _check_choice(group: str, value: object, roots: list[Path]) -> None:
         return
     files = [(path, root / group) for root in roots for path in (root / group).rglob("*.yaml")]
     # A leading underscore is for files that others build on.
-    names = sorted(str(path.relative_to(group_)).removesuffix(".yaml") for path, group_ in files if path.name[0] != "_")
+    names = sorted(
+        str(path.relative_to(group_)).removesuffix(".yaml") for path, group_ in files if path.name[0] != "_"
+    )
     if value not in names:
         raise UsageError(unknown(f"{group}={value}: no such choice", str(value), names) + f" (conf/{group}/)")
 

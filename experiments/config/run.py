@@ -52,7 +52,9 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
     let_in = set(values["packages"]) & set(packages)
     if let_in != set(values["packages"]):
-        raise UsageError(f"packages={list(values['packages'])}: are let in by the command line alone, which has {list(packages)}")
+        raise UsageError(
+            f"packages={list(values['packages'])}: are let in by the command line alone, which has {list(packages)}"
+        )
     for name in _LOOKS:
         _check_labels(config[name], name)
     for name in ("results_dir", "data_dir"):

@@ -99,7 +99,9 @@ class Run:
     logger: Part = part("where rows are shown besides", affects="look")
     cluster: Cluster = field(default_factory=Cluster, metadata={"key": Key("the workers")})
 
-    partition: str = key("whole", "of a vector that is compressed: one block, or one a tensor", choices=("whole", "layer"))
+    partition: str = key(
+        "whole", "of a vector that is compressed: one block, or one a tensor", choices=("whole", "layer")
+    )
     lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
     lr_schedule: str = key(
         "constant",
@@ -124,7 +126,10 @@ class Run:
     seed: int = key(0, "of everything random: shards, batches, initial weights, stochastic compressors", least=0)
 
     device: str = key(
-        "auto", "auto: a GPU where there is one and the task can use it", choices=("auto", "cpu", "cuda"), affects="place"
+        "auto",
+        "auto: a GPU where there is one and the task can use it",
+        choices=("auto", "cpu", "cuda"),
+        affects="place",
     )
     threads: int | None = key(
         None,
@@ -165,7 +170,8 @@ class Launch:
     fail_fast: bool = key(False, "stop at the first run that fails, instead of going on with the others")
     dry_run: bool = key(False, "print cells, rounds, bits, memory and estimated time, and run nothing")
     select: str | None = key(
-        None, "what a sweep returns and chooses step sizes by: final_<metric> or best_<metric>; null: the task's metric"
+        None,
+        "what a sweep returns and chooses step sizes by: final_<metric> or best_<metric>; null: the task's metric",
     )
 
 
@@ -189,7 +195,9 @@ def node(*schemas: type) -> DictConfig:
 
     Parts and lists have no type of their own there: `experiments.config.run` checks them.
     """
-    composed = OmegaConf.structured(make_dataclass("Keys", [_typed(schema, one) for schema in schemas for one in fields(schema)]))
+    composed = OmegaConf.structured(
+        make_dataclass("Keys", [_typed(schema, one) for schema in schemas for one in fields(schema)])
+    )
     for keys in [composed, *(composed._get_node(name) for name in composed)]:
         if isinstance(keys, DictConfig):
             OmegaConf.set_readonly(keys, None)  # what comes out of composing is frozen, not what goes in

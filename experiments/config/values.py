@@ -28,7 +28,9 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
 
 def checked(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The values of a node for a dataclass of the schema, parts and keys of their own aside. Raises UsageError."""
-    plain = [one for one in fields(kind) if not schema.is_part(one) and isinstance(one.type, str) and one.name != "cluster"]
+    plain = [
+        one for one in fields(kind) if not schema.is_part(one) and isinstance(one.type, str) and one.name != "cluster"
+    ]
     return {one.name: check_value(node[one.name], f"{prefix}{one.name}", one) for one in plain}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -20,7 +20,7 @@ from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
 from plots.runs.columns import column
-from plots.runs.read import read_json, read_status
+from plots.runs.read import open_run, read_json, read_status
 
 
 def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
@@ -40,6 +40,7 @@ class RunFolder:
     config.yaml       the resolved configuration      metrics.jsonl  one row per evaluation and trial
     status.json       running | interrupted | failed | finished
     environment.json  commit, versions, hardware, data
+    code.json         digests of the modules that it computes with
     checkpoint/       the last whole state            summary.json   final and best metrics, bits, seconds
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
@@ -98,6 +99,11 @@ class RunFolder:
         if not target.exists() or target.read_text() != text:
             with atomic(target) as file:
                 file.write_text(text)
+
+    @_by_first_rank
+    def note_code(self, code: Mapping[str, str]) -> None:
+        """Record the digest of every module that the run computes with, which its id follows from."""
+        self._write_json("code.json", dict(code))
 
     @_by_first_rank
     def begin(self, environment: dict) -> None:
@@ -161,6 +167,13 @@ class RunFolder:
     def summary(self) -> dict:
         """The summary of a finished run."""
         return self._read_json("summary.json")
+
+    def round(self) -> int:
+        """The round of the last row so far; 0 where there is none."""
+        try:
+            return open_run(self.path).round
+        except ValueError:
+            return 0
 
     def outcome(self) -> list[str]:
         """The last row of each step size of a finished run in words."""

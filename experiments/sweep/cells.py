@@ -14,7 +14,7 @@ from plots.runs.choose import Choice, best
 from plots.runs.read import open_run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
     """One run: `name` is what sets it apart from the others, `overrides` what its configuration was composed from."""
 

@@ -150,7 +150,7 @@ class _Jobs:
 
     def _advance(self, cell: Cell, round: int) -> None:
         left = len(self._cells) - self._ended
-        self._display.begin(f"{self._ended} of {len(self._cells)} done, {min(left, self._at_once)} running")
+        self._display.begin(f"{min(left, self._at_once)} running")
         self._display.advance(max(0, round - self._rounds[cell]))
         self._rounds[cell] = max(round, self._rounds[cell])
 

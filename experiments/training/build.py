@@ -20,6 +20,7 @@ from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task
 from experiments.training.trainer import Trainer
 
+
 def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm:
     """The algorithm with its compressor and update. Raises UsageError for what does not fit together.
 
