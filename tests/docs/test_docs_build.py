@@ -29,11 +29,11 @@ class _Links(HTMLParser):
         self.feed(page.read_text())
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        found = dict(attributes)
-        if tag == "a" and found.get("href"):
-            self.links.append(found["href"])
-        if tag in LOADED and found.get(LOADED[tag]) and found.get("rel") not in ("canonical", "search", "index"):
-            self.loads.append(found[LOADED[tag]])
+        found = {name: value or "" for name, value in attributes}
+        if tag == "a":
+            self.links += filter(None, [found.get("href")])
+        if tag in LOADED and found.get("rel") not in ("canonical", "search", "index"):
+            self.loads += filter(None, [found.get(LOADED[tag])])
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def test_an_algorithm_s_page_shows_its_module(file):
     target = file.values["algorithm"]["_target_"]
     page = "\n".join(pages()[f"algorithms/{file.name}.rst"])
     assert f".. automodule:: {target.rpartition('.')[0]}\n   :members:" in page
-    said = inspect.getdoc(get_object(target))
+    said = inspect.getdoc(get_object(target)) or ""
     assert all(f"\n{part}: " in said for part in ("State", "Wire"))
 
 
