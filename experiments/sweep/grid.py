@@ -9,7 +9,7 @@ from itertools import product
 
 from common.errors import RunError, UsageError
 from experiments.config.compose import Config, expand, key_of
-from experiments.config.identity import folder, identity
+from experiments.config.identity import folder, of
 from experiments.config.run import load_run
 from experiments.record.folder import RunFolder
 from experiments.training.build import check
@@ -93,7 +93,7 @@ def as_cells(lines: list[list[str]], configs: list[Config]) -> list[Cell]:
             " ".join(text for text in line if text not in shared) or config["algorithm"]["name"],
             tuple(line),
             config,
-            identity(config),
+            of(config),
         )
         for line, config in zip(lines, configs, strict=True)
     ]

@@ -58,7 +58,7 @@ def submit(configs: list[Config], launch: Config, folder: Path, console: Console
     """
     folder = folder.absolute()
     waiting = [config for config in configs if not RunFolder(identity.folder(config)).is_finished()]
-    runs = list(dict.fromkeys(map(identity.identity, waiting)))
+    runs = list(dict.fromkeys(map(identity.of, waiting)))
     if not runs:
         lines = [f"nothing to submit: all {len(configs)} runs are finished"]
     elif launch["submit"] == "submitit":
