@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from experiments.config.classes import PACKAGES
-from experiments.config.compose import Config
+from experiments.config import schema, signatures
+from experiments.config.classes import PACKAGES, targets
+from experiments.config.schema import Cluster, Part, Run
 from experiments.config.sources import modules
 
 STARTS = (
@@ -51,33 +55,45 @@ def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     ]
 
 
-def of(config: Config) -> str:
-    """The identity of a configuration."""
-    return identity(settings(config), code(config))
+def of(run: Run) -> str:
+    """The identity of a run."""
+    return identity(settings(run), code(run))
 
 
-def folder(config: Config) -> Path:
+def folder(run: Run) -> Path:
     """Where a run's results lie: results/<task>/<algorithm>/<id>."""
-    return Path(config["results_dir"], config["task"]["name"], config["algorithm"]["name"], of(config))
+    return Path(run.results_dir, run.task.name, run.algorithm.name, of(run))
 
 
-def settings(config: Config) -> Config:
-    """A configuration without what results do not depend on."""
-    keys = ("partition", "lr", "lr_schedule", "rounds", "eval_every", "eval_early", "seed")
-    return {
-        "workers": config["cluster"]["workers"],
-        **{key: config[key] for key in keys},
-        **{group: _relevant(config[group]) for group in _GROUPS},
+def settings(run: Run) -> dict[str, object]:
+    """The keys of a run but for those that say they are a place, a look or set others; likewise its parts' options,
+    of which those annotated `Place` are left out."""
+    kept = [one for one in fields(Run) if schema.about(one).affects == "numbers"]
+    values: dict[str, Any] = {one.name: getattr(run, one.name) for one in kept}
+    known: dict[str, object] = {
+        name: {"name": value.name, **_relevant({"_target_": value.target, **value.options})}
+        if isinstance(value, Part)
+        else value
+        for name, value in values.items()
     }
+    own = [one.name for one in fields(Cluster) if schema.about(one).affects == "numbers"]
+    return {**known, "cluster": {name: getattr(run.cluster, name) for name in own}}
 
 
-def code(config: Config) -> dict[str, str]:
-    """The digest of every module that a run of this configuration computes with. Raises UsageError."""
-    targets = (target for group in _GROUPS for target in _targets(config[group]))
-    return modules((*STARTS, *targets), (*PACKAGES, *config["packages"]), WITHOUT)
+def code(run: Run) -> dict[str, str]:
+    """The digest of every module that the run computes with. Raises UsageError."""
+    parts = [
+        getattr(run, one.name)
+        for one in fields(Run)
+        if schema.is_part(one) and schema.about(one).affects == "numbers"
+    ]
+    named = [name for part in parts for name in targets({"_target_": part.target, **part.options})]
+    return _digests((*STARTS, *named), tuple(run.packages))
 
 
-_GROUPS = ("algorithm", "compressor", "update", "task")
+@cache
+def _digests(starts: tuple[str, ...], packages: tuple[str, ...]) -> dict[str, str]:
+    return modules(starts, (*PACKAGES, *packages), WITHOUT)
 
 
 def _plain(node: object) -> object:
@@ -89,20 +105,11 @@ def _plain(node: object) -> object:
     return int(node) if isinstance(node, float) and node.is_integer() else node
 
 
-def _relevant(node: object) -> object:
-    """A part of a configuration without labels, colours, where data lie, and how kernels are launched.
-
-    A file is known by its hash, not its path.
-    """
-    if not isinstance(node, dict):
-        return node
-    dropped = {"display", "data_dir", "cuda_graphs"} | ({"file"} if node.get("sha256") else set())
-    return {key: _relevant(value) for key, value in node.items() if key not in dropped}
-
-
-def _targets(node: object) -> Iterator[str]:
-    if isinstance(node, dict):
-        if node.get("_target_"):
-            yield node["_target_"]
-        for value in node.values():
-            yield from _targets(value)
+def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A node's options without places."""
+    known = signatures.options(node["_target_"]) if node.get("_target_") else {}
+    return {
+        key: _relevant(value) if isinstance(value, Mapping) else value
+        for key, value in node.items()
+        if key not in known or "Place" not in (known[key].annotation or "")
+    }
