@@ -204,4 +204,4 @@ class ImageClassification:
         # A cache would hold on to casts of parameters that have changed, and to addresses inside a captured graph.
         low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
         with low if self._precision == "bf16" else contextlib.nullcontext():
-            return self.model.module(images).float()
+            return self.model.module(images.contiguous(memory_format=self.model.memory_format)).float()
