@@ -54,10 +54,10 @@ class Display:
 
     def begin(self, name: str) -> None:
         """A run by this name begins."""
+        if name != self._name and not self.console.is_terminal:
+            self.say(name)
         self._name = name
         self._bar.update(self._task, description=name)
-        if not self.console.is_terminal:
-            self.say(name)
 
     def advance(self, rounds: int) -> None:
         """So many more rounds are done (or need not be done)."""

@@ -1,4 +1,4 @@
-"""Tables: columns at a terminal, tab-separated lines for a file or another program."""
+"""Tables: columns at a terminal, tab-separated lines for a file or another program, Markdown for a page."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.file.flush()
         except BrokenPipeError:  # of a reader that has seen enough
             console.on_broken_pipe()
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table in a page of Markdown."""
+    return ["| " + " | ".join(cells) + " |" for cells in [columns, ["---"] * len(columns), *rows]]

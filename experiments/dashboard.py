@@ -25,11 +25,11 @@ from common.errors import RunError, UsageError, exit_with_message
 from experiments.config import identity
 from experiments.config.compose import Config, expand, load
 from experiments.loggers.ending import bounded_exit, first_line
-from experiments.loggers.layout import COLUMNS, group, ids, name_of, reached
+from experiments.loggers.layout import group, ids, name_of, reached
 from experiments.reproduce import ABOUT_FIGURE, cells, planned
 from experiments.sweep import launching
 from experiments.upload import options
-from plots.runs.columns import higher_is_better, in_words
+from plots.runs.columns import column, higher_is_better, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
@@ -61,7 +61,7 @@ def page(figure: Config, configs: list[Config], chosen: Config, entity: str = ""
 
 def shown(figure: Config) -> list[Config]:
     """The rows of panels that show what a row of metrics.jsonl holds. Raises UsageError where there are none."""
-    rows = [row for row in figure["rows"] if row["y"] in COLUMNS]
+    rows = [row for row in figure["rows"] if column(row["y"]).filled_by != "figure"]
     if not rows:
         raise UsageError(
             f"figure={figure['name']}: its panels show what is derived from several runs, not single rows"

@@ -5,56 +5,43 @@
 
 results_dir    where the runs lie
 out            the page; report.html in the results folder unless said
-task, algorithm      one, or several separated by commas; all that are there unless said
+study          a sweep's or figure's name, whose runs alone are meant
+task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 """
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from common.errors import RunError, UsageError, exit_with_message
 from common.files import atomic
 from plots.page.page import page, read_figures
-from plots.request import RequestError, parse
-from plots.runs.find import find, select
+from plots.request import answering, folder, parse, words
+from plots.runs.find import CHOOSING, find, select, with_rows
 
-_CHOOSING = ("study", "task", "algorithm", "seed")
-
-DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(_CHOOSING, "")}
+DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, "")}
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("request", nargs="*", metavar="key=value")
-    options = parser.parse_args(arguments)
-    with exit_with_message():
-        try:
-            target, runs = write(parse(options.request, DEFAULTS))
-        except RequestError as error:
-            raise UsageError(str(error)) from error
-        except ValueError as error:
-            raise RunError(str(error)) from error
+    request = words("experiments.report", __doc__, arguments)
+    with answering():
+        target, runs = write(parse(request, DEFAULTS))
         print(f"{runs} run{'s' * (runs != 1)}: {target}")
 
 
 def write(request: dict[str, str]) -> tuple[Path, int]:
     """Write the page for a request with all keys of DEFAULTS; its path and how many runs it has.
 
-    Raises RequestError for a folder, tasks and algorithms that are not there, ValueError for damaged rows or claims.
+    Raises UsageError for a folder, tasks and algorithms that are not there, ValueError for damaged rows or claims,
+    and OSError where the page cannot be written.
     """
-    place = Path(request["results_dir"])
-    if not place.is_dir():
-        raise RequestError(f"results_dir={place}: no such folder")
+    place = folder("results_dir", request["results_dir"])
     target = Path(request["out"] or place / "report.html")
-    chosen = select(find(place), place, **{key: request[key] for key in _CHOOSING})
+    chosen = select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING})
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = page(chosen, read_figures(place, target.parent), made)
-    target.parent.mkdir(parents=True, exist_ok=True)
     with atomic(target) as file:
         file.write_text(text)
     return target, len(chosen)

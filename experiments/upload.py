@@ -24,16 +24,17 @@ from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import expand, key_of, load
 from experiments.loggers.ending import bounded_exit, end_service, first_line
 from experiments.loggers.logger import build_logger
+from plots.runs.find import folders as run_folders
 
 
 def runs(folders: list[Path]) -> list[Path]:
     """The run folders among and below the given ones, by name. Raises UsageError where there are none."""
     found = []
     for folder in folders:
-        here = {file.parent for file in folder.rglob("metrics.jsonl")}
+        here = [run for run in run_folders(folder) if (run / "metrics.jsonl").exists()]
         if not here:
             raise UsageError(f"{folder}: no run in it; give a run's folder, or one that holds some, such as results")
-        found += sorted(here)
+        found += here
     return list(dict.fromkeys(found))
 
 

@@ -5,7 +5,7 @@
 
 x         bits | rounds | epochs | seconds | modelled_seconds
 y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
-task, algorithm, seed      one, or several separated by commas; all that are there unless said
+task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 study     a sweep's or figure's name, whose runs alone are meant
 lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
@@ -16,75 +16,56 @@ out            the picture, of a type that matplotlib can write; <results_dir>/p
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
+from common import tables
+from common.errors import UsageError
 from common.names import unknown
 from plots.figure import curves
-from plots.request import RequestError, chosen, parse, positive
-from plots.runs.best import mark_usual, usual_rule
-from plots.runs.columns import higher_is_better, in_words
-from plots.runs.find import find, select
+from plots.request import answering, chosen, parse, positive, words
+from plots.runs.best import mark_best, rule_in_words
+from plots.runs.columns import axes, column, higher_is_better, in_words
+from plots.runs.find import CHOOSING, find, select, with_rows
 from plots.runs.seeds import over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
 from plots.runs.variants import Variant, settled, tell_apart
 
-AXES = {
-    "bits": "bits", "rounds": "round", "round": "round", "epochs": "epoch", "epoch": "epoch", "seconds": "seconds",
-    "modelled_seconds": "modelled_seconds",
-}  # fmt: skip
+AXES = {name: name for name in (*axes(), "modelled_seconds")} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
 
-NOT_MEASURED = ("round", "epoch", "trial", "lr", "seconds")
-"""Columns of metrics.jsonl that y cannot be."""
-
-_CHOOSING = ("study", "task", "algorithm", "seed")
-
 DEFAULTS = {
-    "x": "bits", "y": "grad_norm", "study": "", "task": "", "algorithm": "", "seed": "", "lr": "best", "x_scale": "",
-    "y_scale": "", "bandwidth": "100", "latency": "1", "shared_link": "true", "results_dir": "results", "out": "",
+    "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
+    "bandwidth": "100", "latency": "1", "shared_link": "true", "results_dir": "results", "out": "",
 }  # fmt: skip
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    parser = argparse.ArgumentParser(
-        prog="python -m plots.plot", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("request", nargs="*", metavar="key=value")
-    options = parser.parse_args(arguments)
-    try:
-        plot(parse(options.request, DEFAULTS), Console())
-    except RequestError as error:
-        _leave(2, error)
-    except (ValueError, OSError) as error:
-        _leave(1, error)
+    request = words("plots.plot", __doc__, arguments)
+    with answering():
+        plot(parse(request, DEFAULTS), Console())
 
 
 def plot(request: dict[str, str], console: Console) -> Path:
     """Draw what a request with all keys of DEFAULTS asks for, and show the picture's path and the curves' ends.
 
-    Raises RequestError for what is not there or not understood, ValueError for a damaged folder, or where seeds were
+    Raises UsageError for what is not there or not understood, ValueError for a damaged folder, or where seeds were
     not evaluated at the same rounds.
     """
     x = AXES[chosen("x", request["x"], AXES)]
     scales = {key: chosen(key, request[key] or usual, ("log", "linear")) for key, usual in _scales(x, request["y"])}
     target = Path(request["out"] or _name(request, x))
     if target.suffix[1:] not in FigureCanvasAgg.filetypes:
-        raise RequestError(
-            unknown(f"out={target}: no such type of file", target.suffix[1:], FigureCanvasAgg.filetypes)
-        )
+        types = FigureCanvasAgg.filetypes
+        raise UsageError(unknown(f"out={target}: no such type of file", target.suffix[1:], types))
     frame = _curves(request, console)
     frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, _link(request))))
     if scales["x_scale"] == "log":
@@ -95,7 +76,9 @@ def plot(request: dict[str, str], console: Console) -> Path:
     with plt.style.context(curves.STYLE):
         figure.savefig(target)
     plt.close(figure)
-    console.print(_ends(frame, request["y"], geometric=scales["y_scale"] == "log"))
+    if request["lr"] == "best":
+        console.print(f"each method with {rule_in_words(frame)}", soft_wrap=True, highlight=False)
+    _show_ends(frame, request["y"], scales["y_scale"] == "log", console)
     console.print(f"picture: {target}", soft_wrap=True, highlight=False)
     return target
 
@@ -103,32 +86,32 @@ def plot(request: dict[str, str], console: Console) -> Path:
 def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
     """The rows of the curves to draw, one trial per task, variant of a method and seed."""
     place, y = Path(request["results_dir"]), request["y"]
-    runs = find(place)
+    runs = with_rows(find(place))
     if not runs:
         raise ValueError(f"{place}: no runs there; start one with python -m experiments.run results_dir={place}")
-    variants = settled(tell_apart(select(runs, place, **{key: request[key] for key in _CHOOSING})))
+    variants = settled(tell_apart(select(runs, place, **{key: request[key] for key in CHOOSING})))
     for variant in variants:
         if not variant.run.is_finished:
-            reached = f"round {variant.run.rows['round'].max()} of {variant.run.config['rounds']}"
+            reached = f"round {variant.run.round} of {variant.run.config['rounds']}"
             console.print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
     frame = pd.concat([variant.frame() for variant in variants], ignore_index=True)
     measured = [name for name in _measured(variants) if frame[name].notna().any()]
     chosen("y", y, measured)
     frame = frame[frame.groupby("task")[y].transform("count") > 0]
     if request["lr"] == "best":
-        frame = mark_usual(frame)
+        frame = mark_best(frame)
         return _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=", console)
     lr = positive("lr", request["lr"], "steps")
     if lr not in set(frame["lr"]):
         there = ", ".join(f"{some:g}" for some in sorted(set(frame["lr"])))
-        raise RequestError(f"lr={request['lr']}: no run has this step size; there are best, {there}")
+        raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {there}")
     return _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
 
 
 def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> pd.DataFrame:
-    """The rows to keep; says which curves keep none. Raises RequestError where nothing is left."""
+    """The rows to keep; says which curves keep none. Raises UsageError where nothing is left."""
     if not keep.any():
-        raise RequestError(f"nothing to draw: {why}")
+        raise UsageError(f"nothing to draw: {why}")
     curve = ["task", "algorithm", "label"]
     gone = frame[~keep.groupby([frame[key] for key in curve]).transform("any")]
     for task, _, label in gone[curve].drop_duplicates().itertuples(index=False):
@@ -138,8 +121,8 @@ def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> p
 
 def _measured(variants: list[Variant]) -> list[str]:
     """The columns that y can be."""
-    columns = dict.fromkeys(column for variant in variants for column in variant.run.rows)
-    return [column for column in columns if column not in NOT_MEASURED]
+    columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)
+    return [name for name in columns if column(name).filled_by != "trainer"]
 
 
 def _scales(x: str, y: str) -> tuple[tuple[str, str], ...]:
@@ -174,7 +157,7 @@ def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
     """What the curves are, in words."""
     chosen_by = f"with step size {request['lr']}"
     if request["lr"] == "best":
-        chosen_by = f"with {' or '.join(sorted({usual_rule(rows) for _, rows in frame.groupby('task')}))}"
+        chosen_by = f"with {rule_in_words(frame)}"
     seeds = ", ".join(str(seed) for seed in sorted(frame["seed"].unique()))
     mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
     about_x = {
@@ -186,22 +169,15 @@ def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
     return f"Each method {chosen_by} ({mean} {seeds}).{about_x.get(x, '')}"
 
 
-def _ends(frame: pd.DataFrame, y: str, geometric: bool) -> Table:
+def _show_ends(frame: pd.DataFrame, y: str, geometric: bool, console: Console) -> None:
     """Where each curve ends; of several seeds the mean that is drawn."""
-    table = Table(box=SIMPLE_HEAD)
-    for heading in ("task", "method", "step size", in_words(y), "round", "bits"):
-        table.add_column(heading, overflow="fold")
+    lines = []
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
         last = rows[rows["round"] == rows["round"].max()]
         end = over_seeds(last, "round", y, geometric)["mean"].iloc[0]
         cells = (last["lr"].iloc[0], end, last["round"].iloc[0], last["bits"].iloc[0])
-        table.add_row(task, last["label"].iloc[0], *(f"{value:.6g}" for value in cells))
-    return table
-
-
-def _leave(status: int, error: Exception) -> NoReturn:
-    print(f"error: {error}", file=sys.stderr)
-    sys.exit(status)
+        lines.append([task, last["label"].iloc[0], *(f"{value:.6g}" for value in cells)])
+    tables.show(console, ["task", "method", "step size", in_words(y), "round", "bits"], lines)
 
 
 if __name__ == "__main__":

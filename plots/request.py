@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
+from common.errors import RunError, UsageError, exit_with_message
 from common.names import unknown
 
 
-class RequestError(ValueError):
-    """Something was asked for that is not there or that is not understood; nothing was written."""
+def words(program: str, about: str | None, arguments: Sequence[str] | None, metavar: str = "key=value") -> list[str]:
+    """The words of a command line, which with --help says what it is about and ends."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {program}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*", metavar=metavar)
+    return parser.parse_args(arguments).words
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """As `exit_with_message`; a ValueError, of what is damaged or does not match, means exit status 1."""
+    with exit_with_message():
+        try:
+            yield
+        except ValueError as error:
+            raise RunError(str(error)) from error
 
 
 def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The defaults with what the arguments say. Raises RequestError for an argument of another form or key."""
+    """The defaults with what the arguments say. Raises UsageError for an argument of another form or key."""
     values = dict(defaults)
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals or not value:
-            raise RequestError(f"{text}: not of the form key=value; keys: {', '.join(defaults)}")
+            raise UsageError(f"{text}: not of the form key=value; keys: {', '.join(defaults)}")
         if key not in defaults:
-            raise RequestError(unknown(f"{key}: no such key", key, defaults))
+            raise UsageError(unknown(f"{key}: no such key", key, defaults))
         values[key] = value
     return values
 
 
+def folder(key: str, value: str | Path) -> Path:
+    """A results folder. Raises UsageError where there is none."""
+    if not Path(value).is_dir():
+        raise UsageError(f"{key}={value}: no such folder; give a results folder, that of results_dir=...")
+    return Path(value)
+
+
 def chosen(key: str, value: str, names: Iterable[str]) -> str:
-    """The value, which must be one of the names. Raises RequestError."""
+    """The value, which must be one of the names. Raises UsageError."""
     names = list(names)
     if value not in names:
-        raise RequestError(unknown(f"{key}={value}: no such choice", value, names))
+        raise UsageError(unknown(f"{key}={value}: no such choice", value, names))
     return value
 
 
 def positive(key: str, value: str, unit: str, zero: bool = False) -> float:
-    """The value as a positive number, or where `zero` says so 0. Raises RequestError."""
+    """The value as a positive number, or where `zero` says so 0. Raises UsageError."""
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf or (number == 0 and not zero):
         kind = "number of at least 0" if zero else "positive number"
-        raise RequestError(f"{key}={value}: must be a {kind}, in {unit} without saying so")
+        raise UsageError(f"{key}={value}: must be a {kind}, in {unit} without saying so")
     return number

@@ -3,46 +3,63 @@
 from __future__ import annotations
 
 import inspect
-import math
 import sys
-import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from common.errors import UsageError
-from experiments.config.compose import Config
+from common.names import unknown
+from experiments.config import signatures
 
 PACKAGES = ("algorithms", "data", "experiments")
 """This project's own."""
 
+Node = Mapping[str, Any]
+"""A class or function, `_target_`, and options to call it with."""
 
-class Targets:
+
+class Classes:
     """The classes and functions of this project and of the packages that the user named."""
 
-    def __init__(self, packages: Sequence[str]) -> None:
+    def __init__(self, packages: Sequence[str] = ()) -> None:
         self.packages = (*PACKAGES, *packages)
 
-    def find(self, node: Config, path: str) -> Callable:
-        """The `_target_` of a node. Raises UsageError where it is none of theirs; `path` is the node's key."""
-        name = str(node.get("_target_"))
+    def check(self, node: Node, path: str) -> None:
+        """Hold every option of a node against the parameter that it will become, by its source alone.
+
+        Raises UsageError; `path` is the node's key.
+        """
+        known = signatures.options(self._covered(node, path))
+        for key, value in node.items():
+            if key == "_target_":
+                continue
+            if key not in known:
+                raise UsageError(unknown(f"{path}.{key}: {node['_target_']} has no such option", key, known))
+            kind = known[key].annotation or ""
+            if _is_node(value):
+                self.check(value, f"{path}.{key}")
+            elif not signatures.fits(value, kind):
+                raise UsageError(f"{path}.{key}={value}: expected {signatures.wanted(kind)}")
+
+    def find(self, node: Node, path: str) -> Callable[..., Any]:
+        """The `_target_` of a node, imported. Raises UsageError where it is none of theirs."""
+        name = self._covered(node, path)
         module, _, last = name.rpartition(".")
         try:
-            target = getattr(import_module(module), last) if module and self._covers(name) else None
+            target = getattr(import_module(module), last)
         except Exception as error:  # a user's module may raise anything
             raise UsageError(f"{path}._target_={name}: {type(error).__name__}: {error}") from error
         # A module of ours leads to every module that it imports: what counts is where the object was defined.
         if not callable(target) or not self._covers(str(target.__module__)):
-            raise UsageError(
-                f"{path}._target_={name}: must be a class or function of {', '.join(self.packages)}; a package of "
-                f"your own is let in by packages=[{name.partition('.')[0]}]"
-            )
+            raise self._foreign(name, path)
         return target
 
-    def build(self, node: Config, path: str, **extra: Any) -> Any:
+    def build(self, node: Node, path: str, **extra: Any) -> Any:
         """What a node describes, called with its options and `extra`. Raises UsageError for what does not fit."""
-        self.check_options(node, path)
-        without = missing(self.find(node, path), {*node, *extra})
+        self.check(node, path)
+        target = self.find(node, path)
+        without = missing(target, {*node, *extra})
         if without:
             raise UsageError(f"{path}: {node['_target_']} needs {', '.join(without)}, for which there is no default")
         options = {
@@ -51,7 +68,7 @@ class Targets:
             if key != "_target_"
         }
         try:
-            return self.find(node, path)(**options, **extra)
+            return target(**options, **extra)
         except ValueError as error:
             raise UsageError(f"{path}: {error}") from error
         except TypeError as error:
@@ -59,26 +76,32 @@ class Targets:
                 raise
             raise UsageError(f"{path}: {error}") from error
 
-    def check_options(self, node: Config, path: str) -> None:
-        """Compare every option of a node with the annotation of the parameter it will become."""
-        target = self.find(node, path)
-        known = inspect.signature(target).parameters
-        hints = parameter_types(target)
-        for key, value in node.items():
-            if key == "_target_":
-                continue
-            if key not in known:
-                raise UsageError(f"{path}.{key}: {node['_target_']} has no such option")
-            if _is_node(value):
-                self.check_options(value, f"{path}.{key}")
-            elif not _fits(value, hints.get(key)) or (isinstance(value, float) and not math.isfinite(value)):
-                raise UsageError(f"{path}.{key}={value}: expected {_wanted(hints.get(key))}")
+    def _covered(self, node: Node, path: str) -> str:
+        name = str(node.get("_target_"))
+        if "." not in name or not self._covers(name):
+            raise self._foreign(name, path)
+        return name
 
     def _covers(self, name: str) -> bool:
         return any(name == package or name.startswith(f"{package}.") for package in self.packages)
 
+    def _foreign(self, name: str, path: str) -> UsageError:
+        return UsageError(
+            f"{path}._target_={name}: must be a class or function of {', '.join(self.packages)}; a package of "
+            f"your own is let in by packages=[{name.partition('.')[0]}]"
+        )
 
-def parameter_types(target: Callable) -> dict[str, Any]:
+
+def targets(node: object) -> Iterable[str]:
+    """Every class and function that a node and those within it name."""
+    if isinstance(node, Mapping):
+        if node.get("_target_"):
+            yield node["_target_"]
+        for value in node.values():
+            yield from targets(value)
+
+
+def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
     """The types of what a class or function is called with, by name. Raises UsageError."""
     known: dict[str, Any] = {}
     for kind in reversed(inspect.getmro(target)) if inspect.isclass(target) else ():
@@ -89,7 +112,7 @@ def parameter_types(target: Callable) -> dict[str, Any]:
         raise UsageError(f"{target.__module__}.{target.__qualname__}: an annotation is no type: {error}") from error
 
 
-def missing(target: Callable, given: Iterable[str]) -> list[str]:
+def missing(target: Callable[..., Any], given: Iterable[str]) -> list[str]:
     """The parameters without default that are not among those given."""
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = [some for some in inspect.signature(target).parameters.values() if some.kind in plain]
@@ -97,29 +120,4 @@ def missing(target: Callable, given: Iterable[str]) -> list[str]:
 
 
 def _is_node(value: object) -> bool:
-    return isinstance(value, dict) and "_target_" in value
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if get_origin(hint) in (Union, types.UnionType):
-        return any(_fits(value, choice) for choice in get_args(hint))
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) is list:
-        return isinstance(value, list) and all(_fits(some, get_args(hint)[0]) for some in value)
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return not isinstance(hint, type) or isinstance(value, hint)
-
-
-def _wanted(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(map(str, get_args(hint)))
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_wanted(choice) for choice in get_args(hint))
-    if get_origin(hint) is list:
-        return f"a list, each of its values {_wanted(get_args(hint)[0])}"
-    plain = {type(None): "null", int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return plain.get(hint) or getattr(hint, "__name__", "a finite number")
+    return isinstance(value, Mapping) and "_target_" in value

@@ -1,105 +1,126 @@
-"""From a command line to one composed configuration, with every name in it checked."""
+"""From overrides to one composed configuration, by Hydra."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from difflib import get_close_matches
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import MarkedYAMLError
 
 from common.errors import UsageError
-from common.names import nearest
+from experiments.config import schema
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+ROOT = Path(__file__).resolve().parents[2]
+CONF = ROOT / "conf"
 
-Config = dict
+SEARCH_PATH = "target://"
+"""Where Hydra finds the options of classes; see hydra_plugins/targets."""
+
+Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
 
 
-def expand(overrides: Iterable[str], multirun: bool) -> list[list[str]]:
-    """The command lines a sweep stands for: `a=1,2 b=3` gives [a=1 b=3] and [a=2 b=3].
-
-    Raises UsageError for what Hydra cannot parse, and for a sweep without `-m`.
-    """
-    choices = []
-    for text in overrides:
-        override = _parse(text)
-        if not override.is_sweep_override():
-            choices.append([text])
-        elif multirun:
-            try:
-                choices.append([f"{override.key_or_group}={value}" for value in override.sweep_string_iterator()])
-            except HydraException as error:
-                raise UsageError(f"{text}: {error}; list the values, separated by commas") from error
-        else:
-            raise UsageError(
-                f"{text}: several values are a sweep: add -m for one run each"
-                + (f", or write lr=[{text.partition('=')[2]}] for one batched grid" if text.startswith("lr=") else "")
-            )
-    return [list(job) for job in product(*choices)]
+def register() -> None:
+    """Make the schema known to Hydra, as what conf/config.yaml and conf/reproduce.yaml begin with."""
+    store = ConfigStore.instance()
+    store.store(name="keys_of_runs", node=schema.node(schema.Run, schema.Launch))
+    store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.Launch))
+    if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
+        sys.path.append(str(ROOT))
 
 
-def load(
-    overrides: Iterable[str], name: str = "config", packages: Sequence[str] = (), also: Config | None = None
-) -> Config:
-    """Compose conf/<name>.yaml with overrides, resolved. Raises UsageError with the nearest valid name.
-
-    packages: of users; a `conf` folder in one is a further place where choices are looked for.
-    also: keys besides those of <name>.yaml that a message about a wrong one may point at.
-    """
-    overrides = list(overrides)
-    parsed = [_parse(text) for text in overrides]
-    roots = [CONF, *(root for package in packages if (root := folder_of_package(package) / "conf").is_dir())]
-    groups = [override for override in parsed if any((root / override.key_or_group).is_dir() for root in roots)]
-    for override in groups:
-        _check_choice(override, roots)
-    for override in parsed:
-        if override.is_add() or override.is_delete():
-            raise UsageError(f"{override.input_line}: keys can be set, not added or deleted; drop the + or ~")
-    path = [f"hydra.searchpath=[{','.join(f'file://{root}' for root in roots[1:])}]"]
+@contextmanager
+def composing() -> Iterator[None]:
+    """Compose within: any number of configurations from one initialised Hydra."""
+    if GlobalHydra.instance().is_initialized():
+        yield  # within a command, whose search path is the same
+        return
+    register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        try:
-            composed = hydra_compose(name, [*path, *overrides])
-        except HydraException as error:
-            with suppress(HydraException):  # which then is no matter of a wrong key
-                base = hydra_compose(name, [*path, *(override.input_line for override in groups)])
-                for override in parsed:
-                    if override not in groups:
-                        _check_key(override, base, also or {})
-            raise UsageError(str(error)) from error
-        except MarkedYAMLError as error:
-            place = error.problem_mark
-            raise UsageError(f"{place.name}, line {place.line + 1}: not YAML ({error.problem})") from error
+        yield
+
+
+def compose(overrides: Iterable[str], name: str = "config", packages: Sequence[str] = ()) -> DictConfig:
+    """conf/<name>.yaml with overrides. Raises what Hydra raises; `packages` of users may bring a folder `conf`."""
+    with composing():
+        return hydra_compose(name, [*search_path(packages), *overrides])
+
+
+def search_path(packages: Sequence[str]) -> list[str]:
+    """The override by which Hydra also looks in these packages, if any."""
+    folders = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
+    return [f"hydra.searchpath=[{','.join([SEARCH_PATH, *(f'file://{folder}' for folder in folders)])}]"] * bool(
+        folders
+    )
+
+
+def resolved(composed: DictConfig) -> Config:
+    """The values of a composed configuration, Hydra's own aside. Raises UsageError for what is not set."""
     try:
-        return OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+        own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+        values = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise UsageError(f"{error.full_key}: {str(error).splitlines()[0]}; set it on the command line") from error
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
 
 
-def key_of(override: str) -> str:
-    """What an override sets: `algorithm` of `algorithm=cd_adam`. Raises UsageError for what Hydra cannot parse."""
-    return _parse(override).key_or_group
+def parse(text: str) -> Override:
+    """One override. Raises UsageError with the remedy for what Hydra's grammar does not take."""
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise UsageError(f"{text}: {_remedy(text)}") from error
+    if not override.key_or_group:
+        raise UsageError(f"{text}: not of the form key=value (there is no key)")
+    return override
 
 
-def value_of(key: str, overrides: Iterable[str]) -> object:
-    """What the last override of a key sets it to; None where none does."""
-    values = [override.value() for override in map(_parse, overrides) if override.key_or_group == key]
+def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The overrides of these keys and of what lies below them, and all others. Raises UsageError."""
+    ours: list[str] = []
+    rest: list[str] = []
+    known = set(keys)
+    for text in overrides:
+        (ours if parse(text).key_or_group.partition(".")[0].partition("@")[0] in known else rest).append(text)
+    return ours, rest
+
+
+def value_of(key: str, overrides: Iterable[str]) -> Any:
+    """What the last override of a key sets it to; None where none does, or where it has no value yet."""
+    values = []
+    for text in overrides:
+        if text.lstrip("+").startswith(f"{key}="):
+            values.append(parse(text).value())
     return values[-1] if values else None
 
 
+def packages_of(overrides: Iterable[str]) -> list[str]:
+    """The users' packages that a command line lets in. Raises UsageError for what is no list of them."""
+    packages = value_of("packages", overrides)
+    if packages is None:
+        return []
+    if not isinstance(packages, list):
+        raise UsageError(f"packages={packages}: must be a list of packages' names, [my_package] say")
+    for package in packages:
+        folder_of_package(package)
+    return packages
+
+
 def folder_of_package(name: object) -> Path:
-    """Where a user's package lies. Raises UsageError where it cannot be imported."""
+    """Where a user's package lies. Raises UsageError where it cannot be found."""
     try:
         spec = find_spec(str(name))
     except (ImportError, ValueError):
@@ -112,70 +133,18 @@ def folder_of_package(name: object) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def unknown(key: str, value: str, names: Iterable[str]) -> str:
-    """What to say of a choice that is not among `names`."""
-    return f"{key}={value}: no such choice; {nearest(value, names)}"
-
-
-def check_keys(node: object, names: Iterable[str], place: str, required: Iterable[str] = ()) -> None:
-    """Raise UsageError for keys of a node that are not among the names, and for required ones that are not there."""
-    if not isinstance(node, dict):
-        raise UsageError(f"{place}={node}: must have keys of its own")
-    for key in node:
-        if key not in names:
-            raise UsageError(f"{place}: {key}: no such key; {nearest(str(key), names)}")
-    for key in required:
-        if key not in node:
-            raise UsageError(f"{place}: has no {key}; it needs {', '.join(required)}")
-
-
-def _parse(text: str) -> Override:
-    try:
-        override = OverridesParser.create().parse_override(text)
-    except HydraException as error:
-        why = f" ({str(error).splitlines()[0]})" if "=" in text else ""
-        if any(text.count(opening) != text.count(closing) for opening, closing in ("[]", "{}", "()")):
-            why = "; its brackets do not match: leave out spaces within brackets, or quote the whole for the shell"
-        raise UsageError(f"{text}: not of the form key=value{why}") from error
-    if not override.key_or_group:
-        raise UsageError(f"{text}: not of the form key=value (there is no key)")
-    return override
-
-
-def _check_choice(override: Override, roots: list[Path]) -> None:
-    groups = [root / override.key_or_group for root in roots]
-    files = [(path, group) for group in groups for path in group.rglob("*.yaml")]
-    # A leading underscore is for files that others build on.
-    names = sorted(str(path.relative_to(group).with_suffix("")) for path, group in files if path.name[0] != "_")
-    if override.value() not in names:
-        raise UsageError(
-            unknown(override.key_or_group, str(override.value()), names) + f" (conf/{override.key_or_group}/)"
-        )
-
-
-def _check_key(override: Override, config: DictConfig, also: Config) -> None:
-    keys = list(_dotted(OmegaConf.to_container(config, resolve=False)))
-    key = override.key_or_group
-    if key not in keys:
-        keys += _dotted(also)
-        parent, _, last = key.rpartition(".")
-        beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
-        elsewhere = {other.rpartition(".")[2]: other for other in keys}
-        near = (
-            [
-                f"{parent}.{name}".lstrip(".")
-                for name in get_close_matches(last, [k.rpartition(".")[2] for k in beside], 1)
-            ]
-            or [elsewhere[name] for name in get_close_matches(last, elsewhere, 1, cutoff=0.8)]
-            or get_close_matches(key, keys, 1, cutoff=0.8)
-        )
-        hint = f"did you mean {near[0]}? " if near else ""
-        valid = ", ".join(beside) or (f"none, {parent} has no options" if parent in keys else ", ".join(config))
-        raise UsageError(f"{key}: no such key; {hint}Valid here: {valid}")
-
-
-def _dotted(node: object, prefix: str = "") -> Iterable[str]:
-    if isinstance(node, dict):
+def dotted(node: object, prefix: str = "") -> Iterator[str]:
+    """The keys of nested mappings, as a command line names them."""
+    if isinstance(node, Mapping):
         for key, value in node.items():
             yield f"{prefix}{key}"
-            yield from _dotted(value, f"{prefix}{key}.")
+            yield from dotted(value, f"{prefix}{key}.")
+
+
+def _remedy(text: str) -> str:
+    key, equals, value = text.partition("=")
+    if not equals:
+        return "not of the form key=value"
+    if any(value.count(opening) != value.count(closing) for opening, closing in ("[]", "{}", "()")):
+        return "its brackets do not match: leave out spaces within brackets, or quote the whole for the shell"
+    return f"the value has characters that need quotes, one pair for the shell and one for Hydra: '{key}=\"{value}\"'"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from experiments.config.compose import Config
+from experiments.config.schema import Run
 
 
-def is_due(t: int, config: Config) -> bool:
+def is_due(t: int, run: Run) -> bool:
     """Whether round t is evaluated: every `eval_every` rounds, the last, and with `eval_early` 1, 2, 4, … before."""
-    every = config["eval_every"]
-    early = config["eval_early"] and t < every and t & (t - 1) == 0
-    return early or t % every == 0 or t == config["rounds"]
+    every = run.eval_every
+    early = run.eval_early and t < every and t & (t - 1) == 0
+    return early or t % every == 0 or t == run.rounds
 
 
-def evaluations(config: Config) -> int:
+def evaluations(run: Run) -> int:
     """How many there are in a run, that of the start included."""
-    return 1 + sum(is_due(t, config) for t in range(1, config["rounds"] + 1))
+    return 1 + sum(is_due(t, run) for t in range(1, run.rounds + 1))

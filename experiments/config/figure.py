@@ -13,7 +13,7 @@ from experiments.sweep.launching import check_grid
 from plots.claims.claims import CHECKS, DESCRIPTION
 from plots.figure.derive import DERIVATIONS
 from plots.runs.best import mark_best
-from plots.runs.columns import misspelt
+from plots.runs.columns import axes, misspelt
 from plots.runs.levels import bits_to_reach
 
 REQUIRED = ("name", "title", "grid", "rows")
@@ -24,9 +24,6 @@ KEYS = (
 )
 
 BUDGETS = ("full", "quick")
-
-AXES = ("bits", "round", "epoch", "seconds")
-"""Columns that every run has and that only grow."""
 
 _SCALES = ("linear", "log")
 _WANTED = {str: "text", float: "a number", int: "a whole number"}
@@ -119,7 +116,7 @@ def _check_type(value: object, annotation: type, place: str) -> None:
 def _check_column(option: str, value: object, place: str) -> None:
     """An axis is one of few. What a task measures is its own matter, unless it looks like one of ours misspelt."""
     if option == "axis":
-        _named(value, dict.fromkeys(AXES), place)
+        _named(value, dict.fromkeys(axes()), place)
     elif option in ("metric", "metrics"):
         for name in value if isinstance(value, list) else [value]:
             near = misspelt(str(name))

@@ -2,114 +2,114 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib.util
-import inspect
 import json
-import pkgutil
-import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from experiments.config.classes import PACKAGES
-from experiments.config.compose import Config
+from experiments.config import schema, signatures
+from experiments.config.classes import PACKAGES, targets
+from experiments.config.schema import Cluster, Part, Run
+from experiments.config.sources import modules
 
-RESULTS_FORMAT = 2
-"""Part of every identity: raise it when code that configurations do not name (channels, protocol, trainer) changes
-what runs compute or record."""
+STARTS = (
+    "experiments.training.build",  # joins the parts: step sizes in the task's unit, blocks of `partition: layer`
+    "experiments.training.trainer",
+    "experiments.cluster.simulated",
+    "experiments.cluster.torchrun",  # of equal numbers, which an edit may end
+    "experiments.config.evaluations",  # which rounds have a row
+)
+"""What every run computes with, besides the classes and functions that its configuration names."""
 
-_BUILT_FROM = ("experiments.tasks.", "experiments.models.")
-"""Where tasks have their parts."""
+WITHOUT = (
+    "experiments.__init__",  # how threads wait, and what scripts import
+    "experiments.config",  # what it makes of a command line are the settings, which stand in the identity themselves
+    "experiments.loggers",  # mirrors of what is recorded
+    "experiments.record",  # written after it was computed
+    "data.download",  # what arrives is compared with a pinned hash
+    "data.npm",
+    "data.diagnosis",  # words for damaged files
+)
+"""Where the search for code stops: none of it can change a number. `common` and `plots` lie outside its packages."""
 
-_GROUPS = ("algorithm", "compressor", "update", "task")
 
+def identity(settings: Mapping[str, object], code: Mapping[str, str]) -> str:
+    """The hash, 12 hex digits, of a run's settings and of the digest of every module that it computes with.
 
-def identity(config: Config) -> str:
-    """The hash of everything in a run's configuration that its results depend on.
-
-    That includes the source of every module that the configuration names by `_target_`, and of those that it is built
-    from, but for comments, docstrings and layout: a compressor or an initialisation that was edited makes another
-    run.
+    1 and 1.0 are the same setting. The order of keys does not count, that of lists does.
     """
-    relevant = {
-        "format": RESULTS_FORMAT,
-        "workers": config["cluster"]["workers"],
-        **{
-            key: config[key]
-            for key in ("partition", "lr", "lr_schedule", "rounds", "eval_every", "eval_early", "seed")
-        },
-        **{group: _relevant(config[group]) for group in _GROUPS},
-        "code": {target: _code(target) for group in _GROUPS for target in _targets(config[group])},
-    }
-    canonical = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps([_plain(settings), dict(code)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def folder(config: Config) -> Path:
+def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """How the digests of a run's modules differ, in words: "algorithms/frozen.py changed"."""
+    words = {True: "is gone", False: "changed"}
+    return [
+        f"{module.replace('.', '/')}.py {words[module not in new] if module in old else 'is new'}"
+        for module in sorted({*old, *new})
+        if old.get(module) != new.get(module)
+    ]
+
+
+def of(run: Run) -> str:
+    """The identity of a run."""
+    return identity(settings(run), code(run))
+
+
+def folder(run: Run) -> Path:
     """Where a run's results lie: results/<task>/<algorithm>/<id>."""
-    return Path(config["results_dir"], config["task"]["name"], config["algorithm"]["name"], identity(config))
+    return Path(run.results_dir, run.task.name, run.algorithm.name, of(run))
 
 
-def _relevant(node: object) -> object:
-    """A part of a configuration without what results do not depend on: labels, colours, where data lie, and how
-    kernels are launched.
+def settings(run: Run) -> dict[str, object]:
+    """The keys of a run but for those that say they are a place, a look or set others; likewise its parts' options,
+    of which those annotated `Place` are left out."""
+    kept = [one for one in fields(Run) if schema.about(one).affects == "numbers"]
+    values: dict[str, Any] = {one.name: getattr(run, one.name) for one in kept}
+    known: dict[str, object] = {
+        name: {"name": value.name, **_relevant({"_target_": value.target, **value.options})}
+        if isinstance(value, Part)
+        else value
+        for name, value in values.items()
+    }
+    own = [one.name for one in fields(Cluster) if schema.about(one).affects == "numbers"]
+    return {**known, "cluster": {name: getattr(run.cluster, name) for name in own}}
 
-    Whole numbers become floats, so that 1 and 1.0 are the same setting. A file is known by its hash, not its path.
-    """
-    if isinstance(node, dict):
-        dropped = {"display", "data_dir", "cuda_graphs"} | ({"file"} if node.get("sha256") else set())
-        return {key: _relevant(value) for key, value in node.items() if key not in dropped}
-    return float(node) if isinstance(node, int) and not isinstance(node, bool) else node
 
-
-def _targets(node: object) -> Iterator[str]:
-    if isinstance(node, dict):
-        if node.get("_target_"):
-            yield node["_target_"]
-        for value in node.values():
-            yield from _targets(value)
+def code(run: Run) -> dict[str, str]:
+    """The digest of every module that the run computes with. Raises UsageError."""
+    parts = [
+        getattr(run, one.name)
+        for one in fields(Run)
+        if schema.is_part(one) and schema.about(one).affects == "numbers"
+    ]
+    named = [name for part in parts for name in targets({"_target_": part.target, **part.options})]
+    return _digests((*STARTS, *named), tuple(run.packages))
 
 
 @cache
-def _code(target: str) -> str:
-    """The hash of the syntax of the module that defines a target, and of those that it is built from: of this project
-    those beside it in experiments/, of a user's package all."""
-    sources: dict[str, str] = {}
-    waiting = [pkgutil.resolve_name(target).__module__]
-    while waiting:
-        name = waiting.pop()
-        if name not in sources:
-            tree = ast.parse(inspect.getsource(sys.modules[name]))
-            package = name.partition(".")[0]
-            among = _BUILT_FROM if package in PACKAGES else (f"{package}.",)
-            waiting += [other for other in _imports(tree, sys.modules[name].__package__) if other.startswith(among)]
-            sources[name] = _bare(tree)
-    return hashlib.sha256("\n".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+def _digests(starts: tuple[str, ...], packages: tuple[str, ...]) -> dict[str, str]:
+    return modules(starts, (*PACKAGES, *packages), WITHOUT)
 
 
-def _imports(tree: ast.AST, package: str) -> Iterator[str]:
-    """The loaded modules that a module of a package names in its imports."""
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name in sys.modules)
+def _plain(node: object) -> object:
+    """Whole numbers without a point, whichever way they were written."""
+    if isinstance(node, Mapping):
+        return {key: _plain(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [_plain(value) for value in node]
+    return int(node) if isinstance(node, float) and node.is_integer() else node
 
 
-def _bare(tree: ast.AST) -> str:
-    """Source without docstrings, comments and layout."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [part for part in body if not _is_string(part)] or [ast.Pass()]
-    return ast.unparse(tree)
-
-
-def _is_string(node: ast.AST) -> bool:
-    """Whether a statement is nothing but a string: a docstring."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A node's options without places."""
+    known = signatures.options(node["_target_"]) if node.get("_target_") else {}
+    return {
+        key: _relevant(value) if isinstance(value, Mapping) else value
+        for key, value in node.items()
+        if key not in known or "Place" not in (known[key].annotation or "")
+    }

@@ -1,88 +1,110 @@
-"""The configuration of one run: every key that runs share is checked before anything is built."""
+"""From overrides to one run, every key of it checked, and back to the plain form in which it is kept."""
 
 from __future__ import annotations
 
-import hashlib
-import math
 import re
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from algorithms.schedules import SCHEDULES
 from common.errors import UsageError
-from experiments.config.compose import Config, folder_of_package, load, unknown, value_of
+from experiments.config import schema
+from experiments.config.classes import Classes
+from experiments.config.compose import Config, compose, packages_of, resolved
+from experiments.config.derived import complete
+from experiments.config.messages import check, explained
+from experiments.config.schema import Cluster, Launch, Part, Run
+from experiments.config.values import check_keys, checked
 
-DEVICES = ("auto", "cpu", "cuda")
-
-_UNITS = {
-    "epochs": "passes over the training images",
-    "rounds": "rounds",
-    "eval_every": "rounds",
-    "checkpoint_every": "rounds",
-    "cluster.timeout": "seconds",
-    "job_timeout": "seconds",
-    "cluster.workers": "workers",
-    "threads": "threads",
-}
-"""What numbers count, for messages about those that are none."""
+_PARTS = [one.name for one in fields(Run) if schema.is_part(one)]
+LAUNCH = [one.name for one in fields(Launch)]
+_LOOKS = {"task": ("label",), "algorithm": ("label", "color", "marker")}
 
 
-def load_run(overrides: Iterable[str], also: Config | None = None) -> Config:
-    """The configuration of one run: composed, in canonical form and with every shared key checked.
-
-    Raises UsageError, whose message about an unknown key knows those of `also` too.
-    """
+def load_run(overrides: Iterable[str]) -> Run:
+    """The run that a command line's overrides describe, composed and checked. Raises UsageError."""
     overrides = list(overrides)
-    packages = value_of("packages", overrides) or []
-    config = load(overrides, packages=_packages(packages), also=also)
-    lr = config["lr"]
-    config["lr"] = [number(value, "lr") for value in (lr if isinstance(lr, list) else [lr])]
-    _check_cluster(config)
-    _count_rounds(config)
-    _pin_files(config)
-    _check(config)
-    return config
+    check(overrides, multirun=False)
+    with explained(overrides):
+        composed = compose(overrides, packages=packages_of(overrides))
+    return read(resolved(composed), packages_of(overrides))
 
 
-def frozen(file: Path) -> Config:
-    """The configuration that a sweep resolved and wrote down. Raises UsageError where it is damaged."""
+def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
+    """The run of a resolved configuration, with what follows from its keys filled in.
+
+    packages: those that the command line let in; a configuration cannot let in its own.
+    Raises UsageError for anything that no data are needed to find wrong.
+    """
+    config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
+    check_keys(config, [one.name for one in fields(Run)], "key", [one.name for one in fields(Run)])
+    for name in _PARTS:
+        if not isinstance(config[name], dict) or "_target_" not in config[name]:
+            raise UsageError(f"{name}={config[name]}: a choice of conf/{name}/")
+    check_keys(config["cluster"], [one.name for one in fields(Cluster)], "cluster")
+    values = checked(Run, config)
+    cluster = Cluster(**checked(Cluster, config["cluster"], "cluster."))
+    complete(config)
+    values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
+    let_in = set(values["packages"]) & set(packages)
+    if let_in != set(values["packages"]):
+        raise UsageError(
+            f"packages={list(values['packages'])}: are let in by the command line alone, which has {list(packages)}"
+        )
+    for name in _LOOKS:
+        _check_labels(config[name], name)
+    for name in ("results_dir", "data_dir"):
+        if not values[name]:
+            raise UsageError(f"{name}: must be a path")
+    if values["study"] is not None:
+        path_name(values["study"], "study")
+    run = Run(cluster=cluster, **{name: Part.read(config[name]) for name in _PARTS}, **values)
+    classes = Classes(run.packages)
+    for name in _PARTS:
+        part = getattr(run, name)
+        if part.target is not None:
+            classes.check({"_target_": part.target, **part.options}, name)
+    return run
+
+
+def plain(run: Run) -> Config:
+    """The resolved configuration that describes the run: nested dicts, lists and scalars."""
+    config = {}
+    for one in fields(run):
+        value = getattr(run, one.name)
+        config[one.name] = value.node() if isinstance(value, Part) else value
+    return {
+        **config,
+        "cluster": asdict(run.cluster),
+        "lr": list(run.lr),
+        "packages": list(run.packages),
+    }
+
+
+def as_yaml(run: Run) -> str:
+    """The same as text."""
+    return yaml.safe_dump(plain(run), sort_keys=False, allow_unicode=True)
+
+
+def frozen(file: Path, packages: Sequence[str]) -> Run:
+    """The run that a sweep wrote down. Raises UsageError where the file is damaged."""
     try:
-        config = yaml.safe_load(file.read_text())
-        _check(config)
+        return read(yaml.safe_load(file.read_text()), packages)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{file}: not a frozen configuration ({type(error).__name__}: {error}); start the sweep again"
         ) from error
-    return config
 
 
-def number(value: object, key: str) -> float:
-    """The value as a float. Raises UsageError for what is no number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f"{key}={value}: not a number{_unit(value, key)}")
-    return float(value)
-
-
-def positive(value: object, key: str) -> None:
-    """Raise UsageError for what is no positive, finite number."""
-    if not 0 < number(value, key) < math.inf:
-        raise UsageError(f"{key}={value}: must be a positive number{f' of {_UNITS[key]}' if key in _UNITS else ''}")
-
-
-def integer(value: object, key: str, least: int) -> None:
-    """Raise UsageError for what is no whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{key}={value}: must be a whole number of at least {least}{_unit(value, key)}")
-
-
-def _unit(value: object, key: str) -> str:
-    """What a number counts, for a value that is words."""
-    return f"; it counts {_UNITS[key]}, with no unit behind it" if isinstance(value, str) and key in _UNITS else ""
+def launch_of(config: Mapping[str, Any]) -> Launch:
+    """How a command starts its runs, from its resolved configuration. Raises UsageError."""
+    return Launch(**checked(Launch, config))
 
 
 def path_name(value: object, key: str) -> None:
@@ -91,99 +113,8 @@ def path_name(value: object, key: str) -> None:
         raise UsageError(f"{key}={value}: must be words of letters, digits, _ . + and -, separated by slashes")
 
 
-def choice(value: object, key: str, names: Iterable[str]) -> None:
-    """Raise UsageError for what is not among `names`."""
-    names = list(names)
-    if value not in names:
-        raise UsageError(unknown(key, str(value), names))
-
-
-def _check_cluster(config: Config) -> None:
-    if not isinstance(config["cluster"], dict):
-        raise UsageError(f"cluster={config['cluster']}: holds settings of its own; set cluster.workers, say")
-    integer(config["cluster"]["workers"], "cluster.workers", 1)
-    positive(config["cluster"]["timeout"], "cluster.timeout")
-
-
-@cache
-def _keys() -> tuple[str, ...]:
-    """The keys of every run."""
-    return tuple(load([]))
-
-
-def _check(config: Config) -> None:
-    for key in config.keys() - set(_keys()):
-        raise UsageError(unknown("key", key, _keys()))
-    _packages(config["packages"])
-    _check_cluster(config)
-    if not config["lr"] or not all(0 < value < math.inf for value in config["lr"]):
-        raise UsageError(f"lr={config['lr']}: step sizes are positive numbers, or a non-empty list of them")
-    if len(set(config["lr"])) < len(config["lr"]):
-        raise UsageError(f"lr={config['lr']}: a step size stands there twice")
-    for key, least in (("rounds", 1), ("eval_every", 1), ("checkpoint_every", 1), ("seed", 0)):
-        integer(config[key], key, least)
-    for group, looks in (("task", ("label",)), ("algorithm", ("label", "color", "marker"))):
-        path_name(config[group].get("name"), f"{group}.name")
-        display = config[group].get("display")
-        if not isinstance(display, dict) or not all(isinstance(display.get(look), str) for look in looks):
-            raise UsageError(f"{group}.display={display}: must have {', '.join(looks)}, by which it is drawn")
-    for key in ("results_dir", "data_dir"):
-        if not isinstance(config[key], str) or not config[key]:
-            raise UsageError(f"{key}={config[key]}: must be a path")
-    if not isinstance(config["eval_early"], bool):
-        raise UsageError(f"eval_early={config['eval_early']}: true or false")
-    choice(config["lr_schedule"], "lr_schedule", SCHEDULES)
-    if config["threads"] is not None:
-        integer(config["threads"], "threads", 1)
-    choice(config["device"], "device", DEVICES)
-    choice(config["partition"], "partition", ("whole", "layer"))
-    if not isinstance(config["logger"], dict):
-        raise UsageError(f"logger={config['logger']}: a choice of conf/logger/, none or wandb")
-    if config["study"] is not None:
-        path_name(config["study"], "study")
-
-
-def _count_rounds(config: Config) -> None:
-    """Fill in `rounds` and `eval_every` where a task counts in epochs of ⌊⌊rows/n⌋/batch_size⌋ rounds."""
-    task, workers = config["task"], config["cluster"]["workers"]
-    if "rows" not in task:
-        if config["epochs"] is not None:
-            raise UsageError(f"epochs={config['epochs']}: task={task['name']} counts in rounds; set rounds")
-        return
-    for key in ("rows", "batch_size"):
-        integer(task[key], f"task.{key}", 1)
-    rows = task["rows"] // workers
-    an_epoch = rows // task["batch_size"]
-    if not an_epoch:
-        raise UsageError(
-            f"task.batch_size={task['batch_size']}: each of {workers} workers has {rows} images; choose at most that"
-        )
-    if config["rounds"] is not None:
-        config["epochs"] = None
-    else:
-        positive(config["epochs"], "epochs")
-        config["rounds"] = max(1, round(config["epochs"] * an_epoch))
-    if config["eval_every"] is None:
-        config["eval_every"] = an_epoch
-
-
-def _packages(packages: object) -> list[str]:
-    """The users' packages, all of them there. Raises UsageError."""
-    if not isinstance(packages, list):
-        raise UsageError(f"packages={packages}: must be a list of packages' names, [my_package] say")
-    for package in packages:
-        folder_of_package(package)
-    return packages
-
-
-def _pin_files(node: object) -> None:
-    """Give every data file named by path the hash of its bytes, so that a changed file is another run."""
-    if isinstance(node, dict):
-        if "file" in node and "sha256" in node and node["sha256"] is None:
-            try:
-                with Path(str(node["file"])).expanduser().open("rb") as file:
-                    node["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                raise UsageError(f"{node['file']}: {error.strerror}") from error
-        for value in node.values():
-            _pin_files(value)
+def _check_labels(node: Mapping[str, Any], group: str) -> None:
+    path_name(node.get("name"), f"{group}.name")
+    display = node.get("display")
+    if not isinstance(display, Mapping) or not all(isinstance(display.get(look), str) for look in _LOOKS[group]):
+        raise UsageError(f"{group}.display={display}: must have {', '.join(_LOOKS[group])}, by which it is drawn")

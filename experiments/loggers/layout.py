@@ -4,53 +4,37 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from plots.runs.columns import TABLE, column
+
 BITS = "comm/bits"
 """The x-axis of every curve."""
 
-COLUMNS = {
-    "bits": BITS,
-    "bits_up": "comm/bits_up",
-    "bits_down": "comm/bits_down",
-    "payload_bytes": "comm/payload_bytes",
-    "round": "progress/round",
-    "epoch": "progress/epoch",
-    "seconds": "time/seconds",
-    "train_loss": "loss/train",
-    "test_loss": "loss/test",
-    "train_accuracy": "accuracy/train",
-    "test_accuracy": "accuracy/test",
-    "grad_norm": "gradient/norm",
-    "aggregate_error": "compression/aggregate_error",
-    "signal_error": "compression/signal_error",
-    "second_moment": "compression/second_moment",
-}
-"""Names by column of metrics.jsonl; any other, of a user's task, is `metric/<column>`."""
+_OF_THE_RUN = ("trial", "lr", "step_size")
+"""The same in all rows of a curve: its id and its configuration say it."""
 
-_OF_THE_RUN = ("trial", "lr")  # the same in all rows of a curve: its id and its configuration say it
+_NAMES = [column.wandb for column in TABLE if column.wandb]
 
 AGAINST_BITS = [
-    *(name for name in COLUMNS.values() if name.startswith("comm/") and name != BITS),
-    *(f"{group}/*" for group in sorted({name.partition("/")[0] for name in COLUMNS.values()} - {"comm"})),
+    *(name for name in _NAMES if name.startswith("comm/") and name != BITS),
+    *(f"{group}/*" for group in sorted({name.partition("/")[0] for name in _NAMES} - {"comm"})),
     "metric/*",
 ]
 """What is drawn over bits; a pattern of wandb ends in `*`."""
 
 
-def name_of(column: str) -> str:
+def name_of(name: str) -> str:
     """What a column is called."""
-    return COLUMNS.get(column, f"metric/{column}")
+    return column(name).wandb or f"metric/{name}"
 
 
 def named(row: dict) -> dict:
     """A row of metrics.jsonl under wandb's names, without what is missing in it."""
-    return {
-        name_of(column): value for column, value in row.items() if value is not None and column not in _OF_THE_RUN
-    }
+    return {name_of(key): value for key, value in row.items() if value is not None and key not in _OF_THE_RUN}
 
 
-def is_result(column: str) -> bool:
+def is_result(name: str) -> bool:
     """Whether a column measures the model, rather than what the training cost or how the compression did."""
-    return column not in _OF_THE_RUN and name_of(column).startswith(("loss/", "accuracy/", "gradient/", "metric/"))
+    return column(name).filled_by == "task"
 
 
 def reached(metric: str, level: float) -> str:

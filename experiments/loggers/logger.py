@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from experiments.config.classes import Targets
-from experiments.config.compose import Config
+from experiments.config.classes import Classes
+from experiments.config.schema import Run
 
 
 class Logger(Protocol):
@@ -33,8 +33,8 @@ class NoLogger:
         """Nothing."""
 
 
-def build_logger(config: Config) -> Logger:
-    """The logger of a resolved configuration, nothing of it begun. Raises UsageError for a wrong option."""
-    if config["logger"]["_target_"] is None:
+def build_logger(run: Run) -> Logger:
+    """The logger of a run, nothing of it begun. Raises UsageError for a wrong option."""
+    if run.logger.target is None:
         return NoLogger()
-    return Targets(config["packages"]).build(config["logger"], "logger")
+    return Classes(run.packages).build({"_target_": run.logger.target, **run.logger.options}, "logger")

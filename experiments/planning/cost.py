@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,8 +16,9 @@ from common.progress import duration
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.compose import Config
-from experiments.planning.estimate import Trial, kind, trial
+from experiments.config.run import plain
+from experiments.config.schema import Launch, Run
+from experiments.planning.estimate import Share, Trial, in_words, kind, trial
 from experiments.record.checkpoint import Checkpoint
 from experiments.record.folder import RunFolder
 from experiments.training.build import build_algorithm
@@ -31,13 +33,6 @@ _SAID = {
     "rounds": "rounds",
 }
 """Settings that are a column where the runs differ in them, and said once where they do not."""
-
-
-class _Share(Ranks):
-    """The first of several ranks, without the others."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
 
 
 @dataclass(frozen=True)
@@ -62,36 +57,36 @@ class _Cost:
         ]
 
 
-def show(configs: list[Config], launch: Config, console: Console) -> None:
+def show(runs: list[Run], launch: Launch, console: Console) -> None:
     """Print what every run is, how far it is and what it takes, one a line, and the totals; train none of them.
 
     A few rounds of one run of each kind are timed here, on data that are fetched as a run would fetch them; where
-    they cannot be had, what depends on them is a question mark. `launch` is conf/launch.yaml as composed. Of several
-    ranks the first one prints.
+    they cannot be had, what depends on them is a question mark. Of several ranks the
+    first one prints.
     Raises UsageError or DataError where settings turn out not to fit the data.
     """
     place = place_of()
-    for config in configs if place else ():
-        place.check(config["cluster"]["workers"])
+    for run in runs if place else ():
+        place.check(run.cluster.workers)
     if place and place.rank:
         return
-    ranks = _Share(place.size if place else launch["ranks"])
+    ranks = Share(place.size if place else launch.ranks)
     trials, unknown = {}, {}
-    begun = [_done(config) for config in configs]
-    for config, done in zip(configs, begun, strict=True):
-        if isinstance(done, int) and kind(config) not in trials:
-            name = config["task"]["name"]
-            with console.status(f"timing a few rounds of {name}"):
-                try:
-                    trials[kind(config)] = trial(config, ranks)
-                except (Unavailable, RunError, OSError) as error:
-                    trials[kind(config)], unknown[name] = None, str(error).partition("\n")[0]
+    begun = [_done(run) for run in runs]
+    for run, done in zip(runs, begun, strict=True):
+        if isinstance(done, int) and kind(run) not in trials:
+            name = run.task.name
+            print(f"timing a round of {name} with {run.cluster.workers} workers{in_words(run)}", file=sys.stderr)
+            try:
+                trials[kind(run)] = trial(run, ranks)
+            except (Unavailable, RunError, OSError) as error:
+                trials[kind(run)], unknown[name] = None, str(error).partition("\n")[0]
     costs = [
-        done if isinstance(done, _Cost) else _waiting(config, done, trials[kind(config)], ranks)
-        for config, done in zip(configs, begun, strict=True)
+        done if isinstance(done, _Cost) else _waiting(run, done, trials[kind(run)], ranks)
+        for run, done in zip(runs, begun, strict=True)
     ]
-    _table(configs, costs, console)
-    for line in [*_totals(costs, launch["jobs"]), *(f"? {name}: {reason}" for name, reason in unknown.items())]:
+    _table(runs, costs, console)
+    for line in [*_totals(costs, launch.jobs), *(f"? {name}: {reason}" for name, reason in unknown.items())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -104,9 +99,9 @@ def readable(bits: int) -> str:
     return f"{bits:.4g} Tbit"
 
 
-def _done(config: Config) -> int | _Cost:
+def _done(run: Run) -> int | _Cost:
     """After how many rounds a run would go on, or what it cost where it is finished."""
-    folder = RunFolder(identity.folder(config))
+    folder = RunFolder(identity.folder(run))
     try:
         if folder.is_finished():
             last = folder.summary()["trials"][0]["final"]
@@ -117,23 +112,23 @@ def _done(config: Config) -> int | _Cost:
     return int(checkpoint.name) if checkpoint and checkpoint.name.isdecimal() else 0
 
 
-def _waiting(config: Config, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
+def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
     state = f"at round {done}" if done else "to do"
     if tried is None:
         return _Cost(state)
-    algorithm, meter = build_algorithm(config, tried.sizes), Meter()
+    algorithm, meter = build_algorithm(run, tried.sizes), Meter()
     try:
         algorithm.check(tried.d)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    for t in range(1, config["rounds"] + 1):
+    for t in range(1, run.rounds + 1):
         meter.count(algorithm, tried.d, t, tried.dtype)
-    memory = vectors(tried.d, tried.dtype, len(config["lr"]), len(ranks.ids(config["cluster"]["workers"])))
-    return _Cost(state, meter.bits_up, meter.bits_down, memory, tried.seconds(config, done))
+    memory = vectors(tried.d, tried.dtype, len(run.lr), len(ranks.ids(run.cluster.workers)))
+    return _Cost(state, meter.bits_up, meter.bits_down, memory, tried.seconds(run, done))
 
 
-def _table(configs: list[Config], costs: list[_Cost], console: Console) -> None:
-    settings = [dict(_flat(config)) for config in configs]
+def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
+    settings = [dict(_flat(plain(run))) for run in runs]
     columns = _columns(settings)
     same = [f"{name} {settings[0][key]}" for key, name in _SAID.items() if key not in columns]
     if same:

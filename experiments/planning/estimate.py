@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.compose import Config
 from experiments.config.evaluations import evaluations
+from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
 from experiments.training.trainer import Trainer
 
 _ROUNDS = 3  # timed, after one that is not
+_LONG = 1.0  # seconds that a trial should not take much more of
 _SMALL = 1e-9
 
 
@@ -31,53 +33,88 @@ class Trial:
     round: float  # seconds
     evaluation: float  # seconds
 
-    def seconds(self, config: Config, done: int = 0) -> float:
+    def seconds(self, run: Run, done: int = 0) -> float:
         """Of a whole run, or of what is left of it after `done` rounds."""
-        whole = self.round * config["rounds"] + self.evaluation * evaluations(config)
-        return whole * (1 - done / config["rounds"])
+        whole = self.round * run.rounds + self.evaluation * evaluations(run)
+        return whole * (1 - done / run.rounds)
 
 
-def estimate(configs: list[Config], ranks: Ranks) -> tuple[int, float]:
+def estimate(runs: list[Run], ranks: Ranks, say: Callable[[str], object]) -> tuple[int, float]:
     """How many of the runs are not finished yet, and the seconds they will take from their beginning.
 
-    One run of every kind is tried.
+    One run of every kind is tried; `say` is told which.
     """
-    folders = [RunFolder(identity.folder(config), ranks) for config in configs]
+    folders = [RunFolder(identity.folder(run), ranks) for run in runs]
     done = [ranks.told(folder.is_finished()) for folder in folders]
-    waiting = [config for config, finished in zip(configs, done, strict=True) if not finished]
+    waiting = [run for run, finished in zip(runs, done, strict=True) if not finished]
     trials: dict[str, Trial] = {}
-    for config in waiting:
-        if kind(config) not in trials:
-            trials[kind(config)] = trial(config, ranks)
-    return len(waiting), sum(trials[kind(config)].seconds(config) for config in waiting)
+    for run in waiting:
+        if kind(run) not in trials:
+            say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{in_words(run)}")
+            trials[kind(run)] = trial(run, ranks)
+    return len(waiting), sum(trials[kind(run)].seconds(run) for run in waiting)
 
 
-def kind(config: Config) -> str:
+def in_words(run: Run) -> str:
+    """What the time of a round depends on besides, where the task says it."""
+    precision = run.task.options.get("precision")
+    return f", in {precision}" if precision else ""
+
+
+def kind(run: Run) -> str:
     """What one trial serves: a task and a number of step sizes. Methods differ little in what a round takes."""
-    return json.dumps([config["task"], config["cluster"]["workers"], len(config["lr"])], sort_keys=True)
+    return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
 
 
-def trial(config: Config, ranks: Ranks) -> Trial:
-    """Train a few rounds that leave nothing behind.
+def trial(run: Run, ranks: Ranks) -> Trial:
+    """Train a round or a few that leave nothing behind.
 
+    Where a round would take long, it is told from one worker's part of it, and an evaluation from its rows.
     Raises UsageError or DataError for what does not fit together, RunError where memory does not suffice, and
     LostContact.
     """
-    with explained():
-        # Steps too small to diverge: a step size that does is for its run to report.
-        trainer = build_trainer({**config, "lr": [lr * _SMALL for lr in config["lr"]]}, ranks)
+    # Steps too small to diverge: a step size that does is for its run to report.
+    tried = replace(run, lr=tuple(lr * _SMALL for lr in run.lr))
+    mine = len(ranks.ids(run.cluster.workers))
+    if mine > 1 and ranks.size == 1:
+        one = _built(tried, Share(run.cluster.workers))
+        seconds = _timed(one, 1)
+        if seconds * mine > _LONG:
+            task = one.task
+            rows = seconds / (task.batch_size or task.rows) * task.evaluated
+            return Trial(task.d, task.sizes, task.dtype, round=seconds * mine, evaluation=rows)
+    trainer = _built(tried, ranks)
     with explained(trainer):
-        return _measured(trainer)
+        trainer.rounds = max(trainer.rounds, _ROUNDS + 1)  # schedules take shares of it
+        seconds = _timed(trainer, _ROUNDS)
+        begin = time.perf_counter()
+        trainer.evaluate()
+        task, evaluation = trainer.task, time.perf_counter() - begin
+    return Trial(task.d, task.sizes, task.dtype, round=seconds, evaluation=evaluation)
 
 
-def _measured(trainer: Trainer) -> Trial:
-    trainer.rounds = max(trainer.rounds, _ROUNDS + 1)  # schedules take shares of it
-    trainer.step()
-    begin = time.perf_counter()
-    for _ in range(_ROUNDS):
+class Share(Ranks):
+    """The first of several ranks, without the others."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+def _built(run: Run, ranks: Ranks) -> Trainer:
+    with explained():
+        return build_trainer(run, ranks)
+
+
+def _timed(trainer: Trainer, rounds: int) -> float:
+    """Seconds of a round, after one that is not timed where it is short."""
+    with explained(trainer):
+        begin = time.perf_counter()
         trainer.step()
-    trainer.verify()  # which waits for a GPU
-    middle = time.perf_counter()
-    trainer.evaluate()
-    task, end = trainer.task, time.perf_counter()
-    return Trial(task.d, task.sizes, task.dtype, round=(middle - begin) / _ROUNDS, evaluation=end - middle)
+        trainer.verify()  # which waits for a GPU
+        first = time.perf_counter()
+        if first - begin > _LONG:
+            return first - begin
+        for _ in range(rounds):
+            trainer.step()
+        trainer.verify()
+        return (time.perf_counter() - first) / rounds

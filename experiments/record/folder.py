@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -19,6 +19,8 @@ from common.files import atomic
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
+from plots.runs.columns import column
+from plots.runs.read import open_run, read_json, read_status
 
 
 def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
@@ -38,6 +40,7 @@ class RunFolder:
     config.yaml       the resolved configuration      metrics.jsonl  one row per evaluation and trial
     status.json       running | interrupted | failed | finished
     environment.json  commit, versions, hardware, data
+    code.json         digests of the modules that it computes with
     checkpoint/       the last whole state            summary.json   final and best metrics, bits, seconds
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
@@ -69,14 +72,9 @@ class RunFolder:
 
     def status(self) -> str | None:
         """The recorded status; None for a run never begun. Raises RunError where it cannot be told."""
-        if not (self.path / "status.json").exists():
-            return None
-        status = self._read_json("status.json").get("status")
-        if status == "finished":
-            missing = [name for name in ("metrics.jsonl", "summary.json") if not (self.path / name).exists()]
-            if missing:
-                raise RunError(f"{self.path}: finished, but without {' and '.join(missing)}; {self._anew}")
-        return status
+        with self._readable():
+            status = read_status(self.path)
+        return status and status["status"]
 
     def is_finished(self) -> bool:
         """Whether the run is, by the first rank's word. Raises RunError where it cannot be told."""
@@ -101,6 +99,11 @@ class RunFolder:
         if not target.exists() or target.read_text() != text:
             with atomic(target) as file:
                 file.write_text(text)
+
+    @_by_first_rank
+    def note_code(self, code: Mapping[str, str]) -> None:
+        """Record the digest of every module that the run computes with, which its id follows from."""
+        self._write_json("code.json", dict(code))
 
     @_by_first_rank
     def begin(self, environment: dict) -> None:
@@ -165,9 +168,16 @@ class RunFolder:
         """The summary of a finished run."""
         return self._read_json("summary.json")
 
+    def round(self) -> int:
+        """The round of the last row so far; 0 where there is none."""
+        try:
+            return open_run(self.path).round
+        except ValueError:
+            return 0
+
     def outcome(self) -> list[str]:
         """The last row of each step size of a finished run in words."""
-        return [_in_words(trial["final"]) for trial in self.summary()["trials"]]
+        return [in_words(trial["final"]) for trial in self.summary()["trials"]]
 
     def rows(self) -> list[dict]:
         """Every row of metrics.jsonl."""
@@ -177,24 +187,24 @@ class RunFolder:
     def _anew(self) -> str:
         return f"delete {self.path} to begin anew"
 
-    def _read_json(self, name: str) -> dict:
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say what to do where a file is damaged."""
         try:
-            content = json.loads((self.path / name).read_text())
-            if not isinstance(content, dict):
-                raise ValueError("not an object")
+            yield
         except ValueError as error:
-            raise RunError(f"{self.path / name}: damaged ({error}); {self._anew}") from error
-        return content
+            raise RunError(f"{error}; {self._anew}") from error
+
+    def _read_json(self, name: str) -> dict:
+        with self._readable():
+            return read_json(self.path / name)
 
     def _write_json(self, name: str, content: dict) -> None:
         with atomic(self.path / name) as file:
             file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def _in_words(row: dict) -> str:
-    measured = ", ".join(
-        f"{name} {row[name]:.4g}"
-        for name in ("train_loss", "grad_norm", "train_accuracy", "test_accuracy")
-        if name in row
-    )
+def in_words(row: dict) -> str:
+    """A row of metrics.jsonl in a line: what was measured of the model, and what it cost."""
+    measured = ", ".join(f"{name} {row[name]:.4g}" for name in row if column(name).filled_by == "task")
     return f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,8 @@ from uuid import uuid4
 
 import torch
 
-from experiments.config.compose import CONF, Config
+from experiments.config.compose import ROOT
+from experiments.config.schema import Run
 from experiments.training.build import device_of
 
 GRACE = 60.0
@@ -26,23 +27,24 @@ _MARK = "EXPERIMENTS_JOB"
 """The variable by which a job's processes are known, those in sessions of their own too."""
 
 
-def command(file: Path, ranks: int) -> list[str]:
-    """What runs a frozen configuration; on several ranks a torchrun of its own, which takes a free port."""
+def command(file: Path, ranks: int, packages: Sequence[str]) -> list[str]:
+    """What runs a frozen configuration with users' packages; on several ranks a torchrun, which takes a free port."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    return [sys.executable, *(torchrun if ranks > 1 else []), "-m", "experiments.run", "--frozen", str(file)]
+    child = ["-m", "experiments.sweep.child", str(file), *packages]
+    return [sys.executable, *(torchrun if ranks > 1 else []), *child]
 
 
-def environment(config: Config, slot: int, jobs: int, ranks: int, gpus: list[str], cores: int) -> dict[str, str]:
+def environment(run: Run, slot: int, jobs: int, ranks: int, gpus: list[str], cores: int) -> dict[str, str]:
     """What the process of a run finds in its environment besides what is there already.
 
     slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Threads
     are shared out where nobody said how many there should be: more threads than cores make a run many times slower.
     """
-    added = {"PYTHONPATH": os.pathsep.join([str(CONF.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    if gpus and device_of(config) != "cpu":
+    added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    if gpus and device_of(run) != "cpu":
         mine = [gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks)]
         added["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
-    if jobs * ranks > 1 and config["threads"] is None and "OMP_NUM_THREADS" not in os.environ:
+    if jobs * ranks > 1 and run.threads is None and "OMP_NUM_THREADS" not in os.environ:
         added["OMP_NUM_THREADS"] = str(max(1, cores // (jobs * ranks)))
     if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
         added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))

@@ -19,11 +19,13 @@ def run_jobs(
     at_once: int,
     timeout: float | None,
     ended: Callable[[Job], bool],
+    watch: Callable[[], object],
     say: Callable[[str], object] = print,
 ) -> bool:
     """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
 
-    ended: called with each one that has; where it says False, the others are asked to end too. Ctrl-C and termination
+    ended: called with each one that has; where it says False, the others are asked to end too. watch: called now and
+    then meanwhile. Ctrl-C and termination
     ask all of them, and a second time kills them. Returns whether that was so. An exception raised meanwhile ends
     them in the same way.
     """
@@ -38,6 +40,7 @@ def run_jobs(
                         job.start(slot)
                         running[slot] = job
                 time.sleep(_PAUSE)
+                watch()
                 for slot, job in list(running.items()):
                     if job.has_ended():
                         del running[slot]

@@ -1,8 +1,9 @@
-"""A sweep from its cells to their results: what is missing is run, what failed is listed."""
+"""Cells from their configurations to their results: what is missing is run, what failed is listed."""
 
 from __future__ import annotations
 
 import signal
+import time
 from functools import partial
 
 from rich.console import Console
@@ -10,69 +11,64 @@ from rich.console import Console
 from common import tables
 from common.errors import Interrupted, RunError, UsageError
 from common.progress import Display, duration
-from experiments.cluster.launch import Launch, launch
-from experiments.config.compose import Config
-from experiments.planning import cost as plan
-from experiments.sweep import selection, slurm
-from experiments.sweep.folder import SweepFolder
-from experiments.sweep.grid import Cell
+from experiments.cluster.launch import Launch as Place
+from experiments.cluster.launch import launch as place_of
+from experiments.config.schema import Launch, Run
+from experiments.planning import cost
+from experiments.record.folder import RunFolder
+from experiments.sweep.cells import Cell, cells
+from experiments.sweep.folder import StudyFolder
 from experiments.sweep.job import Job, command, cores, environment, gpus
 from experiments.sweep.pool import run_jobs
-from experiments.training.build import device_of
+from experiments.training.build import check, device_of
 
 
-def sweep(cells: list[Cell], launching: Config) -> None:
+def alone(run: Run, launch: Launch) -> RunFolder:
+    """Bring one run to its end in processes of its own. Raises as `sweep` does, and RunError where it failed."""
+    [cell] = cells([[]], [run], study=run.algorithm.name)
+    if sweep([cell], launch):
+        raise RunError("the run failed, see above")
+    return cell.folder
+
+
+def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
     """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
 
-    With `dry_run` or `submit` they are shown, or handed to SLURM, instead.
-    Raises UsageError where the cells do not fit the launch, before anything is started; RunError where some failed,
-    once all others are done; and Interrupted where the user stopped it. The same call goes on.
+    Returns those that failed, once all others are done. With `dry_run` they are shown instead.
+    Raises UsageError where the cells do not fit the launch, before anything is started, and Interrupted where the
+    user stopped it. The same call goes on.
     """
-    _check(cells, launching)
+    _check(cells, launch)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    cells = _distinct(cells, console)
-    if launching["dry_run"]:
-        plan.show([cell.config for cell in cells], launching, Console())
-        return
-    folder = SweepFolder(cells[0].config["results_dir"], cells[0].config["study"])
-    with folder.locked():
-        folder.freeze(cells)
-        if launching["submit"]:
-            slurm.submit([cell.config for cell in cells], launching, folder.path, console)
-        else:
-            _run(cells, launching, folder, console)
-
-
-def _run(cells: list[Cell], launching: Config, folder: SweepFolder, console: Console) -> None:
-    """Run what is missing, and say what failed and what is best."""
-    with Display(len(cells), console) as display:
-        jobs = _Jobs(cells, launching, folder, display)
+    distinct = _distinct(cells, console)
+    if launch.dry_run:
+        cost.show([cell.run for cell in distinct], launch, Console())
+        return []
+    folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))
+    with folder.locked(), Display(sum(cell.run.rounds for cell in distinct), console) as display:
+        folder.freeze(distinct)
+        jobs = _Jobs(distinct, launch, folder, display)
         interrupted = jobs.run()
-    jobs.list_failures()
-    left = sum(not cell.is_finished for cell in cells)
+    failed = jobs.list_failures()
+    left = sum(not cell.is_finished for cell in distinct)
     if interrupted:
-        raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
-    if launching.get("select") and left <= len(jobs.failed):
-        choices = selection.choose(cells, launching["select"])
-        selection.report(choices, launching["select"], folder.path / "selection.csv", Console())
-    if jobs.failed:
-        others = "the others are done" if left <= len(jobs.failed) else f"{left} are left; the same command goes on"
-        raise RunError(f"{len(jobs.failed)} of {len(cells)} runs failed, see above; {others}")
+        raise Interrupted(f"stopped; {left} of {len(distinct)} runs are left, with which the same command goes on")
+    if left > len(failed):
+        raise RunError(f"{len(failed)} of {len(distinct)} runs failed, {left} are left; the same command goes on")
+    return failed
 
 
-def _check(cells: list[Cell], launching: Config) -> None:
-    if launch():
+def _check(cells: list[Cell], launch: Launch) -> None:
+    if place_of():
         raise UsageError("a sweep starts its ranks itself: leave torchrun or srun out, and set ranks=2, say")
-    if launching["submit"]:
-        slurm.check(launching["slurm"])
-    place = Launch(0, launching["ranks"], 0, launching["ranks"], address="", port=0)
+    place = Place(0, launch.ranks, 0, launch.ranks, address="", port=0)
     for cell in cells:
-        place.check(cell.config["cluster"]["workers"])
-        if not launching["submit"]:  # which is for other machines
-            device_of(cell.config, place.local_size - 1)
+        check(cell.run)
+        place.check(cell.run.cluster.workers)
+        device_of(cell.run, place.local_size - 1)
         for key in ("results_dir", "study"):
-            if cell.config[key] != cells[0].config[key]:
-                raise UsageError(f"{key}={cell.config[key]}: must be the same for all runs of a sweep")
+            if getattr(cell.run, key) != getattr(cells[0].run, key):
+                raise UsageError(f"{key}={getattr(cell.run, key)}: must be the same for all runs of a sweep")
 
 
 def _distinct(cells: list[Cell], console: Console) -> list[Cell]:
@@ -87,68 +83,76 @@ def _distinct(cells: list[Cell], console: Console) -> list[Cell]:
 class _Jobs:
     """Runs what is missing, says what came of it and keeps what failed."""
 
-    def __init__(self, cells: list[Cell], launching: Config, folder: SweepFolder, display: Display) -> None:
-        self.failed: list[tuple[Cell, Job, str]] = []
-        self._at_once = min(launching["jobs"], len(cells))
-        self._cells, self._launching, self._folder, self._display = cells, launching, folder, display
+    def __init__(self, cells: list[Cell], launch: Launch, folder: StudyFolder, display: Display) -> None:
+        self._failed: list[tuple[Cell, Job, str]] = []
+        self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
+        self._at_once = min(launch.jobs, len(cells))
         self._waiting = [cell for cell in cells if not cell.is_finished]
-        self._ended = 0
+        self._ended = len(cells) - len(self._waiting)
+        self._rounds = dict.fromkeys(cells, 0)
+        self._looked = 0.0
 
     def run(self) -> bool:
         """Run them. Returns whether the user stopped it."""
         jobs = {self._job(cell): cell for cell in self._waiting}
+        todo = f"{len(jobs)} of {len(self._cells)} runs to do, {self._at_once} at once"
+        self._display.say(f"{todo if jobs else f'all {len(self._cells)} runs are finished'}; {self._folder.path}")
         for cell in self._cells:
             if cell not in self._waiting:
-                self._check_metric(cell)
-        todo = f"{len(jobs)} of {len(self._cells)} runs to do, {self._launching['jobs']} at once"
-        self._display.say(f"{todo if jobs else f'all {len(self._cells)} runs are finished'}; {self._folder.path}")
-        self._advance(len(self._cells) - len(jobs))
+                cell.choice(self._launch.select)  # an error before anything starts
+                self._advance(cell, cell.run.rounds)
         return run_jobs(
             list(jobs),
             self._at_once,
-            self._launching["job_timeout"],
+            self._launch.job_timeout,
             ended=lambda job: self._end(jobs[job], job),
+            watch=self._watch,
             say=self._display.say,
         )
 
-    def list_failures(self) -> None:
+    def list_failures(self) -> list[Cell]:
         """Print a table of them, but for those that another process has finished meanwhile."""
-        self.failed = [failure for failure in self.failed if not failure[0].is_finished]
-        if self.failed:
-            rows = [[cell.name, why, job.error(), str(job.log)] for cell, job, why in self.failed]
+        failed = [failure for failure in self._failed if not failure[0].is_finished]
+        if failed:
+            rows = [[cell.name, why, job.error(), str(job.log)] for cell, job, why in failed]
             tables.show(self._display.console, ["failed", "how", "error", "log"], rows)
+        return [cell for cell, *_ in failed]
 
     def _job(self, cell: Cell) -> Job:
-        ranks = self._launching["ranks"]
-        surroundings = partial(environment, cell.config, jobs=self._at_once, ranks=ranks, gpus=gpus(), cores=cores())
-        return Job(command(self._folder.job(cell.id), ranks), self._folder.log(cell.id), surroundings)
+        ranks = self._launch.ranks
+        surroundings = partial(environment, cell.run, jobs=self._at_once, ranks=ranks, gpus=gpus(), cores=cores())
+        started = command(self._folder.job(cell.id), ranks, cell.run.packages)
+        return Job(started, self._folder.log(cell.id), surroundings)
 
     def _end(self, cell: Cell, job: Job) -> bool:
         """Take note of one that has ended. Returns whether to go on with the others."""
         if cell.is_finished and (job.asked or job.code == 0):
-            self._check_metric(cell)
-            said = selection.outcome(cell, self._launching.get("select"))
+            said = cell.outcome(self._launch.select)
         elif job.asked and not job.timed_out:
             return True
         else:
             how = _how(job)
-            self.failed.append((cell, job, how))
+            self._failed.append((cell, job, how))
             said = f"failed, {': '.join(filter(None, [how, job.error()]))}"
-        self._advance(1)
+        self._ended += 1
+        self._advance(cell, cell.run.rounds)
         self._display.say(f"{self._ended} of {len(self._cells)}  {cell.name}: {said}  ({duration(job.seconds)})")
-        return not (self._launching["fail_fast"] and self.failed)
+        return not (self._launch.fail_fast and self._failed)
 
-    def _check_metric(self, cell: Cell) -> None:
-        """Raise UsageError as soon as a run says that it does not have what is to be selected by."""
-        if self._launching.get("select"):
-            selection.measured(cell, self._launching["select"])
+    def _watch(self) -> None:
+        """Once a second, how far the runs have come by their last rows."""
+        if time.monotonic() - self._looked < 1:
+            return
+        self._looked = time.monotonic()
+        for cell in self._waiting:
+            if self._rounds[cell] < cell.run.rounds:
+                self._advance(cell, cell.folder.round())
 
-    def _advance(self, ended: int) -> None:
-        self._ended += ended
-        if self._display.console.is_terminal:
-            left = len(self._cells) - self._ended
-            self._display.begin(f"{min(left, self._launching['jobs'])} running")
-            self._display.advance(ended)
+    def _advance(self, cell: Cell, round: int) -> None:
+        left = len(self._cells) - self._ended
+        self._display.begin(f"{min(left, self._at_once)} running")
+        self._display.advance(max(0, round - self._rounds[cell]))
+        self._rounds[cell] = max(round, self._rounds[cell])
 
 
 def _how(job: Job) -> str:

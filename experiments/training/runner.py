@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 
 from algorithms.wire import LostContact
@@ -12,17 +13,20 @@ from common.errors import Interrupted, RunError, lost_contact
 from common.progress import Display
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.compose import Config
 from experiments.config.evaluations import is_due
+from experiments.config.run import plain
+from experiments.config.schema import Run
 from experiments.loggers.logger import NoLogger, build_logger
 from experiments.record.environment import environment
 from experiments.record.folder import RunFolder
+from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
 from experiments.training.trainer import Trainer
+from plots.runs.columns import column, declare, higher_is_better
 
 
-def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFolder:
+def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunFolder:
     """Bring the run of a checked configuration to its end, whatever of it is already there.
 
     A finished run is left as it is. Ctrl-C and termination, of any rank, end it after the round at hand with
@@ -30,37 +34,39 @@ def run(config: Config, display: Display, ranks: Ranks | None = None) -> RunFold
     there; where one of several ranks fails, whose workers' memories are then missing, it is the checkpoint before.
     """
     ranks = ranks or Ranks()
-    folder = RunFolder(identity.folder(config), ranks)
-    logger = build_logger(config)
-    display.begin(f"{config['task']['name']} · {config['algorithm']['name']}")
+    folder = RunFolder(identity.folder(run), ranks)
+    logger = build_logger(run)
+    display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         with explained():
-            trainer = None if ranks.told(folder.is_finished()) else build_trainer(config, ranks)
+            trainer = None if ranks.told(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
                 if ranks.is_first:
                     logger.skipped(folder.path, display.say)
-                display.advance(config["rounds"])
-                folder.describe(config, keep=("study", "logger"))
+                display.advance(run.rounds)
+                folder.describe(plain(run), keep=("study", "logger"))
             else:
                 with explained(trainer):
-                    fresh = _begin(trainer, config, folder, display, ranks)
+                    fresh = _begin(trainer, run, folder, display, ranks)
                     mirror = logger if ranks.is_first else NoLogger()
                     with mirror.mirroring(folder.path, display.say):
-                        _train(trainer, config, folder, display, ranks, fresh)
+                        _train(trainer, run, folder, display, ranks, fresh)
     except LostContact as error:
         raise RunError(f"{lost_contact(error)}: {folder.path}") from error
     return folder
 
 
-def _begin(trainer: Trainer, config: Config, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
+def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
     state = folder.resume(trainer.cluster.ids, trainer.task.device)
-    folder.describe(config)
+    folder.describe(plain(run))
+    folder.note_code(identity.code(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
+    declared = _declared(trainer.task)
     if state is None:
-        folder.begin({**facts, "d": trainer.task.d, **trainer.task.facts()})
+        folder.begin({**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
     else:
         try:
             trainer.load_state_dict(state)
@@ -73,7 +79,7 @@ def _begin(trainer: Trainer, config: Config, folder: RunFolder, display: Display
     return state is None
 
 
-def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
+def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
     """Do the rounds that are left, and leave the folder whole however they end."""
     ids = trainer.cluster.ids
     snapshot = folder.snapshot(trainer.state_dict())
@@ -84,11 +90,11 @@ def _train(trainer: Trainer, config: Config, folder: RunFolder, display: Display
             snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:
             while trainer.t < trainer.rounds and not stopping:
-                due = is_due(trainer.t + 1, config)
+                due = is_due(trainer.t + 1, run)
                 trainer.step(diagnose=due)
                 if due:
                     folder.append(trainer.evaluate())
-                if trainer.t % config["checkpoint_every"] == 0:
+                if trainer.t % run.checkpoint_every == 0:
                     trainer.verify()
                     folder.save(folder.snapshot(trainer.state_dict()), ids)
                 if trainer.verified:
@@ -133,9 +139,16 @@ def _stop_requests() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def _declared(task: Task) -> dict:
+    """What a task says of its columns: those of its own, and the metric that step sizes are selected by."""
+    columns = [asdict(column) for column in getattr(task, "columns", ())]
+    declare(columns)
+    metric = getattr(task, "metric", None)
+    return {"columns": columns} | ({"metric": metric} if metric else {})
+
+
 def _summary(rows: list[dict], lrs: list[float]) -> dict:
     """Final and best metrics of every trial, total bits and seconds."""
-    best = {"train_loss": min, "grad_norm": min, "train_accuracy": max, "test_loss": min, "test_accuracy": max}
     trials = []
     for trial, lr in enumerate(lrs):
         mine = [row for row in rows if row["trial"] == trial]
@@ -143,7 +156,11 @@ def _summary(rows: list[dict], lrs: list[float]) -> dict:
             {
                 "lr": lr,
                 "final": mine[-1],
-                "best": {name: pick(row[name] for row in mine) for name, pick in best.items() if name in mine[-1]},
+                "best": {
+                    name: (max if higher_is_better(name) else min)(row[name] for row in mine)
+                    for name in mine[-1]
+                    if column(name).filled_by == "task"
+                },
             }
         )
     last = rows[-1]

@@ -11,12 +11,12 @@ from common.errors import UsageError
 from common.progress import Display
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.ranks import Ranks
-from experiments.config.compose import Config
+from experiments.config.schema import Run
 from experiments.training.build import device_of
 
 
 @contextmanager
-def session(configs: list[Config]) -> Iterator[tuple[Ranks, Display]]:
+def session(runs: list[Run]) -> Iterator[tuple[Ranks, Display]]:
     """Join the ranks of this launch, if there are any, for all of these runs one after the other.
 
     Raises UsageError where the runs do not fit the launch, before anything is connected.
@@ -24,14 +24,14 @@ def session(configs: list[Config]) -> Iterator[tuple[Ranks, Display]]:
     place = launch()
     device = "cpu"
     if place:
-        for config in configs:
-            place.check(config["cluster"]["workers"])
-            device_of(config, place.local_size - 1)  # the first rank speaks for all of its machine
-        kinds = {(device_of(config, place.local_rank), config["cluster"]["timeout"]) for config in configs}
+        for run in runs:
+            place.check(run.cluster.workers)
+            device_of(run, place.local_size - 1)  # the first rank speaks for all of its machine
+        kinds = {(device_of(run, place.local_rank), run.cluster.timeout) for run in runs}
         if len(kinds) > 1:
             raise UsageError("device, cluster.timeout: the same for all runs of one launch, or launch them apart")
         device = kinds.pop()[0]
-    with joined(place, device, configs[0]["cluster"]["timeout"]) as ranks:
+    with joined(place, device, runs[0].cluster.timeout) as ranks:
         console = None if ranks.is_first else Console(quiet=True)
-        with Display(sum(config["rounds"] for config in configs), console) as display:
+        with Display(sum(run.rounds for run in runs), console) as display:
             yield ranks, display

@@ -21,17 +21,26 @@ from experiments.tasks.task import Task
 class Trainer:
     """Trains all trials of a run, one per step size, in one batch, with the workers of this process.
 
+    `lrs` are as configured, in units of `unit`: the step size of a trial is lr · unit, before the schedule.
     `t` is the number of rounds done. `verified` says whether all of them are known to be finite: on a GPU that is
     looked at only where rows are due, so that nothing waits for it in between.
     """
 
     def __init__(
-        self, task: Task, cluster: Cluster, *, lrs: list[float], rounds: int, schedule: str = "constant"
+        self,
+        task: Task,
+        cluster: Cluster,
+        *,
+        lrs: list[float],
+        rounds: int,
+        schedule: str = "constant",
+        unit: float = 1.0,
     ) -> None:
         cluster.algorithm.check(task.d)
         self.task, self.cluster, self.lrs, self.rounds = task, cluster, lrs, rounds
         self.schedule = SCHEDULES[schedule]
-        self._lr = torch.tensor(lrs, dtype=task.dtype, device=task.device).unsqueeze(-1)
+        self.step_sizes = [lr * unit for lr in lrs]
+        self._lr = torch.tensor(self.step_sizes, dtype=task.dtype, device=task.device).unsqueeze(-1)
         self.t = 0
         self.meter = Meter()
         self.seconds = 0.0  # of training; evaluation is not counted
@@ -79,8 +88,10 @@ class Trainer:
                     self._spoil(self.t, "all workers", trial, f"{quantity} is {value}")
         common = {"round": self.t, "epoch": self.task.epoch(self.t), **self._cost()}
         return [
-            {**common, "trial": trial, "lr": lr, **{name: values[trial] for name, values in columns.items()}}
-            for trial, lr in enumerate(self.lrs)
+            {**common, "trial": trial, "lr": lr, "step_size": step_size} | dict(zip(columns, values, strict=True))
+            for trial, (lr, step_size, *values) in enumerate(
+                zip(self.lrs, self.step_sizes, *columns.values(), strict=True)
+            )
         ]
 
     def verify(self) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from plots.figure.ticks import set_log_ticks
-from plots.runs.columns import LABELS
+from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
 
@@ -48,7 +48,7 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
                 axis = axes[row][column]
                 _draw_panel(axis, tasks[task], panel)
                 if len(tasks) == 1 or column == 0:
-                    axis.set_ylabel(LABELS.get(panel["y"], panel["y"]))
+                    axis.set_ylabel(label(panel["y"]))
                 if len(tasks) > 1 and row == 0:
                     axis.set_title(tasks[task]["task_label"].iloc[0])
             for axis in axes[row][len(cells) :]:
@@ -98,7 +98,7 @@ def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
             axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)
     axis.set_xscale(x_scale)
     axis.set_yscale(y_scale)
-    axis.set_xlabel(LABELS.get(x, x))
+    axis.set_xlabel(label(x))
     if "guide" in panel:
         _draw_guide(axis, frame, panel)
     if "y_min" in panel:

@@ -6,6 +6,7 @@ import inspect
 
 import pandas as pd
 
+from common import tables
 from plots.claims import claims
 from plots.runs.columns import higher_is_better
 
@@ -13,14 +14,16 @@ from plots.runs.columns import higher_is_better
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     """The best step size of each method on each task."""
     best = frame[frame["best"]].groupby(["task", "algorithm"], sort=False)["lr"].first().unstack(sort=False)
-    return _table(["task", *best.columns], [[task, *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()])
+    return tables.markdown(
+        ["task", *best.columns], [[task, *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]
+    )
 
 
 def grids(frame: pd.DataFrame) -> list[str]:
     """The step sizes that each method was given on each task."""
     tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(_listed).unstack(sort=False)
     rows = [[task, *row.fillna("–")] for task, row in tried.iterrows()]
-    return ["Step sizes tried:", "", *_table(["task", *tried.columns], rows), ""]
+    return ["Step sizes tried:", "", *tables.markdown(["task", *tried.columns], rows), ""]
 
 
 def targets(reached: pd.DataFrame, metric: str) -> list[str]:
@@ -45,7 +48,7 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
             rows["label"].unique(), rows["level"].unique()
         ]
         lines += ["", f"### {task}", ""]
-        lines += _table(
+        lines += tables.markdown(
             ["method", *(f"{level:g}" for level in grid)], [[label, *row] for label, row in grid.iterrows()]
         )
     return lines
@@ -67,7 +70,7 @@ def judged(findings: pd.DataFrame, figure: dict, several_seeds: bool) -> list[st
         grid = text.pivot(index="task", columns="step_size", values="cell").loc[rows["task"].unique(), settings]
         tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
         lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
-        lines += _table(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
+        lines += tables.markdown(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
         lines += ["", *_how(figure, number)]
     return lines
 
@@ -104,7 +107,3 @@ def _bits(row: pd.Series) -> str:
 
 def _listed(lrs: pd.Series) -> str:
     return ", ".join(f"{lr:.12g}" for lr in sorted(lrs.unique()))
-
-
-def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows]]

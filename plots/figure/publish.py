@@ -8,18 +8,18 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 from rich.console import Console
-from rich.table import Table
 
+from common import tables
 from plots.claims import claims
 from plots.figure import curves, markdown
 from plots.figure.derive import DERIVATIONS
 from plots.runs import read
-from plots.runs.best import mark_best, rule
+from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import in_words
 from plots.runs.levels import bits_to_reach
 from plots.runs.seeds import repeated
 
-_HIDDEN = ["label", "color", "marker", "task_label"]
+_HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
 
 def report(folders: Iterable[Path], figure: dict, target: Path, console: Console) -> None:
@@ -123,7 +123,7 @@ def _note(figure: dict) -> str:
 
 
 def _rule(figure: dict, frame: pd.DataFrame) -> str:
-    return rule(**(figure.get("select") or {}), seeds=repeated(frame))
+    return rule_in_words(frame, **(figure.get("select") or {}))
 
 
 def _seeds(frame: pd.DataFrame) -> str:
@@ -131,10 +131,8 @@ def _seeds(frame: pd.DataFrame) -> str:
 
 
 def _show(findings: pd.DataFrame, console: Console) -> None:
-    table = Table(title="Claims", show_lines=False)
-    for heading in ("", "claim", "best step sizes", "equal step sizes"):
-        table.add_column(heading, overflow="fold")
-    for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        tally = markdown.tally(rows)
-        table.add_row(str(number), statement, tally.get("best", "–"), tally.get("equal", "–"))
-    console.print(table)
+    rows = []
+    for (number, statement), some in findings.groupby(["number", "statement"], sort=False):
+        tally = markdown.tally(some)
+        rows.append([str(number), tally.get("best", "–"), tally.get("equal", "–"), statement])
+    tables.show(console, ["claim", "best step sizes", "equal step sizes", ""], rows)

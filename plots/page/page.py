@@ -15,8 +15,8 @@ from urllib.parse import quote
 import pandas as pd
 from plotly.offline import get_plotlyjs
 
-from plots.runs.best import mark_usual, usual_rule
-from plots.runs.columns import higher_is_better, in_words
+from plots.runs.best import mark_best, rule_in_words
+from plots.runs.columns import axes, column, higher_is_better, in_words
 from plots.runs.read import Run
 from plots.runs.time_model import Link
 from plots.runs.variants import DASHES, Variant, settled, tell_apart
@@ -25,11 +25,6 @@ _PARTS = Path(__file__).parent
 
 _SCRIPTS = ("base", "curves", "form", "panels", "tables", "page")
 """In this order."""
-
-_AXES = ("bits", "round", "epoch", "seconds")
-"""Columns of the horizontal axis, of which one run's step sizes have the same; the page adds modelled seconds."""
-
-_NOT_DRAWN = ("trial", "lr", "bits_up", "bits_down", "payload_bytes")
 
 _SYMBOLS = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left",
@@ -60,15 +55,13 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str) -> dict:
     variants = tell_apart(runs)
     shown = settled(variants)
     frame = pd.concat([variant.frame() for variant in shown]) if variants else pd.DataFrame()
-    metrics = dict.fromkeys(
-        column for variant in variants for column in variant.run.rows if column not in (*_AXES, *_NOT_DRAWN)
-    )
+    metrics = dict.fromkeys(name for variant in variants for name in _measured(variant.run.rows))
     return {
         "made": made,
         "older": len(runs) - len(variants),
         "commits": _commits(runs),
         "link": asdict(Link()),
-        "axes": {name: in_words(name) for name in (*_AXES, "modelled_seconds")},
+        "axes": {name: in_words(name) for name in (*axes(), "modelled_seconds")},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
         "tasks": _tasks(frame) if variants else [],
         "methods": _methods(variants),
@@ -107,12 +100,12 @@ def _read_claims(file: Path) -> list[dict]:
 
 def _tasks(frame: pd.DataFrame) -> list[dict]:
     """Tasks, with which step size each method is best on them if any is, and by which rule."""
-    marked = mark_usual(frame)
+    marked = mark_best(frame)
     return [
         {
             "name": task,
             "label": rows["task_label"].iloc[0],
-            "rule": usual_rule(rows),
+            "rule": rule_in_words(rows),
             "best": rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict(),
         }
         for task, rows in marked.groupby("task", sort=False)
@@ -142,22 +135,26 @@ def _run(variant: Variant, is_settled: bool) -> dict:
     run, rows = variant.run, variant.run.rows
     trials = [(lr, part.sort_values("round")) for lr, part in rows.groupby("lr") if lr in variant.lrs]
     first = trials[0][1] if trials else rows
-    metrics = [column for column in rows if column not in (*_AXES, *_NOT_DRAWN)]
+    metrics = _measured(rows)
     return {
         "task": run.task,
         "method": variant.name,
         "seed": run.config["seed"],
-        "folder": run.folder.name,
+        "folder": run.id,
         "settled": is_settled,
-        "status": run.status.get("status", "unknown"),
+        "status": run.status["status"],
         "rounds": run.config["rounds"],
         "commit": _commit(run),
         "workers": run.config["cluster"]["workers"],
         "ranks": run.environment.get("ranks", 1),
         "grid": int(rows["trial"].nunique()),
-        "axes": {name: _values(first[name]) for name in _AXES},
+        "axes": {name: _values(first[name]) for name in axes()},
         "trials": [{"lr": lr, **{name: _values(part[name]) for name in metrics}} for lr, part in trials],
     }
+
+
+def _measured(rows: pd.DataFrame) -> list[str]:
+    return [name for name in rows if column(name).is_measured]
 
 
 def _commits(runs: Sequence[Run]) -> list[dict]:

@@ -1,74 +1,136 @@
-"""Which step size a method is shown with."""
+"""Which step size of a method is best: the one rule of figures, pictures, pages and sweeps."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from plots.runs.columns import higher_is_better, in_words
+from plots.runs.columns import higher_is_better, in_words, metric_among
 from plots.runs.seeds import repeated
 
+SELECTABLE = ("final", "best")
+"""What `select=` can ask for of a metric: final_<metric>, best_<metric>."""
 
-def usual_rule(frame: pd.DataFrame) -> str:
-    """What `mark_usual` goes by on one task, in words."""
-    metric = usual_metric(frame)
-    return rule(metric, repeated(frame)) if metric else "the step sizes it was given, none of them selected"
-
-
-def rule(metric: str = "grad_norm", seeds: bool = False) -> str:
-    """What `mark_best` goes by, in words; `seeds` says that there are several."""
-    means = " and over seeds" if seeds else ""
-    return (
-        f"the step size with the lowest geometric mean of the {in_words(metric)} over the last tenth of the rounds"
-        f"{means}"
-    )
+_TINY = np.finfo(float).tiny
 
 
-def usual_metric(frame: pd.DataFrame) -> str | None:
-    """What one task's step sizes are selected by where nothing else is said: of networks, which have test data, the
-    training loss, as in the figures of images; else the gradient norm, as in those of logistic regression. None where
-    neither is measured."""
-    first = ("train_loss", "grad_norm") if "test_loss" in frame and frame["test_loss"].notna().any() else ()
-    names = (*first, "grad_norm", "train_loss")
-    return next((name for name in names if name in frame and frame[name].notna().any()), None)
+@dataclass(frozen=True)
+class Rule:
+    """The metric that decides, and of a curve its `level` at the end, its `final` value or its `best` one."""
+
+    metric: str
+    of: str = "level"  # or one of SELECTABLE
+
+    def in_words(self, seeds: bool = False) -> str:
+        """What wins; `seeds` says that there are several."""
+        higher = higher_is_better(self.metric)
+        mean, way = ("mean" if higher else "geometric mean"), ("highest" if higher else "lowest")
+        name = in_words(self.metric)
+        if self.of == "level":
+            means = " and over seeds" if seeds else ""
+            return f"the step size with the {way} {mean} of the {name} over the last tenth of the rounds{means}"
+        of = f"{name} at the last evaluation" if self.of == "final" else f"{name} of all evaluations"
+        return f"the step size with the {way} {of}" + (f", its {mean} over seeds" if seeds else "")
 
 
-def mark_usual(frame: pd.DataFrame) -> pd.DataFrame:
-    """As `mark_best`, every task by its `usual_metric`; where it has none, only a method's one step size is best."""
-    marked = []
+def metric_of(frame: pd.DataFrame) -> str | None:
+    """What one task's step sizes are selected by where nothing else is said, see `metric_among`."""
+    declared = frame["selected_by"].dropna().unique() if "selected_by" in frame else ()
+    return metric_among([name for name in frame if frame[name].notna().any()], *declared)
+
+
+def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
+    """What `mark_best` goes by, in words; of several tasks each differing one."""
+    seeds, said = repeated(frame), []
     for _, rows in frame.groupby("task", sort=False):
-        metric = usual_metric(rows)
-        alone = rows.groupby("algorithm")["lr"].transform("nunique") == 1
-        marked.append(mark_best(rows, metric) if metric else rows.assign(best=alone))
-    return pd.concat(marked)
+        chosen = metric or metric_of(rows)
+        said.append(Rule(chosen).in_words(seeds) if chosen else "the step sizes it was given, none of them selected")
+    return " or ".join(sorted(set(said)))
+
+
+def mark_best(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
+    """The frame with a column `best`: whether the row belongs to its task's and method's best step size.
+
+    `metric` is each task's own unless it is given. A method is shown also where none of its step sizes can win, with
+    the first by `ranked`; of a task that measures no metric, only a method's one step size is best.
+    Raises ValueError for a metric that no run has.
+    """
+    if metric and metric not in frame:
+        raise ValueError(f"select: {metric}: no run has this metric")
+    keys, chosen = ["task", "algorithm"], []
+    for task, of_task in frame.groupby("task", sort=False):
+        own = metric or metric_of(of_task)
+        for algorithm, rows in of_task.groupby("algorithm", sort=False):
+            if own:
+                chosen.append((task, algorithm, ranked(rows, Rule(own)).index[0], True))
+            elif rows["lr"].nunique() == 1:
+                chosen.append((task, algorithm, rows["lr"].iloc[0], True))
+    marked = frame.merge(pd.DataFrame(chosen, columns=[*keys, "lr", "best"]), how="left", on=[*keys, "lr"])
+    return marked.assign(best=marked["best"].eq(True))
+
+
+def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -> pd.DataFrame:
+    """The step sizes of one method on one task, best first: index lr, columns `value` and `why_not`.
+
+    Means over rounds and seeds are geometric, so that a curve that oscillates over decades is not judged by where it
+    happens to end; of accuracies, and where a metric is negative, they are arithmetic. What ended early, lacks one of
+    `seeds` (all in the rows unless given), or ends with a loss above where it began, cannot win; `why_not` is empty
+    of others. Of equals the smallest is first.
+    """
+    seeds = set(rows["seed"].unique() if seeds is None else seeds)
+    higher = higher_is_better(rule.metric)
+    geometric = not higher and not (rows[rule.metric] < 0).any()
+    last_round, ranks = rows["round"].max(), []
+    for lr, of_lr in rows.groupby("lr"):
+        trials = [trial.sort_values("round") for _, trial in of_lr.groupby("seed")]
+        value = _mean(np.array([_value(trial, rule, geometric) for trial in trials]), geometric)
+        done = set(of_lr["seed"]) == seeds and all(trial["round"].iloc[-1] == last_round for trial in trials)
+        why_not = "" if done and math.isfinite(value) else "not finished"
+        if not why_not and any(_ends_above_its_start(trial, rule.metric) for trial in trials):
+            why_not = "ends above its start"
+        ranks.append((lr, value, why_not))
+    order = {"": 0, "ends above its start": 1, "not finished": 2}
+    ranks.sort(key=lambda rank: (order[rank[2]], _badness(rank[1], higher, rank[2]), rank[0]))
+    return pd.DataFrame(ranks, columns=["lr", "value", "why_not"]).set_index("lr")
 
 
 def level(frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0) -> float:
-    """Geometric mean of a metric over the rounds in (begin, end] as shares of the last one; NaN where none is there.
+    """Geometric mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any."""
+    return _mean(_part(frame, metric, begin, end), geometric=True)
 
-    A mean of logarithms, so that a curve that oscillates over decades is not judged by where it happens to end.
-    """
+
+def _value(trial: pd.DataFrame, rule: Rule, geometric: bool) -> float:
+    """What one curve, in order of rounds, came to."""
+    if rule.of == "level":
+        return _mean(_part(trial, rule.metric, 0.9, 1.0), geometric)
+    values = trial[rule.metric]
+    if rule.of == "final":
+        return float(values.iloc[-1])
+    return float(values.max() if higher_is_better(rule.metric) else values.min())
+
+
+def _part(frame: pd.DataFrame, metric: str, begin: float, end: float) -> np.ndarray:
     rounds = frame["round"] / frame["round"].max()
-    values = frame.loc[(rounds > begin) & (rounds <= end), metric].to_numpy(dtype=float)
-    return float(np.exp(np.log(np.maximum(values, np.finfo(float).tiny)).mean())) if len(values) else float("nan")
+    return frame.loc[(rounds > begin) & (rounds <= end), metric].to_numpy(dtype=float)
 
 
-def mark_best(frame: pd.DataFrame, metric: str = "grad_norm") -> pd.DataFrame:
-    """The frame with a column `best`: whether the row belongs to its task's and method's best step size by `rule`.
+def _mean(values: np.ndarray, geometric: bool) -> float:
+    if not len(values):
+        return math.nan
+    return float(np.exp(np.log(np.maximum(values, _TINY)).mean()) if geometric else values.mean())
 
-    A step size that did not come to a level at the last round in every seed of its method, because it diverged or was
-    not run there, stands behind all that did; of equals the smallest is best.
-    """
-    if higher_is_better(metric):
-        raise ValueError(f"select: {metric}: step sizes are selected by a metric of which less is better")
-    if metric not in frame:
-        raise ValueError(f"select: {metric}: no run has this metric")
-    keys = ["task", "algorithm"]
-    best = []
-    for key, rows in frame.groupby(keys):
-        done = rows[rows.groupby(["lr", "seed"])["round"].transform("max") == rows["round"].max()]
-        levels = {trial: level(some, metric) for trial, some in done.groupby(["lr", "seed"])}
-        ranks = np.log(pd.Series(levels).unstack()).mean(axis=1, skipna=False)
-        best.append((*key, ranks.fillna(np.inf).idxmin(), True))
-    chosen = pd.DataFrame(best, columns=[*keys, "lr", "best"])
-    return frame.merge(chosen, how="left", on=[*keys, "lr"]).assign(best=lambda merged: merged["best"].eq(True))
+
+def _ends_above_its_start(trial: pd.DataFrame, metric: str) -> bool:
+    """Whether the training loss, or the metric where there is none, is worse at the end than in round 0."""
+    name = "train_loss" if "train_loss" in trial and trial["train_loss"].notna().any() else metric
+    sign = -1 if higher_is_better(name) else 1
+    start = trial.loc[trial["round"] == 0, name]
+    return bool(len(start) and sign * trial[name].iloc[-1] > sign * start.iloc[0])
+
+
+def _badness(value: float, higher: bool, why_not: str) -> float:
+    return math.inf if why_not == "not finished" or math.isnan(value) else -value if higher else value

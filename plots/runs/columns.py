@@ -1,40 +1,123 @@
-"""What the columns of the results are called, and which way is better."""
+"""The columns of the results: what each is called, its unit, which way is better, and who fills it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-
-LABELS = {
-    "bits": "communication bits",
-    "round": "rounds",
-    "epoch": "epochs",
-    "seconds": "seconds of training",
-    "modelled_seconds": "modelled seconds",
-    "grad_norm": r"gradient norm  $\|\nabla f(x)\|_2$",
-    "train_loss": "training loss",
-    "train_accuracy": "training accuracy",
-    "test_loss": "test loss",
-    "test_accuracy": "test accuracy",
-    "aggregate_error": r"compression error  $\|\hat g - g\|_2$",
-    "signal_error": r"compression error, both ways  $\|\tilde g - g\|_2$",
-    "second_moment": r"second moment  $\sum \hat v$",
-    "second_moment_ratio": r"$\sum \hat v$ over uncompressed",
-    "min_grad_norm_squared": r"$\min_t\, \|\nabla f(x_t)\|_2^2$",
-}
-"""Axis labels by column of the results; a column that is not here is its own label."""
+from typing import Literal
 
 
-def in_words(column: str) -> str:
+@dataclass(frozen=True)
+class Column:
+    """One column of metrics.jsonl, or one that a figure derives from them.
+
+    `label` may end in a formula, behind two spaces; `wandb` is its name there, with the group that it is shown in.
+    `better` is empty of what is neither good nor bad.
+    """
+
+    name: str
+    label: str = ""  # the name where it is empty
+    unit: str = ""
+    better: Literal["lower", "higher", ""] = ""
+    filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
+    wandb: str = ""  # metric/<name> where it is empty
+    axis: bool = False  # every run has it, and it only grows
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it says something about the model, rather than what the training cost."""
+        return self.filled_by not in ("trainer", "meter")
+
+
+TABLE = (
+    Column("round", "rounds", "rounds", filled_by="trainer", wandb="progress/round", axis=True),
+    Column("epoch", "epochs", "passes", filled_by="trainer", wandb="progress/epoch", axis=True),
+    Column("trial", filled_by="trainer"),
+    Column("lr", "step size as configured", filled_by="trainer"),
+    Column("step_size", "step size", filled_by="trainer"),
+    Column("bits_up", "bits up", "bits", filled_by="meter", wandb="comm/bits_up"),
+    Column("bits_down", "bits down", "bits", filled_by="meter", wandb="comm/bits_down"),
+    Column("bits", "communication bits", "bits", filled_by="meter", wandb="comm/bits", axis=True),
+    Column("payload_bytes", "payload", "bytes", filled_by="meter", wandb="comm/payload_bytes"),
+    Column("seconds", "seconds of training", "seconds", filled_by="trainer", wandb="time/seconds", axis=True),
+    Column("train_loss", "training loss", better="lower", wandb="loss/train"),
+    Column("grad_norm", r"gradient norm  $\|\nabla f(x)\|_2$", better="lower", wandb="gradient/norm"),
+    Column("train_accuracy", "training accuracy", "share", "higher", wandb="accuracy/train"),
+    Column("test_loss", "test loss", better="lower", wandb="loss/test"),
+    Column("test_accuracy", "test accuracy", "share", "higher", wandb="accuracy/test"),
+    Column(
+        "aggregate_error",
+        r"compression error  $\|\hat g - g\|_2$",
+        filled_by="diagnostics",
+        wandb="compression/aggregate_error",
+    ),
+    Column(
+        "signal_error",
+        r"compression error, both ways  $\|\tilde g - g\|_2$",
+        filled_by="diagnostics",
+        wandb="compression/signal_error",
+    ),
+    Column(
+        "second_moment", r"second moment  $\sum \hat v$", filled_by="diagnostics", wandb="compression/second_moment"
+    ),
+    Column("second_moment_ratio", r"$\sum \hat v$ over uncompressed", filled_by="figure"),
+    Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
+    Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
+)
+"""The project's own; a row holds all that no figure fills."""
+
+_OURS = {column.name: column for column in TABLE}
+_declared: dict[str, Column] = {}
+
+
+def declare(record: Iterable[Mapping[str, object]]) -> None:
+    """Take note of the columns that a user's task declares, as plain values (`dataclasses.asdict`) that a record
+    holds, perhaps of another version; those of the project keep their meaning. Raises TypeError for other values."""
+    known = {field.name for field in fields(Column)}
+    for entry in record:
+        declared = Column(**{key: value for key, value in entry.items() if key in known})  # type: ignore[arg-type]
+        _declared[declared.name] = declared
+
+
+def column(name: str) -> Column:
+    """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
+    undeclared = Column(name, better="higher" if name.endswith("accuracy") else "lower")
+    return _OURS.get(name) or _declared.get(name) or undeclared
+
+
+def axes() -> list[str]:
+    """The columns that curves can be drawn over."""
+    return [column.name for column in TABLE if column.axis]
+
+
+def label(name: str) -> str:
+    """A column's label for an axis."""
+    return column(name).label or name
+
+
+def in_words(name: str) -> str:
     """A column's label without the formula behind it."""
-    return LABELS.get(column, column).partition("  $")[0]
+    return label(name).partition("  $")[0]
 
 
-def higher_is_better(metric: str) -> bool:
-    """Whether a larger value is a better one: true of accuracies, of nothing else."""
-    return metric.endswith("accuracy")
+def higher_is_better(name: str) -> bool:
+    """Whether a larger value is a better one."""
+    return column(name).better == "higher"
+
+
+def metric_among(measured: Iterable[str], *declared: str) -> str | None:
+    """Of what was measured the metric that step sizes are selected by: the one that the task declares.
+
+    Of runs that do not hold one, it is the training loss of networks, which have test data, and else the gradient
+    norm, as of logistic regression. None where none of these was measured.
+    """
+    measured = set(measured)
+    usual = ("train_loss", "grad_norm") if "test_loss" in measured else ("grad_norm", "train_loss")
+    return next((name for name in (*declared, *usual) if name in measured), None)
 
 
 def misspelt(metric: str) -> str | None:
     """The column that a name looks like without being one; a user's task may measure what it likes."""
-    near = get_close_matches(metric, LABELS, n=1, cutoff=0.88)
-    return near[0] if near and metric not in LABELS else None
+    near = get_close_matches(metric, _OURS, n=1, cutoff=0.88)
+    return near[0] if near and metric not in _OURS and metric not in _declared else None

@@ -2,68 +2,95 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from common.errors import UsageError
 from common.names import unknown
-from plots.request import RequestError
-from plots.runs.read import Run, open_run
+from plots.runs.read import Run, open_frozen, open_run
+
+_FILES = {"status.json", "config.yaml", "metrics.jsonl"}
+
+_NAMES: dict[str, Callable[[Run], str]] = {
+    "task": lambda run: run.task,
+    "algorithm": lambda run: run.algorithm,
+    "seed": lambda run: str(run.config["seed"]),
+    "state": lambda run: run.state,
+}
+
+CHOOSING = ("study", *_NAMES)
+"""What runs can be chosen by, in this order."""
 
 
-def find(results_dir: Path) -> list[Run]:
-    """Every run under a results folder, finished or not, in order of task, algorithm and id.
+def find(root: Path) -> list[Run]:
+    """Every run in and below a folder, whatever its state, and those that its sweeps wrote down and nobody began.
 
-    A run without a first row is not there yet. A damaged folder is left out, with a notice on standard error.
+    In order of task, algorithm and id.
     """
-    runs = []
-    for folder in sorted(metrics.parent for metrics in results_dir.rglob("metrics.jsonl") if _has_a_row(metrics)):
-        try:
-            runs.append(open_run(folder))
-        except ValueError as error:
-            print(f"left out: {error}", file=sys.stderr)
-    return runs
+    found = [_opened(folder, open_run) for folder in folders(root)]
+    begun = {run.id for run in found}
+    frozen = {file.stem: file for file in sorted(root.glob("sweeps/**/jobs/*.yaml"))}
+    return found + [_opened(file, open_frozen) for id, file in frozen.items() if id not in begun]
 
 
-def select(
-    runs: Iterable[Run], results_dir: Path, study: str = "", task: str = "", algorithm: str = "", seed: str = ""
-) -> list[Run]:
-    """The runs of one study and of the given tasks, algorithms and seeds, names separated by commas; all where empty.
+def folders(root: Path) -> Iterator[Path]:
+    """The run folders in and below a folder, in order."""
+    for path, inner, files in os.walk(root):
+        inner.sort()
+        if not _FILES.isdisjoint(files):
+            yield Path(path)
+            inner.clear()
+        elif Path(path) == root:
+            inner[:] = [name for name in inner if name not in ("sweeps", "figures")]
 
-    A study has the runs that were begun for it, and those that its sweep found finished.
-    Raises RequestError for a name that no run has, with the nearest one that some run has.
+
+def with_rows(runs: Iterable[Run]) -> list[Run]:
+    """Those that have a first row, finished or not. A damaged one is left out with a notice on standard error."""
+    runs = list(runs)
+    for run in runs:
+        if run.error and run.state == "damaged":
+            print(f"left out: {run.error}", file=sys.stderr)
+    return [run for run in runs if run.last]
+
+
+def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str) -> list[Run]:
+    """The runs of one study and of the given tasks, algorithms, seeds and states, several separated by commas.
+
+    All where empty. A study has the runs that were begun for it, and those that its sweep found finished.
+    Raises UsageError for a name that no run has, with the nearest one that some run has.
     """
     chosen = list(runs)
     if study:
-        sweeps = results_dir / "sweeps"
-        listed = {
-            str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")
-        }
-        begun = {run.config.get("study") for run in chosen} - {None}
-        if study not in {*listed, *begun}:
-            raise RequestError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
-        chosen = [
-            run for run in chosen if run.config.get("study") == study or run.folder.name in listed.get(study, [])
-        ]
-    for key, names, name_of in (
-        ("task", task, lambda run: run.task),
-        ("algorithm", algorithm, lambda run: run.algorithm),
-        ("seed", seed, lambda run: str(run.config["seed"])),
-    ):
-        there = sorted({name_of(run) for run in chosen})
-        wanted = [name for name in names.split(",") if name]
+        chosen = of_study(chosen, results_dir, study)
+    before = ""
+    for key, text in names.items():
+        wanted = [name for name in text.split(",") if name]
+        if not wanted:
+            continue
+        named = [(_NAMES[key](run), run) for run in chosen if run.config or key == "state"]
+        there = {name for name, _ in named}
         for name in wanted:
             if name not in there:
-                raise RequestError(unknown(f"{key}={name}: no run{_among(key)} has it", name, there))
-        chosen = [run for run in chosen if not wanted or name_of(run) in wanted]
+                raise UsageError(unknown(f"{key}={name}: no run{before} has it", name, sorted(there)))
+        chosen = [run for name, run in named if name in wanted]
+        before = " of those chosen"
     return chosen
 
 
-def _among(key: str) -> str:
-    """What had been chosen before."""
-    return {"task": "", "algorithm": " of the task", "seed": " of these tasks and algorithms"}[key]
+def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
+    """The runs of a study. Raises UsageError where there is none by that name."""
+    runs, sweeps = list(runs), results_dir / "sweeps"
+    listed = {str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")}
+    begun = {run.config.get("study") for run in runs} - {None}
+    if study not in {*listed, *begun}:
+        raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
+    return [run for run in runs if run.config.get("study") == study or run.id in listed.get(study, [])]
 
 
-def _has_a_row(metrics: Path) -> bool:
-    with metrics.open() as file:
-        return file.readline().endswith("\n")
+def _opened(place: Path, opener: Callable[[Path], Run]) -> Run:
+    try:
+        return opener(place)
+    except ValueError as error:
+        return Run(place, "damaged", error=str(error))

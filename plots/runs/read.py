@@ -1,27 +1,54 @@
-"""Run folders as one table."""
+"""Run folders: what their files say, and what they fail to say."""
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import math
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import yaml
+
+from plots.runs.columns import declare, metric_among
+
+if TYPE_CHECKING:  # whoever looks at a status alone need not wait for it
+    import pandas as pd
+
+STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")
+"""What a run can be; `gone`: it says running, but no process has it any more, `missing`: written down by a sweep and
+never begun."""
+
+_RECORDED = ("finished", "running", "interrupted", "failed")
+_TAIL = 1 << 16  # bytes, more than an evaluation's rows
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run's folder: what it was set to, what it ran on and how far it came, as its files say."""
+    """A run's folder: what it was set to, what it ran on and how far it came, as its files say.
+
+    Of one that is missing `folder` is the file that it would be started from. Of one that is damaged there is nothing
+    but `error`, which says why.
+    """
 
     folder: Path
-    config: dict
-    environment: dict
-    status: dict
+    state: str
+    config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+    last: list[dict[str, Any]] = field(default_factory=list)  # the rows of the last evaluation
+    error: str = ""
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits: the folder's name."""
+        return self.folder.stem
 
     @property
     def task(self) -> str:
@@ -33,21 +60,52 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        return self.status.get("status") == "finished"
+        return self.state == "finished"
+
+    @property
+    def round(self) -> int:
+        """How many rounds are done, as far as is known."""
+        return max(self.last[-1].get("round", 0) if self.last else 0, self.status.get("round", 0))
+
+    @property
+    def metric(self) -> str | None:
+        """What its task selects step sizes by; None where that was not measured yet."""
+        declared = filter(None, [self.environment.get("metric")])
+        return metric_among((name for row in self.last for name in row if row[name] is not None), *declared)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What summary.json holds of a finished run. Raises ValueError, naming the folder."""
+        return read_json(self.folder / "summary.json")
+
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """By module the digest of the code that the run was begun with; empty where the folder does not say."""
+        try:
+            return read_json(self.folder / "code.json")
+        except (OSError, ValueError):
+            return {}
 
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every whole row of metrics.jsonl; a run that is being written may end in the middle of one.
 
+        `lr` is the configured one, also of runs from before there was a `step_size`, which had that in its place.
         Raises ValueError, naming the file, where it is damaged.
         """
+        import pandas as pd
+
         file = self.folder / "metrics.jsonl"
         text = file.read_text()
         whole = text[: text.rfind("\n") + 1]
         try:
-            return pd.read_json(io.StringIO(whole), lines=True, precise_float=True, dtype=False)
+            frame = pd.read_json(io.StringIO(whole), lines=True, precise_float=True, dtype=False)
         except ValueError as error:
             raise ValueError(f"{file}: not rows of JSON ({error}); delete the run or move it elsewhere") from error
+        if "step_size" in frame or not {"lr", "trial"} <= set(frame):
+            return frame
+        configured = frame["trial"].map(dict(enumerate(self.config["lr"])))
+        return frame.assign(step_size=frame["lr"], lr=configured)
 
     def frame(self) -> pd.DataFrame:
         """The rows with what identifies and labels the run in columns beside them."""
@@ -58,33 +116,118 @@ class Run:
         frame.insert(2, "compressor", self.config["compressor"]["_target_"].rpartition(".")[2])
         frame.insert(3, "seed", self.config["seed"])
         return frame.assign(
-            run=self.folder.name,
+            run=self.id,
             d=self.environment.get("d", math.nan),
             task_label=task["display"]["label"],
+            selected_by=self.environment.get("metric"),
             **algorithm["display"],
         )
 
 
 def open_run(folder: Path) -> Run:
-    """What lies in a run's folder, its rows aside. Raises ValueError, naming the folder, where that is damaged."""
+    """What lies in a run's folder, with `Run.rows` and `Run.summary` read when they are asked for.
+
+    Raises ValueError, naming the folder, where that is damaged.
+    """
     try:
-        status = folder / "status.json"
-        parts = {
-            "config.yaml": yaml.safe_load((folder / "config.yaml").read_text()),
-            "environment.json": json.loads((folder / "environment.json").read_text()),
-            "status.json": json.loads(status.read_text()) if status.exists() else {},
-        }
-        for name, part in parts.items():
-            if not isinstance(part, dict):
-                raise ValueError(f"{name} holds no keys")
-        return Run(folder, *parts.values())
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ValueError(f"{folder}: not a whole run folder ({error}); delete it or move it elsewhere") from error
+        config = _read_config(folder / "config.yaml")
+        environment = folder / "environment.json"
+        facts = read_json(environment) if environment.exists() else {}
+        declare(facts.get("columns", []))
+        status = read_status(folder) or {"status": "running"}  # one that has only just begun has none yet
+        state = status["status"]
+        if state == "running" and _is_free(folder / ".lock"):
+            state = "gone"
+        last = _last_rows(folder / "metrics.jsonl")
+        run = Run(folder, state, config, facts, status, last, " ".join(str(status.get("error", "")).split()))
+        _ = run.round >= 0  # a number, whoever wrote it
+        return run
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"{folder}: not a whole run folder ({reason}); delete it or move it elsewhere") from error
+
+
+def open_frozen(file: Path) -> Run:
+    """A run that a sweep wrote down and nobody began. Raises as `open_run`."""
+    try:
+        return Run(file, "missing", _read_config(file))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise ValueError(f"{file}: not a run's configuration ({error}); delete it") from error
 
 
 def read(folders: Iterable[Path]) -> pd.DataFrame:
     """Every row of metrics.jsonl of the given runs, with what identifies and labels the run in columns beside it.
 
-    These are task, algorithm, compressor, seed, run (the id), d; and for drawing task_label, label, color, marker.
+    These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker; and
+    selected_by, the metric that the task declares.
     """
+    import pandas as pd
+
     return pd.concat([open_run(Path(folder)).frame() for folder in folders], ignore_index=True)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """An object of JSON. Raises ValueError, naming the file, for anything else, and OSError."""
+    try:
+        content = json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file}: damaged ({error})") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{file}: damaged (not an object)")
+    return content
+
+
+def read_status(folder: Path) -> dict[str, Any] | None:
+    """What status.json says; None for a run never begun. Raises ValueError, naming the place, where it cannot be."""
+    file = folder / "status.json"
+    if not file.exists():
+        return None
+    status = read_json(file)
+    if status.get("status") not in _RECORDED:
+        raise ValueError(f"{file}: {status.get('status')}: no such status")
+    missing = [name for name in ("metrics.jsonl", "summary.json") if not (folder / name).exists()]
+    if status["status"] == "finished" and missing:
+        raise ValueError(f"{folder}: finished, but without {' and '.join(missing)}")
+    return status
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    """A run's configuration, in which what all readers use is there and of its kind."""
+    with file.open("rb") as stream:
+        config = yaml.load(stream, Loader=_Loader)
+    for number in (config["rounds"], config["seed"], config["cluster"]["workers"], *config["lr"]):
+        if not isinstance(number, int | float):
+            raise TypeError(f"{file.name}: {number!r} where a number must stand")
+    for name in (config["task"]["name"], config["algorithm"]["name"]):
+        if not isinstance(name, str):
+            raise TypeError(f"{file.name}: {name!r} where a name must stand")
+    return config
+
+
+def _last_rows(file: Path) -> list[dict[str, Any]]:
+    """The whole lines of metrics.jsonl about its last evaluation, read from its end; empty where there are none."""
+    if not file.exists():
+        return []
+    with file.open("rb") as stream:
+        begin = max(0, stream.seek(0, os.SEEK_END) - _TAIL)
+        stream.seek(begin)
+        lines = stream.read().split(b"\n")[bool(begin) : -1]
+    rows: list[dict[str, Any]] = []
+    for line in reversed(lines):
+        row = json.loads(line)
+        if rows and row.get("round") != rows[0].get("round"):
+            break
+        rows.insert(0, row)
+    return rows
+
+
+def _is_free(lock: Path) -> bool:
+    """Whether no process is at the run: whether its lock could be shared, which is given back at once."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:
+        return True
+    return True

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from plots.runs.read import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
 """Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
@@ -28,17 +30,24 @@ _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 
 @dataclass(frozen=True)
 class Variant:
-    """A run and what its curves are called: name and label are the method's, with the settings that differ behind it.
+    """A run and what its curves are called: name and label are the method's, with the settings that differ behind.
 
     `dash` is an index into DASHES. `lrs` are the step sizes that the run stands for: all of its own, but for those
     that a later run has with the same settings and seed.
     """
 
     run: Run
-    name: str
-    label: str
+    settings: str
     dash: int
     lrs: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(filter(None, [self.run.algorithm, self.settings]))
+
+    @property
+    def label(self) -> str:
+        return ", ".join(filter(None, [self.run.config["algorithm"]["display"]["label"], self.settings]))
 
     def frame(self) -> pd.DataFrame:
         """The rows as `plots.runs.read.read` has them, every variant an algorithm of its own, and further columns.
@@ -63,25 +72,29 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     finished ones before others; a run of which nothing stands is left out.
     """
     runs = list(runs)
-    suffixes = dict(zip((run.folder for run in runs), _suffixes(runs), strict=True))
+    differing = settings(runs)
     standing: dict[tuple, Run] = {}
-    for run in sorted(runs, key=lambda run: (run.is_finished, run.status.get("time", ""))):
+    for run in sorted(runs, key=precedence):
         for lr in run.config["lr"]:
-            standing[run.task, run.algorithm, suffixes[run.folder], run.config["seed"], lr] = run
+            standing[run.task, run.algorithm, differing[run.folder], run.config["seed"], lr] = run
     lrs: dict[Path, list[float]] = {}
     for (*_, lr), run in standing.items():
         lrs.setdefault(run.folder, []).append(lr)
     dashes: dict[str, dict[str, int]] = {}
-    for run in sorted(runs, key=lambda run: bool(suffixes[run.folder])):  # whole lines first for what has no suffix
+    for run in sorted(runs, key=lambda run: bool(differing[run.folder])):  # whole lines first for what has none
         known = dashes.setdefault(run.algorithm, {})
-        known.setdefault(suffixes[run.folder], len(known) % len(DASHES))
+        known.setdefault(differing[run.folder], len(known) % len(DASHES))
     return [
-        _variant(
-            run, suffixes[run.folder], dashes[run.algorithm][suffixes[run.folder]], tuple(sorted(lrs[run.folder]))
-        )
+        Variant(run, some, dashes[run.algorithm][some], tuple(sorted(lrs[run.folder])))
         for run in runs
         if run.folder in lrs
+        for some in [differing[run.folder]]
     ]
+
+
+def precedence(run: Run) -> tuple:
+    """Of runs with the same settings the greatest stands for them: the last one, and finished ones before others."""
+    return (run.is_finished, run.status.get("time", ""))
 
 
 def settled(variants: Iterable[Variant]) -> list[Variant]:
@@ -92,18 +105,14 @@ def settled(variants: Iterable[Variant]) -> list[Variant]:
     chosen = []
     for parts in curves.values():
         finished = [part for part in parts if part.run.is_finished]
-        chosen += finished or [max(parts, key=lambda part: part.run.rows["round"].max())]
+        chosen += finished or [max(parts, key=lambda part: part.run.round)]
     return chosen
 
 
-def _variant(run: Run, suffix: str, dash: int, lrs: tuple[float, ...]) -> Variant:
-    names = (run.algorithm, run.config["algorithm"]["display"]["label"])
-    return Variant(run, *(f"{name}, {suffix}" if suffix else name for name in names), dash, lrs)
-
-
-def _suffixes(runs: list[Run]) -> list[str]:
-    """For every run the settings that differ, as on a command line: among the runs of its task and algorithm, and,
-    but for those of methods, among all runs of its task."""
+def settings(runs: Iterable[Run]) -> dict[Path, str]:
+    """By folder the settings in which runs differ, as on a command line: from the others of the same task and
+    algorithm, and, but for those of methods, from all others of the task."""
+    runs = list(runs)
     of_methods: dict[tuple[str, str], list[dict[str, str]]] = {}
     of_tasks: dict[str, list[dict[str, str]]] = {}
     of_runs = [_leaves(run.config) for run in runs]
@@ -120,14 +129,14 @@ def _suffixes(runs: list[Run]) -> list[str]:
         }
         for (task, algorithm), group in of_methods.items()
     }
-    return [
-        ", ".join(
+    return {
+        run.folder: ", ".join(
             f"{key.removesuffix('._target_')}={texts[leaves[key]]}"
             for key, texts in shown[run.task, run.algorithm].items()
             if key in leaves
         )
         for run, leaves in zip(runs, of_runs, strict=True)
-    ]
+    }
 
 
 def _differing(group: list[dict[str, str]]) -> list[str]:

@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments import run
-from plots.figure.curves import LABELS, draw
+from plots.figure.curves import draw
+from plots.runs.columns import label
 from plots.runs.read import read
 
 ROWS = [{"x": "bits", "x_scale": "log", "y": "grad_norm"}, {"x": "round", "y": "grad_norm", "y_scale": "linear"}]
@@ -59,8 +60,8 @@ def test_one_panel_for_each_row_and_task() -> None:
     axes = panels(two_by_two(), ROWS)
     assert len(axes) == 4
     assert [axis.get_title() for axis in axes] == ["S", "T", "", ""]
-    assert [axis.get_xlabel() for axis in axes] == [LABELS["bits"]] * 2 + [LABELS["round"]] * 2
-    assert [axis.get_ylabel() for axis in axes] == [LABELS["grad_norm"], ""] * 2
+    assert [axis.get_xlabel() for axis in axes] == [label("bits")] * 2 + [label("round")] * 2
+    assert [axis.get_ylabel() for axis in axes] == [label("grad_norm"), ""] * 2
     assert len(panels(two_by_two().query("task == 's'"), ROWS[:1])) == 1
 
 
@@ -96,7 +97,7 @@ def test_panels_of_a_single_task_say_what_they_show() -> None:
     figure = one_task(4)
     assert [axis.get_xlabel() for axis in figure.axes] == ["epochs"] + ["communication bits"] * 3
     assert [axis.get_ylabel() for axis in figure.axes] == [
-        LABELS["grad_norm"], LABELS["grad_norm"], "training loss", "test accuracy"
+        label("grad_norm"), label("grad_norm"), "training loss", "test accuracy"
     ]  # fmt: skip
     assert [axis.get_yscale() for axis in figure.axes] == ["log"] * 3 + ["linear"]
     assert {axis.get_title() for axis in figure.axes} == {""}

@@ -1,0 +1,123 @@
+"""What Hydra finds wrong with a command line, in words that say what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from pathlib import Path
+
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
+
+from common.errors import UsageError
+from common.names import meant, unknown
+from experiments.config import schema
+from experiments.config.compose import CONF, compose, dotted, folder_of_package, packages_of, parse
+from experiments.config.values import check_value
+
+_OURS = {"hydra.run.dir", "hydra.output_subdir", "hydra.job.chdir", "hydra.searchpath"}
+"""What a user may not set: a run's place follows from its configuration alone, and so do the ranks' agree on it."""
+
+_ANSWERS = {
+    "model": "the network belongs to the task: task=cifar10/vgg16, say; its options are task.model.width and the like",
+    "optimizer": "a method is chosen by algorithm=, and how replicas move by update=",
+}
+
+
+@contextmanager
+def explained(overrides: Sequence[str], name: str = "config") -> Iterator[None]:
+    """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml."""
+    try:
+        yield
+    except MarkedYAMLError as error:
+        place = error.problem_mark
+        where = f"{place.name}, line {place.line + 1}: " if place else ""
+        raise UsageError(f"{where}not YAML ({error.problem})") from error
+    except (HydraException, OmegaConfBaseException) as error:
+        _explain(list(overrides), name)
+        cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+        raise UsageError(str(cause).splitlines()[0]) from error
+
+
+def check(overrides: Iterable[str], multirun: bool) -> None:
+    """Raise UsageError for overrides that need no composing to be found wrong."""
+    for text in overrides:
+        override = parse(text)
+        key = override.key_or_group
+        if key in _OURS or key.startswith("hydra.sweep."):
+            raise UsageError(
+                f"{key}: is not yours to set: a run's folder follows from its configuration, so that ranks and "
+                "repeated commands agree on it; choose results_dir"
+            )
+        if override.is_delete() and not key.startswith("hydra."):
+            raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
+        if override.is_sweep_override() and not multirun and not key.startswith("hydra."):
+            batch = f", or write lr=[{text.partition('=')[2]}] for one batched grid" if key == "lr" else ""
+            raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
+
+
+def _explain(overrides: list[str], name: str) -> None:
+    """Raise UsageError about the first override that is wrong, if one is."""
+    parsed = [parse(text) for text in overrides]
+    roots = [CONF, *(folder_of_package(package) / "conf" for package in packages_of(overrides))]
+    groups = [one for one in parsed if any((root / _group(one)).is_dir() for root in roots)]
+    for override in groups:
+        if not override.is_delete():
+            for value in _values(override):
+                _check_choice(_group(override), value, roots)
+    with suppress(HydraException):
+        plain = [one.input_line for one in groups if not one.is_sweep_override()]
+        base = compose(plain, name, packages_of(overrides))
+        keys = list(dotted(OmegaConf.to_container(base, resolve=False)))
+        for override in parsed:
+            if override not in groups and not override.key_or_group.startswith("hydra"):
+                _check_key(override, keys)
+
+
+def _group(override: Override) -> str:
+    return override.key_or_group
+
+
+def _values(override: Override) -> list[object]:
+    return list(override.sweep_iterator()) if override.is_discrete_sweep() else [override.value()]
+
+
+def _check_choice(group: str, value: object, roots: list[Path]) -> None:
+    if value is None or (isinstance(value, list) and group == "hydra"):
+        return
+    files = [(path, root / group) for root in roots for path in (root / group).rglob("*.yaml")]
+    # A leading underscore is for files that others build on.
+    names = sorted(
+        str(path.relative_to(group_)).removesuffix(".yaml") for path, group_ in files if path.name[0] != "_"
+    )
+    if value not in names:
+        raise UsageError(unknown(f"{group}={value}: no such choice", str(value), names) + f" (conf/{group}/)")
+
+
+def _check_key(override: Override, keys: list[str]) -> None:
+    key = override.key_or_group
+    if key not in keys:
+        raise UsageError(f"{key}: no such key; {_hint(key, keys)}")
+    known = {one.name: one for one in (*fields(schema.Run), *fields(schema.Launch)) if not schema.is_part(one)}
+    known |= {f"cluster.{one.name}": one for one in fields(schema.Cluster)}
+    if key in known and key != "cluster":
+        for value in _values(override):
+            check_value(value, key, known[key])
+
+
+def _hint(key: str, keys: list[str]) -> str:
+    parent, _, last = key.rpartition(".")
+    if key in _ANSWERS:
+        return _ANSWERS[key]
+    beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
+    elsewhere = {other.rpartition(".")[2]: other for other in keys}
+    near = meant(key, keys) or meant(key, beside)
+    if near is None and (same := meant(last, elsewhere, cutoff=0.8)):
+        near = elsewhere[same]
+    top = [other for other in keys if "." not in other and other != "hydra"]
+    valid = ", ".join(beside) or (f"none, {parent} has no options" if parent in keys else ", ".join(top))
+    return f"{f'did you mean {near}? ' if near else ''}Valid here: {valid}"

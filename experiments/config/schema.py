@@ -1,0 +1,215 @@
+"""The one schema of a run and of a command: every key with its type, default, range, unit and what depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
+from typing import Any, Literal, get_origin, get_type_hints
+
+import omegaconf
+from omegaconf import DictConfig, OmegaConf
+
+from algorithms.schedules import SCHEDULES
+
+Affects = Literal["numbers", "others", "place", "look"]
+"""What depends on a key: the run's numbers; other keys alone, which it sets; where, how fast and how safely it runs;
+or how it is shown. Keys of the first kind are its identity, and so is every key that does not say otherwise."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What the schema says of one key besides its name, type and default.
+
+    help: what it is. unit: what a number counts. least: the smallest value. positive: above zero and finite.
+    choices: the valid values, where they are few. affects: see Affects. derived: whether null is filled in while
+    composing, so that a run has a value.
+    """
+
+    help: str
+    unit: str = ""
+    least: int | None = None
+    positive: bool = False
+    choices: Sequence[str] = ()
+    affects: Affects = "numbers"
+    derived: bool = False
+
+
+def key(default: Any, help: str, **about: Any) -> Any:
+    """A dataclass's field with its `Key`."""
+    return field(default=default, metadata={"key": Key(help, **about)})
+
+
+def about(one: Field[Any]) -> Key:
+    """The `Key` of a field."""
+    return one.metadata["key"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a group chose: the class or function `target` (None: nothing), called with `options`.
+
+    name: of a method or task, in paths. display: its label, and of a method color and marker.
+    """
+
+    target: str | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    display: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, node: Mapping[str, Any]) -> Part:
+        """The part that a node of a composed configuration describes."""
+        labels = {"name", "display"} if "display" in node else set()
+        options = {name: value for name, value in node.items() if name not in {"_target_", *labels}}
+        return cls(target=node["_target_"], options=options, **{name: node[name] for name in labels})
+
+    def node(self) -> dict[str, Any]:
+        """The node that describes it."""
+        labels = {"name": self.name, "display": dict(self.display)} if self.display else {}
+        return {"_target_": self.target, **labels, **self.options}
+
+
+def part(help: str, affects: Affects = "numbers") -> Any:
+    """A field that a group of conf/ fills."""
+    return field(metadata={"key": Key(help, affects=affects), "part": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The n workers, however many processes they are shared over."""
+
+    workers: int = key(20, "n of the mathematics, whatever the number of processes", unit="workers", least=1)
+    timeout: float = key(
+        600.0,
+        "how long ranks wait for one another: longer than rank 0 evaluates",
+        unit="seconds",
+        positive=True,
+        affects="place",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run: an algorithm, a task and a number of workers."""
+
+    algorithm: Part = part("the method")
+    compressor: Part = part("C, of the method's channels; the method brings its published one")
+    update: Part = part("how a replica moves, where the method does not bring its own")
+    task: Part = part("f and its data")
+    logger: Part = part("where rows are shown besides", affects="look")
+    cluster: Cluster = field(default_factory=Cluster, metadata={"key": Key("the workers")})
+
+    partition: str = key(
+        "whole", "of a vector that is compressed: one block, or one a tensor", choices=("whole", "layer")
+    )
+    lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
+    lr_schedule: str = key(
+        "constant",
+        "constant, a tenth at 50 % and 75 % of the rounds, α/√t, or α/√T",
+        choices=tuple(SCHEDULES),
+    )
+    weight_decay: float = key(0.0, "λ, of whichever update or method the run has", affects="others")
+    rounds: int = key(
+        1000, "null, as image tasks have it: as many as `epochs` takes", unit="rounds", least=1, derived=True
+    )
+    epochs: float | None = key(
+        None,
+        "where the task counts in them, instead of rounds",
+        unit="passes over the training images",
+        positive=True,
+        affects="others",
+    )
+    eval_every: int = key(
+        10, "between two rows of metrics.jsonl; null: one epoch", unit="rounds", least=1, derived=True
+    )
+    eval_early: bool = key(False, "also evaluate after rounds 1, 2, 4, … before the first of these")
+    seed: int = key(0, "of everything random: shards, batches, initial weights, stochastic compressors", least=0)
+
+    device: str = key(
+        "auto",
+        "auto: a GPU where there is one and the task can use it",
+        choices=("auto", "cpu", "cuda"),
+        affects="place",
+    )
+    threads: int | None = key(
+        None,
+        "null: as many as torch takes; 1 is faster where other programs keep the machine busy",
+        unit="threads",
+        least=1,
+        affects="place",
+    )
+    checkpoint_every: int = key(
+        500,
+        "between two checkpoints; one is also written when a run is stopped or fails",
+        unit="rounds",
+        least=1,
+        affects="place",
+    )
+    results_dir: str = key("results", "where runs leave their folders", affects="place")
+    data_dir: str = key(
+        "${oc.env:DATA_DIR,data/downloads}", "where data sets are looked for and kept", affects="place"
+    )
+    study: str | None = key(None, "the figure or sweep that a run is shown under", affects="look")
+    packages: Sequence[str] = key((), "of yours, whose classes and functions may be named", affects="place")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How the runs of a command are started; no run knows of it."""
+
+    jobs: int = key(1, "at once, each a process of its own; GPUs are given out in turn", unit="runs", least=1)
+    ranks: int = key(
+        1, "a run: 1 simulates all of its workers; more: a torchrun of its own", unit="processes", least=1
+    )
+    job_timeout: float | None = key(
+        None,
+        "after which a run is stopped, to be resumed by the same command; null: none",
+        unit="seconds",
+        positive=True,
+    )
+    fail_fast: bool = key(False, "stop at the first run that fails, instead of going on with the others")
+    dry_run: bool = key(False, "print cells, rounds, bits, memory and estimated time, and run nothing")
+    select: str | None = key(
+        None,
+        "what a sweep returns and chooses step sizes by: final_<metric> or best_<metric>; null: the task's metric",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """What `experiments.reproduce` is asked for; every other key goes to the runs."""
+
+    figure: Any = field(metadata={"key": Key("the cells, how they are drawn, the claims"), "part": True})
+    budget: str = key("auto", "auto: full with a GPU, quick without", choices=("auto", "full", "quick"))
+    seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
+    overrides: Sequence[str] = key((), "of every run")
+
+
+def is_part(one: Field[Any]) -> bool:
+    """Whether a group of conf/ fills this field."""
+    return bool(one.metadata.get("part"))
+
+
+def node(*schemas: type) -> DictConfig:
+    """The keys of these dataclasses, side by side, as one of Hydra's structured configurations.
+
+    Parts and lists have no type of their own there: `experiments.config.run` checks them.
+    """
+    composed = OmegaConf.structured(
+        make_dataclass("Keys", [_typed(schema, one) for schema in schemas for one in fields(schema)])
+    )
+    for keys in [composed, *(composed._get_node(name) for name in composed)]:
+        if isinstance(keys, DictConfig):
+            OmegaConf.set_readonly(keys, None)  # what comes out of composing is frozen, not what goes in
+    return composed
+
+
+def _typed(schema: type, one: Field[Any]) -> tuple[str, Any, Any]:
+    kind = get_type_hints(schema)[one.name]
+    if is_part(one):
+        return one.name, Any, omegaconf.MISSING
+    if about(one).derived:
+        kind = kind | None
+    if get_origin(kind) is Sequence:
+        return one.name, Any, field(default_factory=lambda: list(one.default) if one.default == () else one.default)
+    return one.name, kind, one if one.default is MISSING else one.default

@@ -1,0 +1,62 @@
+"""Hydra's launcher for this machine: the runs of a sweep in processes of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+from common.errors import UsageError, exit_with_message
+
+
+class Processes(Launcher):
+    """Runs what is not finished, `jobs` at once, lists what failed, and returns what each run is selected by.
+
+    All cells are composed and checked before the first is started. One that failed returns NaN, which a sweeper that
+    searches step sizes takes for a trial that failed; `hydra_plugins.study` ends the command with status 1.
+    """
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self._loader, self._config = hydra_context.config_loader, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        with exit_with_message():
+            return self._launch([list(line) for line in job_overrides])
+
+    def _launch(self, lines: list[list[str]]) -> list[JobReturn]:
+        from experiments.config.compose import packages_of, resolved
+        from experiments.config.run import launch_of, read
+        from experiments.sweep.cells import cells
+        from hydra_plugins import study
+
+        configs = [resolved(self._loader.load_sweep_config(self._config, line)) for line in lines]
+        runs = [read(config, packages_of(line)) for config, line in zip(configs, lines, strict=True)]
+        launches = {launch_of(config) for config in configs}
+        if len(launches) > 1:
+            raise UsageError("jobs, ranks, select and the like have one value, for all runs of a sweep")
+        [launch] = launches
+        found = cells(lines, runs, _name(self._config))
+        from experiments.sweep.sweep import sweep  # torch, once every configuration is known to be right
+
+        failed = sweep(found, launch)
+        study.note(found, failed, launch)
+        choices = [None if launch.dry_run or one in failed else one.choice(launch.select).value for one in found]
+        return [
+            JobReturn(overrides=line, status=JobStatus.COMPLETED, _return_value=math.nan if value is None else value)
+            for line, value in zip(lines, choices, strict=True)
+        ]
+
+
+def _name(config: DictConfig) -> str:
+    """What a sweep without a `study` is called: the same for the same command line, however it is started."""
+    from experiments.config.compose import split
+    from experiments.config.run import LAUNCH
+
+    overrides = split(config.hydra.overrides.task, LAUNCH)[1]
+    digest = hashlib.sha256(" ".join(sorted(overrides)).encode()).hexdigest()[:8]
+    return f"{config.hydra.runtime.choices.get('sweep') or 'sweep'}-{digest}"

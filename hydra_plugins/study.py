@@ -1,0 +1,49 @@
+"""What happens at the end of a sweep: the best step sizes of its study, and an exit status that says whether all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from common.errors import RunError, exit_with_message
+
+if TYPE_CHECKING:
+    from experiments.config.schema import Launch
+    from experiments.sweep.cells import Cell
+
+_launched: list[tuple[Sequence[Cell], Sequence[Cell], Launch]] = []
+
+
+def note(cells: Sequence[Cell], failed: Sequence[Cell], launch: Launch) -> None:
+    """Remember a batch of this command's runs, and those of them that failed."""
+    _launched.append((cells, failed, launch))
+
+
+class Study(Callback):
+    """Hydra's callback after the last run."""
+
+    def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
+        """Print the best step size of each method over all runs of the study, and leave with status 1 where one failed."""
+        with exit_with_message():
+            batches, _launched[:] = list(_launched), []
+            if not batches or batches[0][2].dry_run:
+                return
+            from rich.console import Console
+
+            from experiments.config.compose import split
+            from experiments.config.run import LAUNCH
+            from experiments.sweep.folder import StudyFolder
+            from experiments.sweep.selection import report, select
+
+            cells = [cell for batch, *_ in batches for cell in batch]
+            failed = [cell for _, batch, _ in batches for cell in batch]
+            run = cells[0].run
+            choices = select(Path(run.results_dir), str(run.study), batches[0][2].select)
+            overrides = {cell.id: split(cell.overrides, LAUNCH)[1] for cell in cells}
+            report(choices, StudyFolder(run.results_dir, str(run.study)).selection, Console(), overrides)
+            if failed:
+                raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")

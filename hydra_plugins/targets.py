@@ -1,0 +1,55 @@
+"""Where Hydra finds what a class or function can be called with: the group `target`.
+
+    defaults: [/target@_here_: algorithms.compressors.TopK]
+
+in a file of conf/ gives `_target_` and every option of that class that has a default, so that a default stands once,
+in the class. The source is read, not imported.
+"""
+
+from __future__ import annotations
+
+from hydra.core.object_type import ObjectType
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import OmegaConf
+
+from common.errors import UsageError
+from experiments.config.signatures import REQUIRED, options
+
+_GROUP = "target/"
+
+_GIVEN = ("compressor", "update", "rounds", "workers", "seed", "ids", "device")
+"""What a class is called with besides its options."""
+
+
+class TargetSource(ConfigSource):
+    """The scheme `target://`."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "target"
+
+    def available(self) -> bool:
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        return False
+
+    def is_config(self, config_path: str) -> bool:
+        return config_path.startswith(_GROUP)
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        target = config_path.removeprefix(_GROUP).removesuffix(".yaml")
+        try:
+            known = options(target)
+        except UsageError as error:
+            raise ConfigLoadError(str(error)) from error
+        defaults = {
+            name: option.default
+            for name, option in known.items()
+            if option.default is not REQUIRED and name not in _GIVEN
+        }
+        config = OmegaConf.create({"_target_": target, **defaults})
+        return ConfigResult(self.provider, f"target://{target}", config, header={"package": None})
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        return []

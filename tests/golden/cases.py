@@ -1,0 +1,116 @@
+"""The runs whose trajectories are recorded, by group and id, as command lines of `python -m experiments.run`."""
+
+from __future__ import annotations
+
+_RUN = ("cluster.workers=4", "rounds=9", "eval_every=3", "device=cpu")
+_CANCER = ("task=logreg/breast_cancer", "task.batch_size=16", *_RUN)
+_SYNTHETIC = ("task=logreg/synthetic", "task.dataset.rows=200", "task.batch_size=16", *_RUN)
+_IMAGES = (
+    "task=digits", "task.model.width=8", "task.rows=256", "task.batch_size=16", "task.evaluation_rows=64",
+    "task.evaluation_batch=48", "cluster.workers=4", "rounds=8", "eval_every=4", "device=cpu",
+)  # fmt: skip
+
+_METHODS = {
+    "sgd": "algorithm=sgd lr=0.3",
+    "sgd-momentum-weight_decay": "algorithm=sgd lr=0.1 update.momentum=0.9 update.dampening=0.1 weight_decay=0.01",
+    "adam": "algorithm=adam",
+    "adam-torch-weight_decay": "algorithm=adam update.form=torch weight_decay=0.01",
+    "amsgrad": "algorithm=amsgrad",
+    "amsgrad-torch": "algorithm=amsgrad update.form=torch",
+    "amsgrad-decoupled": "algorithm=amsgrad weight_decay=0.01 update.decoupled=true",
+    "naive": "algorithm=naive",
+    "naive-uplink_only": "algorithm=naive algorithm.uplink_only=true",
+    "naive-sgd-momentum": "algorithm=naive update=sgd update.momentum=0.9 lr=0.1",
+    "error_feedback": "algorithm=error_feedback",
+    "error_feedback-sgd": "algorithm=error_feedback update=sgd lr=0.1",
+    "error_feedback-adam-uplink_only": "algorithm=error_feedback update=adam algorithm.uplink_only=true",
+    "ef21": "algorithm=ef21 compressor.k=4 lr=0.1",
+    "ef21-uplink_only": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=true",
+    "ef21-dense_start-momentum": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.dense_start=true "
+    "update.momentum=0.9",
+    "cd_adam": "algorithm=cd_adam",
+    "cd_adam-uplink_only": "algorithm=cd_adam algorithm.uplink_only=true",
+    "cd_adam-dense_start-torch": "algorithm=cd_adam algorithm.dense_start=true update.form=torch",
+    "cd_adam-weight_decay": "algorithm=cd_adam weight_decay=0.01",
+    "onebit_adam": "algorithm=onebit_adam algorithm.warmup=4",
+    "onebit_adam-gradient-torch": "algorithm=onebit_adam algorithm.warmup=4 algorithm.signal=gradient "
+    "algorithm.form=torch",
+    "onebit_adam-paper-weight_decay": "algorithm=onebit_adam algorithm.warmup=0.5 algorithm.form=paper "
+    "weight_decay=0.01",
+    "onebit_adam-uplink_only-decoupled": "algorithm=onebit_adam algorithm.warmup=4 algorithm.uplink_only=true "
+    "weight_decay=0.01 algorithm.decoupled=true",
+    "qadam": "algorithm=qadam algorithm.warmup=4",
+    "qadam-uplink_only-weight_decay": "algorithm=qadam algorithm.uplink_only=true weight_decay=0.01",
+    "apmsqueeze": "algorithm=apmsqueeze algorithm.warmup=4",
+    "apmsqueeze-uplink_only-decoupled": "algorithm=apmsqueeze algorithm.warmup=4 algorithm.uplink_only=true "
+    "weight_decay=0.01 algorithm.decoupled=true",
+    "quantized_adam": "algorithm=quantized_adam",
+    "quantized_adam-theta_schedule": "algorithm=quantized_adam algorithm.theta_schedule=one_minus_theta_over_t",
+    "quantized_adam-uplink_only-weight_decay": "algorithm=quantized_adam algorithm.uplink_only=true "
+    "weight_decay=0.01",
+}
+
+_COMPRESSORS = {
+    "cd_adam-scaled_sign": "algorithm=cd_adam compressor=scaled_sign",
+    "cd_adam-scaled_sign_l2": "algorithm=cd_adam compressor=scaled_sign_l2",
+    "cd_adam-top_k": "algorithm=cd_adam compressor=top_k compressor.ratio=0.25",
+    "cd_adam-random_k": "algorithm=cd_adam compressor=random_k compressor.k=5",
+    "cd_adam-min_max_uint8": "algorithm=cd_adam compressor=min_max_uint8",
+    "cd_adam-uniform_quantize": "algorithm=cd_adam compressor=uniform_quantize compressor.bits=5",
+    "cd_adam-log_quantize": "algorithm=cd_adam compressor=log_quantize compressor.bits=4",
+    "error_feedback-top_k": "algorithm=error_feedback compressor=top_k compressor.k=3",
+    "error_feedback-uniform_quantize": "algorithm=error_feedback compressor=uniform_quantize compressor.bits=4",
+    "naive-random_k-unbiased": "algorithm=naive compressor=random_k compressor.ratio=0.1 compressor.unbiased=true",
+    "naive-qsgd": "algorithm=naive compressor=qsgd",
+    "naive-qsgd-1-level": "algorithm=naive compressor=qsgd compressor.levels=1",
+    "naive-natural": "algorithm=naive compressor=natural",
+}
+
+_IMAGE_COMPRESSORS = {
+    "images-cd_adam-layer": "algorithm=cd_adam partition=layer",
+    "images-error_feedback-top_k-layer": "algorithm=error_feedback compressor=top_k compressor.ratio=0.1 "
+    "partition=layer",
+    "images-naive-qsgd-layer": "algorithm=naive compressor=qsgd partition=layer",
+}
+
+_LOGREG = {
+    "breast_cancer": "task=logreg/breast_cancer",
+    "breast_cancer-shuffled": "task=logreg/breast_cancer task.partition=shuffled lr=0.01",
+    "breast_cancer-dirichlet": "task=logreg/breast_cancer task.partition=dirichlet task.alpha=0.3 seed=3",
+    "breast_cancer-2-step-sizes": "task=logreg/breast_cancer lr=[0.001,0.01]",
+    "breast_cancer-theory": "task=logreg/breast_cancer algorithm=ef21 compressor.k=4 task.step_unit=theory lr=1",
+    "digits": "task=logreg/digits",
+    "digits-shuffled": "task=logreg/digits task.partition=shuffled task.batch_size=8 seed=1",
+    "digits-dirichlet-2-step-sizes": "task=logreg/digits task.partition=dirichlet task.batch_size=5 lr=[0.003,0.03]",
+    "synthetic": "task=logreg/synthetic task.dataset.rows=200 task.dataset.features=21 task.regularization=0.01",
+    "synthetic-heterogeneous": "task=logreg/synthetic task.dataset.rows=203 task.dataset.heterogeneity=2 seed=2",
+    "synthetic-batches-eval_early": "task=logreg/synthetic task.dataset.rows=200 task.batch_size=4 eval_every=8 "
+    "eval_early=true",
+    "step_decay": "task=logreg/breast_cancer task.batch_size=16 algorithm=quantized_adam lr_schedule=step_decay",
+    "inverse_sqrt": "task=logreg/breast_cancer task.batch_size=16 algorithm=onebit_adam algorithm.warmup=4 "
+    "lr_schedule=inverse_sqrt",
+    "horizon": "task=logreg/breast_cancer task.batch_size=16 algorithm=cd_adam lr_schedule=horizon lr=0.01",
+}
+
+_IMAGE_TASKS = {
+    "images-sgd-dirichlet": "algorithm=sgd lr=0.1 task.partition=dirichlet lr_schedule=constant",
+    "images-amsgrad": "algorithm=amsgrad lr=0.003",
+    "images-cd_adam": "algorithm=cd_adam",
+    "images-onebit_adam": "algorithm=onebit_adam algorithm.warmup=4",
+    "images-ef21-2-step-sizes": "algorithm=ef21 compressor.ratio=0.1 lr=[0.03,0.3]",
+    "images-contiguous-flip-epochs": "algorithm=amsgrad task.partition=contiguous task.flip=true task.padding=2 "
+    "rounds=null epochs=2 eval_every=null seed=1",
+}
+
+
+def _on(base: tuple[str, ...], commands: dict[str, str]) -> dict[str, list[str]]:
+    """The cases of these commands on a base, over which they win."""
+    return {name: [*base, *command.split()] for name, command in commands.items()}
+
+
+CASES: dict[str, dict[str, list[str]]] = {
+    "methods": _on(_CANCER, _METHODS),
+    "compressors": _on(_SYNTHETIC, _COMPRESSORS) | _on(_IMAGES, _IMAGE_COMPRESSORS),
+    "tasks": _on(_RUN, _LOGREG) | _on(_IMAGES, _IMAGE_TASKS),
+}
+"""By group, which is the name of a JSON file, and id: the overrides of a run."""

@@ -1,0 +1,46 @@
+"""Short runs of every method, compressor and task take the very steps that were recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.cases import CASES
+from tests.golden.records import machine, read, record
+from tests.golden.trained import trained
+
+TOLERANCES = {"torch.float64": 1e-12, "torch.float32": 1e-5}
+"""Of the largest value in a column, where another machine wrote the file; README.md says what was seen."""
+
+FILES = {group: read(group) for group in CASES}
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [pytest.param(group, name, id=f"{group}-{name}") for group, cases in CASES.items() for name in cases],
+)
+def test_the_steps_are_those_recorded(group, name):
+    then, now = FILES[group]["cases"][name], record(*trained(CASES[group][name]))
+    if machine() == FILES[group]["machine"]:
+        assert now == then
+        return
+    assert now["dtype"] == then["dtype"]
+    assert now["columns"].keys() == then["columns"].keys()
+    for column, values in then["columns"].items():
+        _assert_close(now["columns"][column], values, TOLERANCES[then["dtype"]], column)
+    _assert_close(now["x"], then["x"], TOLERANCES[then["dtype"]], "x")
+
+
+@pytest.mark.parametrize("group", CASES)
+def test_every_case_is_recorded_and_nothing_else(group):
+    assert FILES[group]["cases"].keys() == CASES[group].keys()
+
+
+def _assert_close(now: list, then: list, tolerance: float, column: str) -> None:
+    """Floats, which are strings, within the tolerance; counts, and where there are no values, exactly."""
+    assert [value for value in now if not isinstance(value, str)] == [v for v in then if not isinstance(v, str)], (
+        column
+    )
+    assert [isinstance(value, str) for value in now] == [isinstance(value, str) for value in then], column
+    pairs = [(float.fromhex(a), float.fromhex(b)) for a, b in zip(now, then, strict=True) if isinstance(b, str)]
+    scale = max((abs(b) for _, b in pairs), default=0.0)
+    assert all(abs(a - b) <= tolerance * scale for a, b in pairs), f"{column}: {pairs}"

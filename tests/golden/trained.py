@@ -1,0 +1,33 @@
+"""The one place where the golden trajectories meet the harness."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from experiments.cluster.ranks import Ranks
+from experiments.config.evaluations import is_due
+from experiments.config.run import load_run
+from experiments.training.build import build_trainer
+
+Row = dict[str, float | int | None]
+
+
+def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
+    """Train the run of a command line on one thread: its rows without `seconds`, and its final parameters [T, d]."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        run = load_run(overrides)
+        trainer = build_trainer(run, Ranks())
+        rows = trainer.evaluate()
+        for t in range(1, trainer.rounds + 1):
+            due = is_due(t, run)
+            trainer.step(diagnose=due)
+            if due:
+                rows += trainer.evaluate()
+    finally:
+        torch.set_num_threads(threads)
+    return [
+        {name: value for name, value in row.items() if name != "seconds"} for row in rows
+    ], trainer.state.replica.x
