@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from torch import Tensor
 
 from algorithms.compressors import tensors
 from algorithms.meter import Meter
-from algorithms.protocol import Algorithm
-from experiments.cluster.base import ClusterState
+from algorithms.protocol import Algorithm, as_dicts, from_dicts
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
 from experiments.config.classes import parameter_types
@@ -97,10 +95,10 @@ def resumes(build: Build) -> None:
     nothing = torch.zeros(len(LRS), WORKERS, 0)
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder), Ranks())
-        content = {"t": half, "cluster": states[half].state_dict(), "statistics": nothing}
+        content = {"t": half, "cluster": as_dicts(states[half]), "statistics": nothing}
         checkpoint.save(content, range(WORKERS))
         loaded = checkpoint.load(range(WORKERS), torch.device("cpu"))
-    state, cluster = ClusterState.from_state_dict(loaded["cluster"]), Simulated(build(), WORKERS, SEED)
+    state, cluster = from_dicts(loaded["cluster"], states[half]), Simulated(build(), WORKERS, SEED)
     for t in range(half + 1, ROUNDS + 1):
         state = cluster.round(quadratic(state.replica.x), state, column(LRS), t)
         expect_same(state.replica.x, states[t].replica.x, f"the uninterrupted run's x of round {t}")
@@ -219,6 +217,6 @@ def _tensors(node: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
     """The names and tensors of nested state, but for the numbers of workers."""
     if isinstance(node, Tensor) and not name.endswith("ids"):
         yield name, node
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from _tensors(getattr(node, field.name), f"{name}.{field.name}".lstrip("."))
+    elif isinstance(parts := as_dicts(node), dict):
+        for part, content in parts.items():
+            yield from _tensors(content, f"{name}.{part}".lstrip("."))

@@ -15,6 +15,11 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 
+TARGETS = {
+    "grad_norm": [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-6],
+    "test_accuracy": [0.5, 0.6, 0.7, 0.8, 0.9],
+}
+
 _GRACE = 10.0  # seconds beyond finish_timeout, for the process itself to end
 
 
@@ -38,13 +43,13 @@ class WandbLogger:
 
     def __init__(
         self,
-        project: str,
-        entity: str | None,
-        mode: Literal["online", "offline"] | None,
-        job_type: str | None,
-        init_timeout: float,
-        finish_timeout: float,
-        targets: dict,
+        project: str = "cd-adam",  # where the runs are shown
+        entity: str | None = None,  # whose project; null: your own default
+        mode: Literal["online", "offline"] | None = None,  # null: as your wandb says, offline without a login
+        job_type: str | None = None,  # null: tune (several step sizes) | train (several ranks) | simulate (one)
+        init_timeout: float = 15,  # seconds for wandb to begin a run; offline after that
+        finish_timeout: float = 30,  # seconds for wandb to take what is left at a run's end
+        targets: dict = TARGETS,  # the summary has the bits to each of these levels, as bits_to/grad_norm/1e-1
     ) -> None:
         if getattr(find_spec("wandb"), "origin", None) is None:  # a folder of that name is no package
             raise ValueError("the package wandb is not installed; pip install wandb, or leave logger=wandb out")
