@@ -45,7 +45,7 @@ class SweepFolder:
             raise RunError(f"{self.path}: another process is at this sweep; wait for it or stop it") from error
 
     def freeze(self, cells: list[Cell]) -> None:
-        """Write the configurations, each of them whole or not at all, and add them to the list of all of the study."""
+        """Write the configurations, each of them whole or not at all, and add them to the study's list."""
         for cell in cells:
             with atomic(self.job(cell.id)) as file:
                 file.write_text(yaml.safe_dump(cell.config, sort_keys=False, allow_unicode=True))
