@@ -145,7 +145,7 @@ def test_of_a_metric_below_zero_the_lowest_is_best() -> None:
 def test_a_loss_that_ends_above_its_start_never_wins() -> None:
     falls, rises = (np.linspace(1.0, end, 11) for end in (0.9, 1.1))
     frame = pd.concat(
-        labelled("a", "t", curve(lambda r: 0 * r + norm, train_loss=loss), lr=lr)
+        labelled("a", "t", curve(lambda r, norm=norm: 0 * r + norm, train_loss=loss), lr=lr)
         for lr, norm, loss in ((0.1, 1.0, falls), (0.2, 0.1, falls), (0.3, 1e-9, rises))
     )
     assert best(mark_best(frame)) == {("t", "a"): {0.2}}
@@ -172,8 +172,12 @@ def test_the_rule_in_words() -> None:
     words = "the step size with the lowest geometric mean of the {} over the last tenth of the rounds"
     assert Rule("grad_norm").in_words() == words.format("gradient norm")
     assert Rule("train_loss").in_words(seeds=True) == words.format("training loss") + " and over seeds"
-    assert Rule("test_accuracy").in_words().startswith("the step size with the highest mean of the test accuracy over")
-    assert Rule("grad_norm", "final").in_words() == "the step size with the lowest gradient norm at the last evaluation"
+    assert (
+        Rule("test_accuracy").in_words().startswith("the step size with the highest mean of the test accuracy over")
+    )
+    assert (
+        Rule("grad_norm", "final").in_words() == "the step size with the lowest gradient norm at the last evaluation"
+    )
     assert Rule("test_accuracy", "best").in_words(seeds=True) == (
         "the step size with the highest test accuracy of all evaluations, its mean over seeds"
     )
