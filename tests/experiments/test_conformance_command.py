@@ -1,0 +1,166 @@
+"""`python -m experiments.check`: what it takes, what it says and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.check import main
+from experiments.config.compose import CONF
+
+PACKAGE = '''
+import shutil
+from dataclasses import dataclass
+from functools import partial
+
+from algorithms.channels import Direct
+from algorithms.compressors import Compressor, TopK
+from algorithms.protocol import Algorithm
+from common.errors import DataError
+from data.dataset import Dataset
+from data.embedded import breast_cancer
+from experiments.tasks.logreg import LogisticRegression
+
+
+class Forgetful(TopK):
+    """Does not count its indices."""
+
+    def bits(self, d: int) -> int:
+        return super().bits(d) // 2
+
+
+@dataclass(frozen=True)
+class Sized(TopK):
+    length: int = 5
+
+    def check(self, d: int) -> None:
+        if d != self.length:
+            raise ValueError(f"d={d}: takes {self.length}")
+
+
+def untyped(compressor, update, eta=0.1):
+    return Algorithm.both_ways(Direct(compressor), update)
+
+
+def own(compressor: Forgetful) -> Algorithm:
+    raise ValueError("never")
+
+
+class Task(LogisticRegression):
+    """The same."""
+
+
+def few(rows: int = 20) -> Dataset:
+    dataset = breast_cancer()
+    return Dataset.from_dense("few", dataset.features.toarray()[:rows, :4], dataset.labels[:rows] > 0)
+
+
+def missing() -> Dataset:
+    raise DataError("few.svm is not there: fetch it")
+
+
+def dangerous(path: str = "x") -> None:
+    raise SystemExit("was called")
+'''
+
+
+@pytest.fixture
+def check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Runs the command for something in `theirs`: its exit status and what it wrote to both outputs."""
+    (tmp_path / "theirs.py").write_text(PACKAGE)
+    (tmp_path / "damaged.py").write_text("import not_here")
+    monkeypatch.syspath_prepend(tmp_path)
+    threads = torch.get_num_threads()
+
+    def run(line: str) -> tuple[int, str, str]:
+        status = 0
+        try:
+            main(line.split())
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    yield run
+    torch.set_num_threads(threads)
+    sys.modules.pop("theirs", None)
+
+
+def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None:
+    """In a process of its own, as from a shell."""
+    command = [sys.executable, "-m", "experiments.check", "theirs.Forgetful", "k=2"]
+    places = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, cwd=CONF.parent, env=places, capture_output=True, text=True)
+    lines = ended.stdout.splitlines()
+    assert (ended.returncode, ended.stderr) == (1, "error: 1 of 12 checks failed, see above\n")
+    assert lines[0] == "compressor theirs.Forgetful k=2"
+    place = next(number for number, line in enumerate(lines) if line.startswith("FAIL"))
+    assert lines[place : place + 3] == [
+        "FAIL  bits(d) is what the payload holds, a float counted as 32 bits, but for padding of the last byte",
+        "      expected 128 to 128 bits for a payload of float32 [2] and int32 [2], saw 64",
+        "      for d = 2, torch.float32",
+    ]
+    assert [line[:2] for line in lines[1:] if line[0] != " "] == ["ok"] * 6 + ["FA", *["ok"] * 2, "--", "ok", "--"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "checks"),
+    [
+        ("theirs.Task regularization=0.2 dataset._target_=theirs.few dataset.rows=30", "task", 14),
+        ("theirs.few", "dataset", 5),
+        ("theirs.Sized k=2", "compressor", 12),
+        ("algorithms.methods.cd_adam.cd_adam compressor._target_=algorithms.compressors.ScaledSign", "algorithm", 10),
+    ],
+)
+def test_every_kind_is_told_from_the_others(line: str, kind: str, checks: int, check: Callable) -> None:
+    status, out, err = check(line)
+    assert (status, err) == (0, ""), out
+    assert out.splitlines()[0] == f"{kind} {line}"
+    assert out.splitlines()[-1] == f"none of {checks} checks failed"
+
+
+def test_an_algorithm_without_annotations_is_told_so(check: Callable) -> None:
+    status, out, err = check("theirs.untyped compressor._target_=algorithms.compressors.ScaledSign")
+    assert (status, err) == (1, "error: 1 of 10 checks failed, see above\n")
+    assert "      expected annotations, saw none at compressor, update, eta\n      for ScaledSign(norm='l1'), SGD(" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("theirs.dangerous", "theirs.dangerous: can be checked if it is a compressor, a subclass of"),
+        ("theirs.own compressor._target_=theirs.dangerous", "theirs.dangerous must be, or be annotated to return, one of"),
+        ("theirs.shutil.rmtree", "theirs.shutil cannot be imported"),
+        ("theirs.partial", "theirs.partial: must be a class or function of algorithms, data, experiments, theirs"),
+        ("theirs.Forgetfull", "theirs has no Forgetfull; it has: Forgetful, Sized, untyped, own, Task, few, missing"),
+        ("nowhere.Thing", "the folder that nowhere lies in must be the current one or named by PYTHONPATH"),
+        ("damaged.Top1", "damaged cannot be imported (ModuleNotFoundError: No module named 'not_here')\n"),
+        ("theirs", "theirs: name a class or function with its module"),
+        ("theirs/top.py", "theirs/top.py: name a class or function with its module"),
+        ("theirs.Forgetful k=two", "compressor.k=two: expected a whole number or null"),
+        ("theirs.Forgetful kk=1", "compressor.kk: theirs.Forgetful has no such option"),
+        ("theirs.Forgetful k", "k: not of the form key=value"),
+        ("theirs.Forgetful k=${nope}", "Interpolation key 'nope' not found"),
+        ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
+        ("algorithms.compressors.Blocks", "needs compressor, sizes, for which there is no default"),
+        ("theirs.own eta=1", "algorithm.eta: theirs.own has no such option"),
+        ("theirs.own", "algorithm: none of the compressors and updates here has the type of its parameter"),
+        ("theirs.Task batch_size=0", "task: batch_size=0: a worker draws at least one row"),
+    ],
+)
+def test_what_cannot_be_checked(line: str, message: str, check: Callable) -> None:
+    status, out, err = check(line)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+
+
+def test_data_that_are_not_there(check: Callable) -> None:
+    assert check("theirs.missing") == (1, "", "error: few.svm is not there: fetch it\n")
