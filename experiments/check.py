@@ -6,9 +6,9 @@
     python -m experiments.check my_package.MyTask dataset._target_=my_package.my_data
 
 It imports, and so executes, the module that is named. A line a check: ok, FAIL with what was expected and seen, or --
-where there was nothing to check. The exit status is 0 where none failed, 1 where one did, 2 for what cannot be checked.
-The folder that `my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
-`python -m experiments…` works in this project's folder, and in any after `pip install -e` of it.
+where there was nothing to check. The exit status is 0 where none failed, 1 where one did, 2 for what cannot be
+checked. Start it in this project's folder, or in any after `pip install -e` of it. The folder that `my_package` lies
+in must be the current one or named by PYTHONPATH, or the package be installed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,17 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{found.kind} {' '.join([given.target, *given.options])}", flush=True)
         lines = Lines(found.fixture, found.values)
         # Neither this project's pytest settings nor the caller's apply.
-        own = ["-c", os.devnull, "--rootdir", str(found.file.parents[2]), "-p", "no:cacheprovider", "-p", "no:terminal", "--capture=sys"]
+        own = [
+            "-c",
+            os.devnull,
+            "--rootdir",
+            str(found.file.parents[2]),
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:terminal",
+            "--capture=sys",
+        ]
         status = pytest.main([str(found.file), *own], plugins=[lines])
         if status == pytest.ExitCode.INTERRUPTED:
             raise Interrupted
@@ -129,9 +139,11 @@ def _options(overrides: list[str]) -> dict[str, Any]:
         if not all(text.partition("=")[:2]):
             raise UsageError(f"{text}: not of the form key=value")
     try:
-        return OmegaConf.to_container(OmegaConf.from_dotlist(overrides), resolve=True)
+        options = OmegaConf.to_container(OmegaConf.from_dotlist(overrides), resolve=True)
     except OmegaConfBaseException as error:
         raise UsageError(str(error).splitlines()[0]) from error
+    assert isinstance(options, dict)
+    return {str(key): value for key, value in options.items()}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a compressor, an algorithm, a task or a data set keeps: a pytest class a kind, for the project's and for yours.
+"""What a compressor, an algorithm, a task or a data set keeps: a pytest class a kind, for ours and for yours.
 
     import pytest
     from experiments.conformance.test_compressor import TestCompressor

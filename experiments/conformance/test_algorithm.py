@@ -153,7 +153,7 @@ class TestAlgorithm:
                 assert_same(tensor, before[name], f"{name} after round {t} and before")
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
-        """A trial of a batch is, up to rounding, what x [d] and a number as step size give, as in a loop of one's own."""
+        """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
         together = states(build_algorithm(), start(2), LRS)[-1].replica.x
         for trial, lr in enumerate(LRS.flatten().tolist()):
             alone = states(build_algorithm(), start(), lr)[-1].replica.x
@@ -221,7 +221,9 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
         down, server = first.server(up, server, t, SEED)
         like = second.downlink.codec(t).encode(torch.zeros_like(replicas[1].x), Key.none())
         arrived = from_bytes(to_bytes(down, 1), like, 1)
-        replicas = [a.replica(message, r, LRS, t) for a, message, r in zip(ranks, (down, arrived), replicas, strict=True)]
+        replicas = [
+            a.replica(message, r, LRS, t) for a, message, r in zip(ranks, (down, arrived), replicas, strict=True)
+        ]
         yield up, down, replicas
 
 

@@ -1,4 +1,4 @@
-"""What every compressor keeps (algorithms/compressors/base.py). The fixture `compressor` is the one that is tested."""
+"""What every compressor keeps (algorithms/compressors/base.py). The fixture `compressor` is what is tested."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def vectors(d: int) -> dict[str, Tensor]:
 
 
 def inputs(compressor: Compressor) -> Iterator[tuple[Tensor, AbstractContextManager]]:
-    """Batches x [T, 3, d] of every kind, size and dtype, each with the context that names it where something fails."""
+    """Batches x [T, 3, d] of every kind, size and dtype, each with the context that names it in failures."""
     for d in sizes(compressor):
         for dtype in DTYPES:
             for name, x in vectors(d).items():

@@ -112,11 +112,11 @@ def build_algorithm(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(params=TASKS.values(), ids=TASKS)
+@pytest.fixture(params=TASKS.values(), ids=list(TASKS))
 def build_task(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(params=DATASETS.values(), ids=DATASETS)
+@pytest.fixture(params=DATASETS.values(), ids=list(DATASETS))
 def load(request: pytest.FixtureRequest) -> Any:
     return request.param

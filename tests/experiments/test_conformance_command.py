@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -81,12 +82,13 @@ def check(
     threads = torch.get_num_threads()
 
     def run(line: str) -> tuple[int, str, str]:
-        status = 0
+        status: Any = 0
         try:
             main(line.split())
         except SystemExit as stop:
             status = stop.code
-        return status, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        return status, out, err
 
     yield run
     torch.set_num_threads(threads)
@@ -129,14 +131,20 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, checks: int, c
 def test_an_algorithm_without_annotations_is_told_so(check: Callable) -> None:
     status, out, err = check("theirs.untyped compressor._target_=algorithms.compressors.ScaledSign")
     assert (status, err) == (1, "error: 1 of 10 checks failed, see above\n")
-    assert "      expected annotations, saw none at compressor, update, eta\n      for ScaledSign(norm='l1'), SGD(" in out
+    assert (
+        "      expected annotations, saw none at compressor, update, eta\n      for ScaledSign(norm='l1'), SGD("
+        in out
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("theirs.dangerous", "theirs.dangerous: can be checked if it is a compressor, a subclass of"),
-        ("theirs.own compressor._target_=theirs.dangerous", "theirs.dangerous must be, or be annotated to return, one of"),
+        (
+            "theirs.own compressor._target_=theirs.dangerous",
+            "theirs.dangerous must be, or be annotated to return, one of",
+        ),
         ("theirs.shutil.rmtree", "theirs.shutil cannot be imported"),
         ("theirs.partial", "theirs.partial: must be a class or function of algorithms, data, experiments, theirs"),
         ("theirs.Forgetfull", "theirs has no Forgetfull; it has: Forgetful, Sized, untyped, own, Task, few, missing"),
