@@ -93,7 +93,10 @@ def test_random_k_scaled_is_unbiased():
 
 
 @every_vector
-@pytest.mark.parametrize(("norm", "formula"), [("l1", lambda r: 1 - r**2), ("l2", lambda r: 2 * (1 - r))])
+@pytest.mark.parametrize(
+    ("norm", "formula"),
+    [pytest.param("l1", lambda r: 1 - r**2, id="l1"), pytest.param("l2", lambda r: 2 * (1 - r), id="l2")],
+)
 def test_signs_have_the_error_their_formula_says(norm, formula, x):
     """With r = ‖x‖₁/(√d‖x‖): (1 − r²)‖x‖² for l1, 2(1 − r)‖x‖² for l2, which does not contract sparse vectors."""
     compressor, length = ScaledSign(norm), x.norm(dim=-1)
