@@ -30,6 +30,7 @@ from common import tables
 from common.errors import UsageError
 from common.names import unknown
 from plots.figure import curves
+from plots.figure.spec import Panel
 from plots.request import answering, chosen, parse, positive, words
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import axes, column, higher_is_better, in_words
@@ -71,7 +72,7 @@ def plot(request: dict[str, str], console: Console) -> Path:
     if scales["x_scale"] == "log":
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0", console)
     matplotlib.use("Agg")
-    figure = curves.draw(frame, [{"x": x, "y": request["y"], **scales}], _caption(request, x, frame))
+    figure = curves.draw(frame, [Panel(x=x, y=request["y"], **scales)], _caption(request, x, frame))
     target.parent.mkdir(parents=True, exist_ok=True)
     with plt.style.context(curves.STYLE):
         figure.savefig(target)
