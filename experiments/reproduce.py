@@ -30,7 +30,7 @@ from common.progress import duration
 from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.application import CONF, start
-from experiments.config.compose import parse, resolved, split
+from experiments.config.compose import parse, resolved, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import Cluster, Launch, Reproduction, Run, about
 from experiments.config.values import checked
@@ -76,6 +76,9 @@ def moved(overrides: Sequence[str]) -> list[str]:
         if parse(text).is_sweep_override():
             raise UsageError(f"{text}: several values are a sweep, and a figure is one already; seeds are seeds=[0,1]")
     own, of_runs = split(overrides, [*OWN, "hydra"])
+    if value_of("figure", own) is None:
+        names = sorted(file.stem for file in CONF.glob("figure/*.yaml"))
+        raise UsageError(f"figure: which one? figure={', '.join(names)}")
     return [*own, f"overrides=[{','.join(map(_quoted, of_runs))}]"] if of_runs else own
 
 

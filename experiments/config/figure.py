@@ -13,7 +13,7 @@ from common.names import unknown
 from experiments.config import signatures
 from experiments.config.compose import Config
 from experiments.config.run import load_run, path_name
-from experiments.config.schema import Launch, Reproduction, Run
+from experiments.config.schema import Reproduction, Run
 from experiments.config.values import check_keys
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
@@ -77,7 +77,7 @@ def runs(figure: Figure, overrides: Sequence[str]) -> list[Run]:
         missing = ", ".join(sorted({name for role in ROLES for name in _listed(claim.options.get(role, ()))} - methods))
         if missing:
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
-    also = [one.name for kind in (Reproduction, Launch) for one in fields(kind)]
+    also = [one.name for one in fields(Reproduction)]
     found = [load_run([*figure.overrides, *line, *overrides], also) for line in lines]
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
         raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")

@@ -75,7 +75,7 @@ def _explain(overrides: list[str], name: str, also: Iterable[str]) -> None:
     with suppress(HydraException):
         plain = [one.input_line for one in groups if not one.is_sweep_override()]
         base = compose(plain, name, packages_of(overrides))
-        keys = [*dotted(OmegaConf.to_container(base, resolve=False)), *also]
+        keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
         for override in parsed:
             if override not in groups and not override.key_or_group.startswith("hydra"):
                 _check_key(override, keys)

@@ -21,6 +21,9 @@ class Task(Protocol):
     device: torch.device
     d: int
     workers: int  # n
+    rows: int  # of a worker
+    batch_size: int | None  # rows of a worker in a round; None: all
+    evaluated: int  # rows that go forward and backward in an evaluation, by which a long one is estimated
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
 
     def start(self) -> Tensor:
