@@ -33,7 +33,6 @@ from experiments.config.application import CONF, start
 from experiments.config.compose import parse, resolved, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import Cluster, Launch, Reproduction, Run, about
-from experiments.config.values import checked
 
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
@@ -53,9 +52,9 @@ def application(composed: DictConfig) -> None:
     """One figure. Hydra calls it."""
     with exit_with_message():
         config = resolved(composed)
-        asked, launch = Reproduction(figure=config["figure"], **checked(Reproduction, config)), launch_of(config)
+        asked, launch = figures.asked_of(config), launch_of(config)
         figure = figures.read(asked, has_gpu)
-        runs = figures.runs(figure, overrides_of(asked))
+        runs = figures.runs(figure, asked.overrides, asked.packages)
         if _brought_to_end(figure, runs, launch):
             from plots.figure.publish import report
 
@@ -74,18 +73,12 @@ def moved(overrides: Sequence[str]) -> list[str]:
     """A command line's overrides with those of the runs moved into one of `overrides`. Raises UsageError."""
     for text in overrides:
         if parse(text).is_sweep_override():
-            raise UsageError(f"{text}: several values are a sweep, and a figure is one already; seeds are seeds=[0,1]")
+            raise UsageError(f"{text}: several values are a sweep, which a figure is already; seeds: seeds=[0,1]")
     own, of_runs = split(overrides, [*OWN, "hydra"])
     if value_of("figure", own) is None:
         names = sorted(file.stem for file in CONF.glob("figure/*.yaml"))
         raise UsageError(f"figure: which one? figure={', '.join(names)}")
     return [*own, f"overrides=[{','.join(map(_quoted, of_runs))}]"] if of_runs else own
-
-
-def overrides_of(asked: Reproduction) -> list[str]:
-    """Those of every run."""
-    packages = [f"packages=[{','.join(asked.packages)}]"] if asked.packages else []
-    return [*asked.overrides, *packages]
 
 
 def has_gpu() -> bool:

@@ -2,8 +2,8 @@
 
     defaults: [/target@_here_: algorithms.compressors.TopK]
 
-in a file of conf/ gives `_target_` and every option of that class whose default is a plain value, so that a default stands once, in the
-class. The source is read, not imported.
+in a file of conf/ gives `_target_` and every option of that class whose default is a plain value, so that a default
+stands once, in the class. The source is read, not imported.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from experiments.config import signatures
 from experiments.config.compose import Config
 from experiments.config.run import load_run, path_name
 from experiments.config.schema import Reproduction, Run
-from experiments.config.values import check_keys
+from experiments.config.values import check_keys, checked
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
@@ -28,16 +28,21 @@ _KEYS = [*(one.name for one in fields(Figure) if one.name != "budget"), "budgets
 Spec = TypeVar("Spec")
 
 
+def asked_of(config: Config) -> Reproduction:
+    """What a resolved configuration of conf/reproduce.yaml asks for. Raises UsageError."""
+    return Reproduction(figure=config["figure"], **checked(Reproduction, config))
+
+
 def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
     """The figure that is asked for, its budget chosen and its seeds an axis of its grid.
 
     What is null counts as left out. Raises UsageError for a budget that the figure does not have, and for anything
     that could not be drawn or judged.
     """
-    node = asked.figure
-    if isinstance(node, Mapping):
-        node = {key: value for key, value in node.items() if value is not None}
-    place = f"figure={node['name']}" if isinstance(node, Mapping) and "name" in node else "figure"
+    if not isinstance(asked.figure, Mapping):
+        raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
+    node = {key: value for key, value in asked.figure.items() if value is not None}
+    place = f"figure={node.get('name', '')}"
     check_keys(node, _KEYS, place, ("name",))
     path_name(node["name"], "figure.name")
     budgets = node.pop("budgets", {})
@@ -61,8 +66,8 @@ def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
     return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
 
 
-def runs(figure: Figure, overrides: Sequence[str]) -> list[Run]:
-    """The runs of a figure in the order of `combinations`, with overrides for all of them.
+def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[Run]:
+    """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
 
     Raises UsageError for a wrong key of any of them, and for what the figure could not show of them.
     """
@@ -74,16 +79,19 @@ def runs(figure: Figure, overrides: Sequence[str]) -> list[Run]:
             raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
     methods = {text.partition("=")[2] for line in lines for text in line if text.startswith("algorithm=")}
     for claim in figure.claims:
-        missing = ", ".join(sorted({name for role in ROLES for name in _listed(claim.options.get(role, ()))} - methods))
-        if missing:
+        named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
+        if not named <= methods:
+            missing = ", ".join(sorted(named - methods))
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
     also = [one.name for one in fields(Reproduction)]
-    found = [load_run([*figure.overrides, *line, *overrides], also) for line in lines]
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
         raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
     curves = [(run.task.name, run.algorithm.name, run.rounds, run.seed) for run in found]
-    for task, method, *others in curves:
-        if curves.count((task, method, *others)) > 1:
+    for curve in curves:
+        if curves.count(curve) > 1:
+            task, method, *_ = curve
             raise UsageError(
                 f"{method} on {task} stands twice in the figure: its curves would become one; give the runs "
                 "different task.name or algorithm.name"
@@ -160,7 +168,7 @@ def _target(node: object, place: str) -> Target:
 
 
 def _read(kind: type[Spec], node: object, place: str) -> Spec:
-    """A dataclass of plots.figure.spec from its node, lists as tuples. Raises UsageError for what it does not take."""
+    """A dataclass of plots.figure.spec from its node, lists as tuples. Raises UsageError."""
     known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     required = [name for name, one in known.items() if one.default is one.default_factory is MISSING]
     check_keys(node, known, place, required)

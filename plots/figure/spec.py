@@ -22,7 +22,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement that `check`, of plots.claims, decides with `options`; a negated one holds where its check fails."""
+    """A statement that `check` of plots.claims decides with `options`; a negated one holds where its check fails."""
 
     number: str
     statement: str
