@@ -23,7 +23,7 @@ class Task(Protocol):
     workers: int  # n
     rows: int  # of a worker
     batch_size: int | None  # rows of a worker in a round; None: all
-    evaluated: int  # rows that go forward and backward in an evaluation, by which a long one is estimated
+    evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is measured
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
 
     def start(self) -> Tensor:
