@@ -79,7 +79,7 @@ class ImageClassification:
         self._ids = range(workers) if ids is None else ids
         self._padding, self._flip, self._precision = padding, flip, precision
         self._evaluated = torch.from_numpy(np.sort(parts.rows.reshape(-1))[:evaluation_rows]).to(device)
-        self.evaluation_batch = evaluation_batch
+        self.evaluated, self.evaluation_batch = len(self._evaluated), evaluation_batch
 
         initialise(model, seed)
         self.model = FlatModel(model, device)

@@ -65,6 +65,7 @@ class LogisticRegression:
         self.sizes = (self.d,)  # of the parameter tensors: there is one
         self.regularization = regularization
         self.batch_size = batch_size
+        self.evaluated = self.workers * self.rows
         self.seed = seed
         self._step_unit = step_unit
         self._dataset, self._left_out = dataset, parts.left_out

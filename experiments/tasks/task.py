@@ -31,6 +31,9 @@ class Task(Protocol):
     device: torch.device
     d: int
     workers: int  # n
+    rows: int  # of a worker
+    batch_size: int | None  # rows of a worker in a round; None: all
+    evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is measured
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
 
     def start(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -13,9 +12,10 @@ import yaml
 from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.run import load_run
+from experiments.config.schema import Run
 from experiments.run import main as run_command
 from experiments.training.build import check
-from experiments.training.runner import run
+from experiments.training.runner import bring_to_end
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""
@@ -35,10 +35,10 @@ configuration = cache(lambda *overrides: load_run(overrides))
 
 def go(*overrides: str) -> Path:
     """Run one configuration in this process, as its command line would, and return its folder."""
-    config = deepcopy(configuration(*overrides))
-    check(config)
-    with Display(config["rounds"]) as display:
-        return run(config, display).path
+    run = configuration(*overrides)
+    check(run)
+    with Display(run.rounds) as display:
+        return bring_to_end(run, display).path
 
 
 def where(*overrides: str) -> Path:
@@ -82,6 +82,6 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def small(*overrides: str) -> dict:
-    """The configuration of the small run with overrides."""
+def small(*overrides: str) -> Run:
+    """The small run with overrides."""
     return configuration(*SMALL, *overrides)
