@@ -29,7 +29,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def meant(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `names` that a name most likely stands for: the same in other letters, another word for it or one with nearly the same letters."""
+    """The one of `names` that a name most likely stands for: the same in other letters, another word for it, or one
+    with nearly the same letters; None where there is none."""
     plain = {_plain(valid): valid for valid in names}
     other = _OTHER_WORDS.get(name.lower())
     if other in plain.values():

@@ -16,16 +16,13 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
-    "docs.extensions.mathml",
-    "docs.extensions.equations",
+    "docs.extensions.docstrings",
     "docs.extensions.pages",
     "docs.extensions.repository",
 ]
 exclude_patterns = ["_build"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-html_math_renderer = "mathml"
 highlight_language = "none"
 
 autodoc_member_order = "bysource"
@@ -35,8 +32,6 @@ maximum_signature_line_length = 90
 
 html_theme = "furo"
 html_title = project
-html_static_path = ["_static"]
-html_css_files = ["style.css"]
 html_copy_source = False
 
 

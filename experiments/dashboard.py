@@ -48,7 +48,7 @@ def page(figure: Config, configs: list[Config], chosen: Config, entity: str = ""
     place = {"entity": entity, "project": chosen["project"]}
     parts: dict[str, list[str]] = defaultdict(list)
     for config in configs:
-        parts[group(config)] += ids(identity.identity(config), config)
+        parts[group(config)] += ids(identity.of(config), config)
     blocks: list[Any] = []
     for name, shared in parts.items():  # by id: a run that another figure began stands in that one's group
         runs = wr.Runset(

@@ -1,4 +1,4 @@
-"""What happens at the end of a sweep: the best step sizes of its study, and an exit status that says whether all is well."""
+"""What happens at the end of a sweep: the best step sizes of its study, and its exit status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Study(Callback):
     """Hydra's callback after the last run."""
 
     def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
-        """Print the best step size of each method over all runs of the study, and leave with status 1 where one failed."""
+        """Print each method's best step size over all runs of the study; leave with status 1 where one failed."""
         with exit_with_message():
             batches, _launched[:] = list(_launched), []
             if not batches or batches[0][2].dry_run:

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 from common.errors import UsageError
 from common.names import unknown
 from experiments.config import signatures
+from experiments.config.schema import Part
 
 PACKAGES = ("algorithms", "data", "experiments")
 """This project's own."""
@@ -90,6 +91,11 @@ class Classes:
             f"{path}._target_={name}: must be a class or function of {', '.join(self.packages)}; a package of "
             f"your own is let in by packages=[{name.partition('.')[0]}]"
         )
+
+
+def called(part: Part) -> dict[str, Any]:
+    """A part as a node, without its labels."""
+    return {"_target_": part.target, **part.options}
 
 
 def targets(node: object) -> Iterable[str]:

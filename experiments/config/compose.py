@@ -61,9 +61,8 @@ def compose(overrides: Iterable[str], name: str = "config", packages: Sequence[s
 def search_path(packages: Sequence[str]) -> list[str]:
     """The override by which Hydra also looks in these packages, if any."""
     folders = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    return [f"hydra.searchpath=[{','.join([SEARCH_PATH, *(f'file://{folder}' for folder in folders)])}]"] * bool(
-        folders
-    )
+    places = [SEARCH_PATH, *(f"file://{folder}" for folder in folders)]
+    return [f"hydra.searchpath=[{','.join(places)}]"] if folders else []
 
 
 def resolved(composed: DictConfig) -> Config:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import schema, signatures
-from experiments.config.classes import PACKAGES, targets
+from experiments.config.classes import PACKAGES, called, targets
 from experiments.config.schema import Cluster, Part, Run
 from experiments.config.sources import modules
 
@@ -68,27 +68,23 @@ def folder(run: Run) -> Path:
 def settings(run: Run) -> dict[str, object]:
     """The keys of a run but for those that say they are a place, a look or set others; likewise its parts' options,
     of which those annotated `Place` are left out."""
-    kept = [one for one in fields(Run) if schema.about(one).affects == "numbers"]
-    values: dict[str, Any] = {one.name: getattr(run, one.name) for one in kept}
-    known: dict[str, object] = {
-        name: {"name": value.name, **_relevant({"_target_": value.target, **value.options})}
-        if isinstance(value, Part)
-        else value
-        for name, value in values.items()
-    }
-    own = [one.name for one in fields(Cluster) if schema.about(one).affects == "numbers"]
-    return {**known, "cluster": {name: getattr(run.cluster, name) for name in own}}
+    parts = {name: {"name": part.name, **_relevant(called(part))} for name, part in _parts(run).items()}
+    return {**_of_numbers(run), **parts, "cluster": _of_numbers(run.cluster)}
 
 
 def code(run: Run) -> dict[str, str]:
     """The digest of every module that the run computes with. Raises UsageError."""
-    parts = [
-        getattr(run, one.name)
-        for one in fields(Run)
-        if schema.is_part(one) and schema.about(one).affects == "numbers"
-    ]
-    named = [name for part in parts for name in targets({"_target_": part.target, **part.options})]
+    named = [name for part in _parts(run).values() for name in targets(called(part))]
     return _digests((*STARTS, *named), tuple(run.packages))
+
+
+def _of_numbers(keys: Run | Cluster) -> dict[str, Any]:
+    kept = [one.name for one in fields(keys) if schema.about(one).affects == "numbers"]
+    return {name: getattr(keys, name) for name in kept}
+
+
+def _parts(run: Run) -> dict[str, Part]:
+    return {name: part for name, part in _of_numbers(run).items() if isinstance(part, Part)}
 
 
 @cache

@@ -23,7 +23,7 @@ _OURS = {"hydra.run.dir", "hydra.output_subdir", "hydra.job.chdir", "hydra.searc
 """What a user may not set: a run's place follows from its configuration alone, and so do the ranks' agree on it."""
 
 _ANSWERS = {
-    "model": "the network belongs to the task: task=cifar10/vgg16, say; its options are task.model.width and the like",
+    "model": "the network belongs to the task: task=cifar10/vgg16, say, with options such as task.model.width",
     "optimizer": "a method is chosen by algorithm=, and how replicas move by update=",
 }
 
@@ -64,11 +64,11 @@ def _explain(overrides: list[str], name: str) -> None:
     """Raise UsageError about the first override that is wrong, if one is."""
     parsed = [parse(text) for text in overrides]
     roots = [CONF, *(folder_of_package(package) / "conf" for package in packages_of(overrides))]
-    groups = [one for one in parsed if any((root / _group(one)).is_dir() for root in roots)]
+    groups = [one for one in parsed if any((root / one.key_or_group).is_dir() for root in roots)]
     for override in groups:
         if not override.is_delete():
             for value in _values(override):
-                _check_choice(_group(override), value, roots)
+                _check_choice(override.key_or_group, value, roots)
     with suppress(HydraException):
         plain = [one.input_line for one in groups if not one.is_sweep_override()]
         base = compose(plain, name, packages_of(overrides))
@@ -78,16 +78,12 @@ def _explain(overrides: list[str], name: str) -> None:
                 _check_key(override, keys)
 
 
-def _group(override: Override) -> str:
-    return override.key_or_group
-
-
 def _values(override: Override) -> list[object]:
     return list(override.sweep_iterator()) if override.is_discrete_sweep() else [override.value()]
 
 
 def _check_choice(group: str, value: object, roots: list[Path]) -> None:
-    if value is None or (isinstance(value, list) and group == "hydra"):
+    if value is None:
         return
     files = [(path, root / group) for root in roots for path in (root / group).rglob("*.yaml")]
     # A leading underscore is for files that others build on.

@@ -13,7 +13,7 @@ import yaml
 
 from common.errors import UsageError
 from experiments.config import schema
-from experiments.config.classes import Classes
+from experiments.config.classes import Classes, called
 from experiments.config.compose import Config, compose, packages_of, resolved
 from experiments.config.derived import complete
 from experiments.config.messages import check, explained
@@ -50,11 +50,8 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     cluster = Cluster(**checked(Cluster, config["cluster"], "cluster."))
     complete(config)
     values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
-    let_in = set(values["packages"]) & set(packages)
-    if let_in != set(values["packages"]):
-        raise UsageError(
-            f"packages={list(values['packages'])}: are let in by the command line alone, which has {list(packages)}"
-        )
+    for name in set(values["packages"]) - set(packages):
+        raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
     for name in _LOOKS:
         _check_labels(config[name], name)
     for name in ("results_dir", "data_dir"):
@@ -67,7 +64,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     for name in _PARTS:
         part = getattr(run, name)
         if part.target is not None:
-            classes.check({"_target_": part.target, **part.options}, name)
+            classes.check(called(part), name)
     return run
 
 

@@ -121,13 +121,14 @@ class Source:
     @cached_property
     def exports(self) -> dict[str, tuple[str, str]]:
         """What it takes from elsewhere: name → (module, the name there)."""
-        return {
-            alias.asname or alias.name: (self.absolute(node), alias.name)
-            for node in _statements(self.tree.body, deep=False)
-            if isinstance(node, ast.ImportFrom) and node.module != "__future__"
-            for alias in node.names
-            if alias.name != "*"
-        }
+        taken: dict[str, tuple[str, str]] = {}
+        for node in _statements(self.tree.body, deep=False):
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+                taken |= {alias.asname or alias.name: (self.absolute(node), alias.name) for alias in node.names}
+            elif isinstance(node, ast.Import):
+                taken |= {alias.asname: _parts(alias.name) for alias in node.names if alias.asname}
+        taken.pop("*", None)
+        return taken
 
     @cached_property
     def starred(self) -> list[str]:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from experiments.config.classes import Classes
+from experiments.config.classes import Classes, called
 from experiments.config.schema import Run
 
 
@@ -37,4 +37,4 @@ def build_logger(run: Run) -> Logger:
     """The logger of a run, nothing of it begun. Raises UsageError for a wrong option."""
     if run.logger.target is None:
         return NoLogger()
-    return Classes(run.packages).build({"_target_": run.logger.target, **run.logger.options}, "logger")
+    return Classes(run.packages).build(called(run.logger), "logger")

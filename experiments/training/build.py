@@ -14,8 +14,8 @@ from common.errors import UsageError
 from experiments.cluster.ranks import Group, Ranks
 from experiments.cluster.simulated import Simulated
 from experiments.cluster.torchrun import Torchrun
-from experiments.config.classes import Classes, parameter_types
-from experiments.config.schema import Part, Run
+from experiments.config.classes import Classes, called, parameter_types
+from experiments.config.schema import Run
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task
 from experiments.training.trainer import Trainer
@@ -28,13 +28,13 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
     takes the vector as a whole, which is enough to check a configuration before there are data.
     """
     classes = Classes(run.packages)
-    compressor = classes.build(_called(run.compressor), "compressor")
+    compressor = classes.build(called(run.compressor), "compressor")
     if run.partition == "layer" and sizes:
         compressor = Blocks(compressor, sizes)
     parts: dict[str, Any] = {"compressor": compressor}
     if run.update.target is not None:
-        parts["update"] = classes.build(_called(run.update), "update")
-    factory = classes.find(_called(run.algorithm), "algorithm")
+        parts["update"] = classes.build(called(run.update), "update")
+    factory = classes.find(called(run.algorithm), "algorithm")
     hints = parameter_types(factory)
     if "compressor" not in hints:
         raise UsageError(f"algorithm._target_={run.algorithm.target}: takes no compressor; is it an algorithm?")
@@ -48,12 +48,12 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
             )
     if "rounds" in hints:
         parts["rounds"] = run.rounds
-    return classes.build(_called(run.algorithm), "algorithm", **parts)
+    return classes.build(called(run.algorithm), "algorithm", **parts)
 
 
 def build_task(run: Run, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
     """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
-    classes, task = Classes(run.packages), _called(run.task)
+    classes, task = Classes(run.packages), called(run.task)
     extra: dict[str, Any] = {"workers": run.cluster.workers, "seed": run.seed, "ids": ids}
     if "device" in parameter_types(classes.find(task, "task")):
         extra["device"] = torch.device(device_of(run, local_rank))
@@ -137,9 +137,4 @@ def check(run: Run, here: bool = True) -> None:
 
 def task_class(run: Run) -> Any:
     """The class of a run's task."""
-    return Classes(run.packages).find(_called(run.task), "task")
-
-
-def _called(part: Part) -> dict[str, Any]:
-    """A part as a node without labels, which are for paths and figures."""
-    return {"_target_": part.target, **part.options}
+    return Classes(run.packages).find(called(run.task), "task")

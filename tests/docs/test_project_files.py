@@ -43,7 +43,7 @@ def test_copied_files_exist_and_are_not_ignored():
         assert (ROOT / name).is_file(), name
         assert not _ignored(name), name
     for needed in (
-        "algorithms/cd_adam.py",
+        "algorithms/methods/cd_adam.py",
         "conf/config.yaml",
         "data/libsvm.py",
         "tests/test_readme.py",

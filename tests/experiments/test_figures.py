@@ -11,7 +11,7 @@ import torch
 
 from common.errors import UsageError
 from experiments.config.compose import CONF, load
-from experiments.config.identity import identity
+from experiments.config.identity import of as identity
 from experiments.reproduce import cells, planned
 from plots.claims.claims import CHECKS, DESCRIPTION, ROLES
 from plots.figure.derive import DERIVATIONS

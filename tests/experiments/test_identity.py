@@ -2,72 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, SVMLIGHT, small
+from run_support import SVMLIGHT, small
 
-import experiments.config.identity
-from experiments.config.identity import folder, identity
+from experiments.config.identity import changed, code, folder, settings
+from experiments.config.identity import identity as of_settings
+from experiments.config.identity import of as identity
 from experiments.config.run import load_run
-
-SOURCE = '''
-from dataclasses import dataclass
-
-from algorithms.compressors import Identity
-
-
-@dataclass(frozen=True)
-class Mine(Identity):
-    """A docstring."""
-
-    def bits(self, d):
-        return 7 * d
-'''
-
-
-@pytest.fixture
-def identity_with(tmp_path, monkeypatch):
-    """The identity of a run whose compressor has the given source."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale: same size, same second
-
-    def of(source: str) -> str:
-        (tmp_path / "mine_compressor.py").write_text(source)
-        sys.modules.pop("mine_compressor", None)
-        experiments.config.identity._code.cache_clear()
-        config = load_run(SMALL)
-        config["compressor"] = {"_target_": "mine_compressor.Mine"}
-        return identity(config)
-
-    yield of
-    experiments.config.identity._code.cache_clear()
-
-
-def test_an_edit_makes_another_run_and_a_comment_does_not(identity_with):
-    before = identity_with(SOURCE)
-    assert identity_with(SOURCE) == before
-    assert identity_with(SOURCE.replace('"""A docstring."""', '"""Another."""  # and a comment')) == before
-    assert identity_with(SOURCE.replace("7 * d", "8 * d")) != before
-
-
-@pytest.mark.parametrize(
-    ("module", "matters"),
-    [("models.initial", True), ("models.flat", True), ("tasks.augmentation", True), ("models.vgg", False)],
-)
-def test_an_edit_of_what_a_task_is_built_from_makes_another_run(module, matters, monkeypatch):
-    config = load_run(["task=digits"])
-    before = identity(config)
-    read = inspect.getsource
-    edited = f"experiments.{module}"
-    monkeypatch.setattr(inspect, "getsource", lambda of: read(of) + ("edited = 1\n" if of.__name__ == edited else ""))
-    experiments.config.identity._code.cache_clear()
-    assert (identity(config) != before) == matters
-    monkeypatch.undo()
-    experiments.config.identity._code.cache_clear()
-    assert identity(config) == before
 
 
 def test_how_a_gpu_launches_kernels_is_no_other_run():
@@ -158,3 +101,46 @@ def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
 def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
     config = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
     assert config["task"]["dataset"]["sha256"] == "0" * 63 + "1"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}, True),
+        ({"a": [1, 2]}, {"a": [2, 1]}, False),
+        ({"a": {"b": 1}}, {"a": {"b": 1.5}}, False),
+        ({"a": True}, {"a": 1}, False),
+        ({"a": 1}, {"a": "1"}, False),
+        ({"a": None}, {}, False),
+        ({"seed": 2**60}, {"seed": 2**60 + 1}, False),
+        ({"a": 1e400}, {"a": 1e300}, False),
+    ],
+    ids=["written-otherwise", "order", "within", "flag", "text", "null", "large", "infinite"],
+)
+def test_settings_are_compared_by_value(one, other, same):
+    assert (of_settings(one, {}) == of_settings(other, {})) == same
+
+
+def test_code_is_part_of_the_identity_by_module_and_digest():
+    before = {"algorithms.frozen": "1", "data.partition": "2"}
+    assert of_settings({"a": 1}, before) == of_settings({"a": 1}, dict(reversed(before.items())))
+    for after in ({**before, "algorithms.frozen": "3"}, {"algorithms.frozen": "1"}, {**before, "data.keyed": "1"}):
+        assert of_settings({"a": 1}, after) != of_settings({"a": 1}, before)
+
+
+def test_what_changed_is_said_in_words():
+    old = {"algorithms.frozen": "1", "data.partition": "1", "experiments.training.__init__": "1", "data.keyed": "1"}
+    new = {"algorithms.frozen": "2", "data.partition": "1", "experiments.training.__init__": "2", "data.digest": "1"}
+    assert changed(old, new) == [
+        "algorithms/frozen.py changed",
+        "data/digest.py is new",
+        "data/keyed.py is gone",
+        "experiments/training/__init__.py changed",
+    ]
+    assert changed(old, old) == []
+
+
+def test_a_run_is_its_settings_and_its_code():
+    config = small()
+    assert identity(config) == of_settings(settings(config), code(config))
+    assert {"algorithms.channels", "experiments.training.trainer", "data.embedded"} <= set(code(config))

@@ -9,11 +9,10 @@ import pytest
 import yaml
 from run_support import SMALL
 
-import experiments.config.identity
 from common.errors import UsageError
 from experiments.config.classes import Targets
 from experiments.config.compose import load
-from experiments.config.identity import identity
+from experiments.config.identity import of as identity
 from experiments.config.run import frozen, load_run
 from experiments.run import main
 from experiments.training.build import build_algorithm, check
@@ -55,7 +54,6 @@ def forget() -> None:
     """Nothing of the package stays loaded."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
         del sys.modules[name]
-    experiments.config.identity._code.cache_clear()
 
 
 MINE = [*SMALL, "packages=[their_package]", "compressor=mine"]

@@ -13,7 +13,7 @@ from run_support import rows
 
 from experiments import reproduce
 from experiments.config.compose import load
-from experiments.config.identity import identity
+from experiments.config.identity import of as identity
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without

@@ -17,7 +17,7 @@ from slurm_support import Slurm
 from common.errors import RunError, UsageError
 from experiments.config.compose import Config, load
 from experiments.config.identity import folder as folder_of
-from experiments.config.identity import identity
+from experiments.config.identity import of as identity
 from experiments.sweep import slurm
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5", "threads=1")

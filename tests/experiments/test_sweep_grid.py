@@ -16,7 +16,8 @@ from sweep_support import cells
 from common.errors import UsageError
 from experiments import run
 from experiments.config.compose import CONF, Config
-from experiments.config.identity import folder, identity
+from experiments.config.identity import folder
+from experiments.config.identity import of as identity
 from experiments.config.run import frozen
 from experiments.sweep.folder import SweepFolder
 from experiments.sweep.grid import Cell, combinations, command_lines, compose_cells

@@ -1,0 +1,66 @@
+"""Docstrings reach their pages as they are written."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import pytest
+from docutils.core import publish_doctree
+from docutils.nodes import Node, literal, literal_block
+
+import algorithms
+from docs.extensions.docstrings import inline, restructured
+
+
+def _docstrings() -> Iterator[tuple[str, str]]:
+    """Those of every module, class, function and method of `algorithms`."""
+    for found in pkgutil.walk_packages(algorithms.__path__, "algorithms."):
+        module = importlib.import_module(found.name)
+        yield found.name, module.__doc__ or ""
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", None) != found.name or name.startswith("_"):
+                continue
+            members = vars(value).items() if inspect.isclass(value) else ()
+            parts = [(name, value), *((f"{name}.{k}", v) for k, v in members if inspect.isfunction(v))]
+            yield from ((f"{found.name}.{label}", part.__doc__) for label, part in parts if part.__doc__)
+
+
+DOCSTRINGS = dict(_docstrings())
+
+
+def _read(docstring: str) -> Node:
+    """What docutils makes of it; a warning fails."""
+    return publish_doctree("\n".join(restructured(docstring)), settings_overrides={"halt_level": 2})
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_a_page_says_what_the_docstring_says(name):
+    shown = _read(DOCSTRINGS[name]).astext()
+    assert re.sub(r"[\s`:]", "", shown) == re.sub(r"[\s`:]", "", DOCSTRINGS[name])
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_equations_keep_their_columns(name):
+    blocks = [
+        inspect.cleandoc(block)
+        for block in re.split(r"\n\s*\n", inspect.cleandoc(DOCSTRINGS[name]))
+        if block.startswith("    ")
+    ]
+    assert [block.astext() for block in _read(DOCSTRINGS[name]).findall(literal_block)] == blocks
+
+
+def test_code_is_marked_and_markup_is_text():
+    text = "x [*T, d] of `levels`' |x_j|, trailing_ and \\ (`norm: l1`)"
+    tree = publish_doctree(inline(text), settings_overrides={"halt_level": 2})
+    assert [node.astext() for node in tree.findall(literal)] == ["levels", "norm: l1"]
+    assert html.unescape(tree.astext()) == text.replace("`", "")
+
+
+def test_state_wire_and_source_are_fields():
+    lines = restructured("It does.\n\nState: x [d] on\nevery worker.\nWire: 32d bits.")
+    assert lines[2::2] == [":State: x [d] on every worker.", ":Wire: 32d bits."]

@@ -1,0 +1,170 @@
+"""The options of classes and functions, read from their source: against what Python says of the same objects."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from common.errors import UsageError
+from experiments.config.signatures import COMPUTED, REQUIRED, Option, fits, options, wanted
+
+SOURCE = '''
+    import dataclasses
+    from dataclasses import KW_ONLY, InitVar, dataclass, field
+    from typing import ClassVar, NamedTuple
+
+    import theirs.base as base
+    from theirs.base import Base, LIMIT
+
+    SIZE = 3
+
+    def plain(a, /, b: "int | None" = None, *rest, c: float = -1.5, d: list[float] = SIZE, e=LIMIT,  # of e
+              f: str = str(2), **more):
+        """A docstring."""
+
+    def told(
+        x: float,  # between 0 and 1
+        y: int = 2,   #   how many, "ü"
+        z: str = "# no comment",
+        w: bool = True
+    ): ...  # noqa
+
+    @dataclasses.dataclass(frozen=True)
+    class Fields(base.Base):
+        """Own and inherited."""
+        known: ClassVar[int] = 3
+        _: KW_ONLY
+        second: float = 2.0  # now a number
+        third: list[int] = field(default_factory=list)
+        fourth: int = field(kw_only=True)
+        hidden: int = field(default=1, init=False)
+        passed: InitVar[int] = 4
+
+    class Undecorated(Fields):
+        other: int = 3
+
+    class Initialised(Base):
+        def __init__(self, size: int, rate: float = 0.5) -> None: ...
+
+    @dataclass
+    class Mixed(Initialised):
+        own: int = 1
+
+    class Bare: ...
+
+    CONSTANT = 1
+    Other = Initialised
+'''
+BASE = """
+    from dataclasses import dataclass
+    LIMIT = 7
+    @dataclass
+    class Base:
+        first: int = 1  # of the base
+        second: int = 2
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "base.py").write_text(textwrap.dedent(BASE))
+    (tmp_path / "theirs" / "source.py").write_text(textwrap.dedent(SOURCE))
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "algorithms.compressors.TopK",
+        "algorithms.compressors.Blocks",
+        "algorithms.methods.onebit_adam.onebit_adam",
+        "algorithms.updates.AMSGrad",
+        "data.libsvm.load",
+        "experiments.tasks.logreg.LogisticRegression",
+        "experiments.tasks.images.ImageClassification",
+        "experiments.models.resnet.resnet18",
+    ],
+)
+def test_options_are_those_that_python_sees(target):
+    module, _, name = target.rpartition(".")
+    signature = inspect.signature(getattr(importlib.import_module(module), name))
+    read = options(target)
+    assert list(read) == list(signature.parameters)
+    for option, parameter in zip(read.values(), signature.parameters.values(), strict=True):
+        assert option.name == parameter.name
+        assert option.default == (REQUIRED if parameter.default is parameter.empty else parameter.default)
+        assert option.annotation == parameter.annotation.replace('"', "'")
+
+
+def test_the_options_of_a_function(theirs):
+    assert list(options("theirs.source.plain").values()) == [
+        Option("a", None, REQUIRED, ""),
+        Option("b", "int | None", None, ""),
+        Option("c", "float", -1.5, ""),
+        Option("d", "list[float]", 3, ""),
+        Option("e", None, 7, "of e"),
+        Option("f", "str", COMPUTED, ""),
+    ]
+    comments = {option.name: option.comment for option in options("theirs.source.told").values()}
+    assert comments == {"x": "between 0 and 1", "y": 'how many, "ü"', "z": "", "w": ""}
+
+
+def test_the_options_of_a_class(theirs):
+    fields = [
+        Option("first", "int", 1, "of the base"),
+        Option("second", "float", 2.0, "now a number"),
+        Option("third", "list[int]", COMPUTED, ""),
+        Option("fourth", "int", REQUIRED, ""),
+        Option("passed", "int", 4, ""),
+    ]
+    for name in ("Fields", "Undecorated"):
+        assert list(options(f"theirs.source.{name}").values()) == fields
+    initialised = {"size": Option("size", "int", REQUIRED, ""), "rate": Option("rate", "float", 0.5, "")}
+    assert options("theirs.source.Initialised") == options("theirs.source.Other") == initialised
+    assert list(options("theirs.source.Mixed")) == ["first", "second", "own"]
+    assert options("theirs.source.Bare") == {}
+
+
+def test_what_has_no_options_is_refused(theirs):
+    with pytest.raises(UsageError, match="CONSTANT: neither a class nor a function"):
+        options("theirs.source.CONSTANT")
+    with pytest.raises(UsageError, match="did you mean told"):
+        options("theirs.source.toldd")
+
+
+FITTING = [
+    ("float", [1.5, 1], [True, "1", None, math.nan, math.inf, [1.0]], "a number"),
+    ("int", [1, -3], [True, 1.0, "1", None], "a whole number"),
+    ("bool", [True, False], [1, 0, "true", None], "true or false"),
+    ("str", ["", "a"], [1, None, True], "text"),
+    ("int | None", [1, None], [1.5, "x", True], "a whole number or null"),
+    ("Optional[float]", [1, None], ["x", True], "a number or null"),
+    ("Union[int, str]", [1, "x"], [1.5, None, True], "a whole number or text"),
+    ("str | Path", ["x"], [1, None], "text"),
+    ("Literal['l1', 'l2']", ["l1"], ["l3", None, 1], "l1 or l2"),
+    ("Literal['l1'] | float | None", ["l1", 2, None], ["l2", True], "l1 or a number or null"),
+    ("Literal[-1, 1]", [1, -1], [True, 2], "-1 or 1"),
+    ("list[float]", [[], [1, 2.0]], [1, ["x"], [True], [math.nan], None], "a list, each of its values a number"),
+    ("list", [[], ["x", 1]], [1, "x"], "a list"),
+    ("tuple[int, ...]", [[1, 2], ()], [["x"], 1], "a list, each of its values a whole number"),
+    ("tuple[int, str]", [[1, "x"]], [[1], [1, 2], 1], "a list of a whole number, text"),
+    ("Place", ["x", None], [1, True], "text or null"),
+    ("marks.Place", ["x", None], [1], "text or null"),
+    ("dict", [{}], [[], 1], "keys and values"),
+    ("Compressor", [1, "x", None, True, []], [math.nan, math.inf], "Compressor"),
+    ("not an expression", [1, None], [math.nan], "object"),
+    (None, [1, "x", None], [math.nan], "a finite number"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "yes", "no", "words"), FITTING, ids=[str(row[0]) for row in FITTING])
+def test_values_are_held_against_annotations(annotation, yes, no, words):
+    assert [value for value in yes if not fits(value, annotation)] == []
+    assert [value for value in no if fits(value, annotation)] == []
+    assert wanted(annotation) == words
