@@ -24,37 +24,38 @@ from typing import Any
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config import identity
 from experiments.config.compose import Config, expand, load
+from experiments.config.schema import Run
 from experiments.loggers.ending import bounded_exit, first_line
-from experiments.loggers.layout import group, ids, name_of, reached
+from experiments.loggers.layout import Options, group, ids, name_of, reached
 from experiments.reproduce import ABOUT_FIGURE, cells, planned
 from experiments.sweep import launching
-from experiments.upload import options
+from experiments.upload import chosen
 from plots.runs.columns import column, higher_is_better, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
-def page(figure: Config, configs: list[Config], chosen: Config, entity: str = "") -> Any:
+def page(figure: Config, cells: list[Run], options: Options, entity: str = "") -> Any:
     """The report of a figure: its panels, once for every task and number of workers of its runs.
 
-    chosen: the logger's options; entity: whose project it is, where that is to be looked up in wandb.
+    options: the logger's; entity: whose project it is, where that is to be looked up in wandb.
     """
     import wandb_workspaces.reports.v2 as wr
     from wandb_workspaces import expr
 
     keys = ["config.algorithm.name"]
-    if any(len(config["lr"]) > 1 for config in configs):
+    if any(len(run.lr) > 1 for run in cells):
         keys.append("config.lr")
-    place = {"entity": entity, "project": chosen["project"]}
+    place = {"entity": entity, "project": options["project"]}
     parts: dict[str, list[str]] = defaultdict(list)
-    for config in configs:
-        parts[group(config)] += ids(identity.of(config), config)
+    for run in cells:
+        parts[group(run.study, run.task.name, run.cluster.workers)] += ids(identity.of(run), run.lr)
     blocks: list[Any] = []
     for name, shared in parts.items():  # by id: a run that another figure began stands in that one's group
         runs = wr.Runset(
             name=name, filters=expr.And(expr.Metric("ID").isin(shared)), groupby=keys, **(place if entity else {})
         )
-        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runs], panels=_panels(shown(figure), chosen["targets"]))]
+        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runs], panels=_panels(shown(figure), options["targets"]))]
     about = {"title": figure["title"][:128], "description": figure["note"] or ""}
     return wr.Report(**place, **about, blocks=blocks, width="fluid")
 
@@ -122,39 +123,39 @@ def main(arguments: list[str] | None = None) -> None:
         about_figure, of_runs = launching.split(others, set(ABOUT_FIGURE))
         if find_spec("wandb_workspaces") is None:
             raise UsageError("the package wandb-workspaces is not installed; pip install wandb-workspaces")
-        figure, chosen = planned(load(about_figure, "reproduce")), options(of_logger)
+        figure, options = planned(load(about_figure, "reproduce")), chosen(of_logger).options
         left_out = [row["y"] for row in figure["rows"] if row not in shown(figure)]
         if not files:
-            _check_login(chosen)
-        configs = cells(figure, of_runs)
+            _check_login(options["mode"])
+        runs = cells(figure, of_runs)
         if left_out:
             print(f"without {', '.join(left_out)}, which is derived from several runs")
         if files:
-            made = page(figure, configs, chosen)._to_model()
+            made = page(figure, runs, options)._to_model()
             files[-1].write_text(made.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n")
             print(f"dashboard: {files[-1]}")
         else:
-            print(f"dashboard: {_create(figure, configs, chosen)}")
+            print(f"dashboard: {_create(figure, runs, options)}")
 
 
-def _check_login(chosen: Config) -> None:
+def _check_login(wanted: str | None) -> None:
     from experiments.loggers.login import mode_and_reason
 
     try:
-        mode, reason = mode_and_reason(chosen["mode"])
+        mode, reason = mode_and_reason(wanted)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if mode != "online":
         raise UsageError(f"wandb is offline, {reason}: log in to create the page there, or write it to out=FILE.json")
 
 
-def _create(figure: Config, configs: list[Config], chosen: Config) -> str:
+def _create(figure: Config, cells: list[Run], options: Options) -> str:
     """Create the page in wandb; returns its address. Raises RunError where that failed."""
     import wandb
 
     try:
-        entity = chosen["entity"] or wandb.Api(timeout=chosen["init_timeout"]).default_entity
-        return page(figure, configs, chosen, entity).save().url
+        entity = options["entity"] or wandb.Api(timeout=options["init_timeout"]).default_entity or ""
+        return page(figure, cells, options, entity).save().url
     except (wandb.Error, ValueError, OSError) as error:
         raise RunError(f"wandb: {first_line(error)}") from error
 
