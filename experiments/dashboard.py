@@ -28,7 +28,7 @@ from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.compose import compose, packages_of, resolved, split
 from experiments.config.messages import explained
-from experiments.config.run import load_run, plain
+from experiments.config.run import load_run
 from experiments.config.schema import Run
 from experiments.loggers.ending import bounded_exit, first_line
 from experiments.loggers.layout import group, ids, name_of, reached
@@ -54,7 +54,7 @@ def page(figure: Figure, runs: list[Run], chosen: Mapping[str, Any], entity: str
     place = {"entity": entity, "project": chosen["project"]}
     parts: dict[str, list[str]] = defaultdict(list)
     for run in runs:
-        parts[group(plain(run))] += ids(identity.of(run), plain(run))
+        parts[group(run.study, run.task.name, run.cluster.workers)] += ids(identity.of(run), run.lr)
     blocks: list[Any] = []
     for name, shared in parts.items():  # by id: a run that another figure began stands in that one's group
         theirs = wr.Runset(

@@ -12,19 +12,22 @@ finished. Without a login, files for `wandb sync` are written.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import yaml
 from filelock import Timeout
 from rich.console import Console
 
 from common.errors import RunError, UsageError, exit_with_message
-from experiments.config.compose import expand, key_of, load
+from experiments.config.compose import parse
+from experiments.config.run import load_run
+from experiments.config.schema import Part
 from experiments.loggers.ending import bounded_exit, end_service, first_line
+from experiments.loggers.layout import Options
 from experiments.loggers.logger import build_logger
 from plots.runs.find import folders as run_folders
+from plots.runs.read import open_run
 
 
 def runs(folders: list[Path]) -> list[Path]:
@@ -38,26 +41,27 @@ def runs(folders: list[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def options(overrides: list[str]) -> dict:
+def chosen(overrides: Sequence[str]) -> Part:
     """conf/logger/wandb.yaml with overrides. Raises UsageError for any other key and for wrong values."""
     for override in overrides:
-        if not key_of(override).startswith("logger."):
+        if not parse(override).key_or_group.startswith("logger."):
             raise UsageError(f"{override}: here only keys of the logger can be set, logger.project say")
-    config = load(["logger=wandb", *overrides])
-    build_logger(config)
-    return config["logger"]
+    run = load_run(["logger=wandb", *overrides])
+    build_logger(run)
+    return run.logger
 
 
-def options_of(folder: Path, overrides: list[str], chosen: dict) -> dict:
+def options_of(folder: Path, overrides: Sequence[str], logger: Part) -> Options:
     """The options for one run: where it is shown and its levels are its own, but for what `overrides` set.
 
-    chosen: those of all runs, from `options`.
+    logger: that of all runs, from `chosen`.
     """
-    recorded = yaml.safe_load((folder / "config.yaml").read_text()).get("logger") or {}
-    own = {"project", "entity", "job_type", "targets"} - {key_of(override).split(".")[1] for override in overrides}
-    if recorded.get("_target_") != chosen["_target_"]:
-        return chosen
-    return {**chosen, **{key: value for key, value in recorded.items() if key in own}}
+    recorded = open_run(folder).config.get("logger") or {}
+    if recorded.get("_target_") != logger.target:
+        return logger.options
+    said = {parse(override).key_or_group.split(".")[1] for override in overrides}
+    own = {"project", "entity", "job_type", "targets"} - said
+    return {**logger.options, **{key: value for key, value in recorded.items() if key in own}}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -68,16 +72,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("words", nargs="*", metavar="FOLDER | key=value")
     words = parser.parse_args(arguments).words
     with exit_with_message():
-        [overrides] = expand([word for word in words if "=" in word], multirun=False)
+        overrides = [word for word in words if "=" in word]
         folders = [Path(word) for word in words if "=" not in word] or [Path("results")]
-        found, chosen = runs(folders), options(overrides)
+        found, logger = runs(folders), chosen(overrides)
         console = Console(highlight=False, soft_wrap=True)
-        failed = _upload(found, lambda folder: options_of(folder, overrides, chosen), chosen["mode"], console)
+        failed = _upload(found, lambda folder: options_of(folder, overrides, logger), logger.options["mode"], console)
         if failed:
             raise RunError(f"{failed} of {len(found)} runs were not sent whole, see above; the same command goes on")
 
 
-def _upload(folders: list[Path], of_run: Callable[[Path], dict], mode: str | None, console: Console) -> int:
+def _upload(folders: list[Path], of_run: Callable[[Path], Options], mode: str | None, console: Console) -> int:
     """Send one after the other, each with its options; returns how many failed."""
     from experiments.loggers.mirror import Mirror
 

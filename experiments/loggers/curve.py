@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import wandb
 
-from experiments.loggers.layout import AGAINST_BITS, BITS, named
+from experiments.loggers.layout import AGAINST_BITS, BITS, Options, named
+from experiments.loggers.login import Mode
 from experiments.loggers.tally import Tally
 
 
@@ -18,7 +22,7 @@ class Curve:
     it already has rows of this id, those are not sent again: the rows of an id are always the same.
     """
 
-    def __init__(self, arguments: dict, options: dict, folder: str, mode: str) -> None:
+    def __init__(self, arguments: dict[str, Any], options: Options, folder: str, mode: Mode) -> None:
         """Begin it in `<folder>/wandb`. `arguments` are those of layout.arguments. Raises whatever wandb does."""
         settings = wandb.Settings(
             silent=True,
@@ -36,8 +40,10 @@ class Curve:
             x_disable_machine_info=True,
             x_save_requirements=False,
         )
-        resume = {"resume": "allow"} if mode == "online" else {}
-        self._run = wandb.init(**arguments, **resume, mode=mode, dir=folder, settings=settings, reinit="create_new")
+        resume = "allow" if mode == "online" else None
+        self._run = wandb.init(
+            **arguments, resume=resume, mode=mode, dir=folder, settings=settings, reinit="create_new"
+        )
         self._run.define_metric(BITS)
         for name in AGAINST_BITS:
             self._run.define_metric(name, step_metric=BITS)
@@ -55,7 +61,7 @@ class Curve:
         """How many rows wandb did not have before."""
         return max(0, self._rows - self._there)
 
-    def log(self, row: dict) -> None:
+    def log(self, row: Mapping[str, Any]) -> None:
         """The next row of metrics.jsonl, from its first one on."""
         self._tally.add(row)
         self._rows += 1

@@ -14,9 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
-import yaml
-
 from experiments.loggers.ending import bounded_exit, first_line
+from plots.runs.read import open_run
 
 PAUSE = 1.0  # seconds between two looks for new rows
 
@@ -37,7 +36,7 @@ def main() -> None:
 def _mirror(folder: Path) -> None:
     from experiments.loggers.mirror import Mirror  # a broken wandb is one more reason to do without
 
-    options = yaml.safe_load((folder / "config.yaml").read_text())["logger"]
+    options = open_run(folder).config["logger"]
     patience = options["finish_timeout"]  # for the mirror of a run that was killed, which may still be sending
     Mirror(options["mode"]).show(folder, options, lambda line: print(line, flush=True), _ended, patience)
 

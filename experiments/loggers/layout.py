@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from plots.runs.columns import TABLE, column
+from plots.runs.read import Run
+
+Options = Mapping[str, Any]
+"""Those of conf/logger/wandb.yaml, for one run."""
 
 BITS = "comm/bits"
 """The x-axis of every curve."""
@@ -27,7 +33,7 @@ def name_of(name: str) -> str:
     return column(name).wandb or f"metric/{name}"
 
 
-def named(row: dict) -> dict:
+def named(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of metrics.jsonl under wandb's names, without what is missing in it."""
     return {name_of(key): value for key, value in row.items() if value is not None and key not in _OF_THE_RUN}
 
@@ -43,41 +49,39 @@ def reached(metric: str, level: float) -> str:
     return f"bits_to/{metric}/{'-' * sign}{''.join(map(str, digits))}e{exponent}"
 
 
-def group(config: dict) -> str:
+def group(study: str | None, task: str, workers: int) -> str:
     """Where a run stands: with those of the same figure or sweep, task and number of workers."""
-    return f"{config.get('study') or 'runs'}/{config['task']['name']}/n{config['cluster']['workers']}"
+    return f"{study or 'runs'}/{task}/n{workers}"
 
 
-def ids(run: str, config: dict) -> list[str]:
+def ids(run: str, lr: Sequence[float]) -> list[str]:
     """What the curves of a run are known by, one for each step size."""
-    several = len(config["lr"]) > 1
-    return [f"{run}-{trial}" for trial in range(len(config["lr"]))] if several else [run]
+    return [f"{run}-{trial}" for trial in range(len(lr))] if len(lr) > 1 else [run]
 
 
-def arguments(run: str, config: dict, facts: dict, trial: int, options: dict) -> dict:
-    """What wandb.init is told of one curve: its id, name, place and configuration.
-
-    run: the run's id; config, facts: what its config.yaml and environment.json hold; options: the logger's.
-    """
-    task, algorithm, workers = config["task"]["name"], config["algorithm"]["name"], config["cluster"]["workers"]
-    study, commit, lr = config.get("study"), facts.get("commit"), config["lr"][trial]
-    several = len(config["lr"]) > 1
-    kind = "tune" if several else "train" if facts.get("ranks", 1) > 1 else "simulate"
+def arguments(run: Run, trial: int, options: Options) -> dict[str, Any]:
+    """What wandb.init is told of one curve of a run: its id, name, place and configuration."""
+    config, facts = run.config, run.environment
+    study, commit, workers = config.get("study"), facts.get("commit"), config["cluster"]["workers"]
+    lr = config["lr"][trial]
+    kind = "tune" if len(config["lr"]) > 1 else "train" if facts.get("ranks", 1) > 1 else "simulate"
     own = _without(config, ("logger", "results_dir", "data_dir", "file"))
     return {
         "project": options["project"],
         "entity": options["entity"],
-        "id": ids(run, config)[trial],
-        "name": f"{algorithm}-{task}-n{workers}-s{config['seed']}-lr{lr:g}",
-        "group": group(config),
+        "id": ids(run.id, config["lr"])[trial],
+        "name": f"{run.algorithm}-{run.task}-n{workers}-s{config['seed']}-lr{lr:g}",
+        "group": group(study, run.task, workers),
         "job_type": options["job_type"] or kind,
         "tags": [tag[:64] for tag in (study, commit and commit[:12]) if tag],  # wandb takes no longer ones
         "config": {**own, "lr": lr, "cluster": {**config["cluster"], "size": workers}, "environment": facts},
     }
 
 
-def _without(node: object, keys: tuple[str, ...]) -> object:
+def _without(config: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """A configuration without some keys, on any level."""
-    if isinstance(node, dict):
-        return {key: _without(value, keys) for key, value in node.items() if key not in keys}
-    return node
+    return {
+        key: _without(value, keys) if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if key not in keys
+    }

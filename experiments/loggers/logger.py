@@ -17,6 +17,7 @@ class Logger(Protocol):
     def mirroring(self, folder: Path, say: Callable[[str], None]) -> AbstractContextManager[object]:
         """Mirror metrics.jsonl of a begun run's folder for as long as the with-block lasts, in which rows are only
         added, and status.json as it is at its end. `say` prints a line."""
+        ...
 
     def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
         """Say how to show a run that had finished before, which is not done again."""

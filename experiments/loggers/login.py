@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 import wandb
 
+Mode = Literal["online", "offline", "disabled"]
 
-def mode_and_reason(wanted: str | None = None) -> tuple[str, str]:
+
+def mode_and_reason(wanted: str | None = None) -> tuple[Mode, str]:
     """How to run wandb, online, offline or disabled, and why it is not online.
 
     wanted: `online` or `offline`; None: what WANDB_MODE and wandb's own settings say. Raises ValueError where one of
@@ -21,7 +24,7 @@ def mode_and_reason(wanted: str | None = None) -> tuple[str, str]:
         raise ValueError(f"wandb's settings: {name}: {said}") from error
     mode = wanted or settings.mode
     if mode == "disabled":
-        return mode, "disabled by WANDB_MODE"
+        return "disabled", "disabled by WANDB_MODE"
     if mode in ("offline", "dryrun"):
         return "offline", "as asked"
     try:

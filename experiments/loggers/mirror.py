@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-import yaml
 from filelock import FileLock
 
 from experiments.loggers.curve import Curve
 from experiments.loggers.ending import end_service, first_line
-from experiments.loggers.layout import arguments
-from experiments.loggers.login import mode_and_reason
+from experiments.loggers.layout import Options, arguments
+from experiments.loggers.login import Mode, mode_and_reason
+from plots.runs.read import open_run
 
 AT_ONCE = 250
 """Rows that are sent in a second while the run goes on, which takes some percent of a processor. A run that has more
@@ -31,14 +32,13 @@ class Mirror:
     """
 
     def __init__(self, mode: str | None) -> None:
+        self._mode: Mode
         self._mode, self._reason = mode_and_reason(mode)
 
     def show(
-        self, folder: Path, options: dict, say: Say, ended: Callable[[], bool] = lambda: True, patience: float = 0
+        self, folder: Path, options: Options, say: Say, ended: Callable[[], bool] = lambda: True, patience: float = 0
     ) -> int:
         """Send the rows of metrics.jsonl until `ended`, which may wait a while, and then the summary.
-
-        options: those of conf/logger/wandb.yaml, for this run.
 
         Returns how many rows were not there before. What an earlier mirror left on this machine is removed: wandb
         cannot append to an offline run, and its rows are those that are sent again here. Another process at the same
@@ -49,24 +49,22 @@ class Mirror:
             say(f"wandb: {self._reason}")
             return 0
         with FileLock(folder / ".wandb.lock", timeout=patience):
-            _status(folder)  # without one there is no summary to end with
             curves = self._begin(folder, options, say)
             try:
                 for row in rows(folder / "metrics.jsonl", ended):
                     curves[row["trial"]].log(row)
             finally:
-                _finish(curves, _status(folder))
+                _finish(curves, open_run(folder).status["status"])
         return sum(curve.sent for curve in curves)
 
-    def _begin(self, folder: Path, options: dict, say: Say) -> list[Curve]:
-        config = yaml.safe_load((folder / "config.yaml").read_text())
-        facts = json.loads((folder / "environment.json").read_text())
+    def _begin(self, folder: Path, options: Options, say: Say) -> list[Curve]:
+        run = open_run(folder)
 
         def curves() -> list[Curve]:
             shutil.rmtree(folder / "wandb", ignore_errors=True)
             return [
-                Curve(arguments(folder.name, config, facts, trial, options), options, str(folder), self._mode)
-                for trial in range(len(config["lr"]))
+                Curve(arguments(run, trial, options), options, str(folder), self._mode)
+                for trial in range(len(run.config["lr"]))
             ]
 
         try:
@@ -96,11 +94,7 @@ def _finish(curves: list[Curve], status: str) -> None:
         curve.result()
 
 
-def _status(folder: Path) -> str:
-    return json.loads((folder / "status.json").read_text())["status"]
-
-
-def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict]:
+def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict[str, Any]]:
     """Every row of a file, then those that are added, until `ended`; up to then AT_ONCE between two calls of it."""
     with file.open() as lines:
         over, begun = False, ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
+from typing import Any
 
 from experiments.loggers.layout import is_result, reached
 from plots.runs.columns import higher_is_better
@@ -15,13 +17,13 @@ class Tally:
     an accuracy at or above it.
     """
 
-    def __init__(self, targets: dict[str, list[float]]) -> None:
+    def __init__(self, targets: Mapping[str, list[float]]) -> None:
         self._levels = [(metric, level) for metric, levels in targets.items() for level in levels]
-        self._last: dict = {}
+        self._last: Mapping[str, Any] = {}
         self._best: dict[str, float] = {}
         self._reached: dict[str, int] = {}
 
-    def add(self, row: dict) -> None:
+    def add(self, row: Mapping[str, Any]) -> None:
         """Take note of the next row of metrics.jsonl."""
         self._last = row
         for column, value in row.items():

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,13 +30,6 @@ class WandbLogger:
     is, a row costs the run what it costs without a logger, and no memory grows. The run waits for it once, at its own
     end, for `finish_timeout` and ten seconds at most: less than a sweep waits for a run that it stops. What did not
     arrive by then is sent by `python -m experiments.upload`.
-
-    project, entity: where the runs are shown; without an entity at the user's default one.
-    mode: `online` or `offline`; None: what WANDB_MODE and wandb's settings say, and offline without a login.
-    job_type: of the runs; None: `tune` for several step sizes, else `train` for several ranks and `simulate` for one.
-    init_timeout: seconds that wandb has to begin a run; the mirror goes on offline after that.
-    finish_timeout: seconds that wandb has to take what is left at a run's end, for all step sizes together.
-    targets: by metric the levels for which the summary says after how many bits they were reached.
 
     Raises ValueError where wandb is missing or a value is out of range.
     """
@@ -86,7 +79,7 @@ class _Follower:
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        self._process = subprocess.Popen(
+        self._process = process = subprocess.Popen(
             [sys.executable, "-m", "experiments.loggers.follow", str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -95,13 +88,15 @@ class _Follower:
             env={**os.environ, "PYTHONPATH": path},
             process_group=0,  # Ctrl-C is for the run, which then ends this one in order
         )
-        self._say = say
-        self._relay = Thread(target=self._pass_on, daemon=True)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._input = process.stdin
+        self._relay = Thread(target=_pass_on, args=(process.stdout, say), daemon=True)
         self._relay.start()
 
     def ended(self, patience: float) -> bool:
         """Have it read to the end, for so many seconds at most. Returns whether it came to its end by itself."""
-        self._process.stdin.close()
+        self._input.close()
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -109,6 +104,7 @@ class _Follower:
         self._relay.join(1)
         return self._process.wait() == 0
 
-    def _pass_on(self) -> None:
-        for line in self._process.stdout:
-            self._say(line.rstrip())
+
+def _pass_on(lines: Iterable[str], say: Callable[[str], None]) -> None:
+    for line in lines:
+        say(line.rstrip())

@@ -29,12 +29,15 @@ SVMLIGHT = "".join(f"{j % 2} 1:{j} {2 + j % 3}:0.5\n" for j in range(40))
 Row = dict[str, float]
 
 
-# Composing a configuration takes a tenth of a second, longer than the runs of the tests.
-configuration = cache(lambda *overrides: load_run(overrides))
+# Composing a run takes a tenth of a second, longer than the runs of the tests.
+@cache
+def configuration(*overrides: str) -> Run:
+    """The run that a command line describes."""
+    return load_run(overrides)
 
 
 def go(*overrides: str) -> Path:
-    """Run one configuration in this process, as its command line would, and return its folder."""
+    """Bring one run to its end in this process, as its command line would, and return its folder."""
     run = configuration(*overrides)
     check(run)
     with Display(run.rounds) as display:
@@ -66,7 +69,7 @@ def stored_config(path: Path) -> dict:
     return yaml.safe_load((path / "config.yaml").read_text())
 
 
-def stopped(overrides: list[str]) -> int:
+def stopped(overrides: list[str]) -> str | int | None:
     """The exit status of a command line that does not end well."""
     with pytest.raises(SystemExit) as stop:
         run_command(overrides)

@@ -1,0 +1,108 @@
+"""Runs from a script or a notebook.
+
+    from experiments import compare, load, train
+
+    rows = train("algorithm=cd_adam", "task=logreg/digits", lr=0.003, rounds=200)
+    rows = compare("task=logreg/digits", algorithm=["cd_adam", "ef21"], seed=[0, 1], lr=[0.003, 0.01])
+    rows = load("results", task="logreg/digits")
+
+A run is described as on the command line: by key=value in words, or as keywords, where dotted keys are written
+`**{"cluster.workers": 4}`. What comes back is a table of pandas: a row an evaluation and step size, with the columns
+of metrics.jsonl and beside them what identifies the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+from common.errors import UsageError
+from common.progress import Display
+from experiments.config.compose import split
+from experiments.config.run import LAUNCH, load_run
+from experiments.training.build import check
+from experiments.training.runner import bring_to_end
+from plots.request import folder
+from plots.runs.find import find, select
+from plots.runs.read import open_run
+
+Names = str | int | Sequence[str | int]
+"""One, or several in a list or separated by commas."""
+
+
+def train(*overrides: str, **settings: Any) -> pd.DataFrame:
+    """The rows of one run, brought to its end in this process; several step sizes, lr=[0.001, 0.003], are one batch.
+
+    It leaves no file unless `results_dir` is set: then a finished run is read, not run again, and an interrupted one
+    goes on. Raises UsageError before anything is started, and RunError, DataError or Interrupted where it ends early.
+    """
+    return _trained([*overrides, *_words(settings)], [{}])
+
+
+def compare(*overrides: str, **settings: Any) -> pd.DataFrame:
+    """The rows of every combination of the keywords that are lists, one run after the other; lr alone stays a batch.
+
+    Such a keyword is a column of its own, where rows do not hold it anyway. All combinations are checked before the
+    first is started. Raises as `train`.
+    """
+    lists = {key: value for key, value in settings.items() if isinstance(value, list | tuple) and key != "lr"}
+    common = _words({key: value for key, value in settings.items() if key not in lists})
+    each = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+    return _trained([*overrides, *common], each)
+
+
+def load(
+    results_dir: str | Path = "results", study: str = "", task: Names = "", algorithm: Names = "", seed: Names = ""
+) -> pd.DataFrame:
+    """The rows of the finished runs below a folder, of a study, task, algorithm or seed where that is given.
+
+    Raises UsageError where there are none, with the names that there are.
+    """
+    place = folder("results_dir", results_dir)
+    names = {"task": _joined(task), "algorithm": _joined(algorithm), "seed": _joined(seed)}
+    runs = [run for run in select(find(place), place, study, **names) if run.is_finished]
+    if not runs:
+        raise UsageError(f"{place}: holds no finished run of these; python -m experiments.status lists what is there")
+    return pd.concat([run.frame() for run in runs], ignore_index=True)
+
+
+def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows of the runs that the overrides describe, each with one of these combinations."""
+    for word in split(overrides, (*LAUNCH, "sweep"))[0]:
+        raise UsageError(f"{word}: is for commands, which start processes; here runs are done in this one, in turn")
+    runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
+    for run in runs:
+        check(run)
+    frames = []
+    with TemporaryDirectory() as scratch, Display(sum(run.rounds for run in runs)) as display:
+        for run, settings in zip(runs, combinations, strict=True):
+            kept = split(overrides, ["results_dir"])[0]
+            done = bring_to_end(run if kept else replace(run, results_dir=scratch), display)
+            frame = open_run(done.path).frame()
+            frames.append(frame.assign(**{key: value for key, value in settings.items() if key not in frame}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _words(settings: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={_text(value)}" for key, value in settings.items()]
+
+
+def _text(value: object) -> str:
+    """A value as it stands in an override."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_text, value))}]"
+    text = str(value)
+    return text if re.fullmatch(r"[\w.+/-]+", text) else '"{}"'.format(text.replace("\\", r"\\").replace('"', r"\""))
+
+
+def _joined(names: Names) -> str:
+    return ",".join(map(str, names)) if isinstance(names, list | tuple) else str(names)

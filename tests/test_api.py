@@ -1,0 +1,153 @@
+"""The library as scripts and notebooks use it, in a folder of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from docs_support import ROOT
+
+from common.errors import UsageError
+from experiments import compare, load, train
+from experiments.config.run import LAUNCH
+
+SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
+SAME = ["task", "algorithm", "seed", "lr", "round", "bits", "train_loss", "grad_norm"]
+"""Columns that do not depend on the clock or on the folder."""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    return one[SAME].reset_index(drop=True).equals(other[SAME].reset_index(drop=True))
+
+
+def test_a_run_is_its_rows_and_no_file(place: Path) -> None:
+    rows = train(*SMALL, algorithm="cd_adam", lr=[0.003, 0.01], update="amsgrad", eval_early=False)
+    assert list(zip(rows["round"], rows["lr"], strict=True)) == [
+        (r, lr) for r in (0, 5, 10, 15, 20) for lr in (0.003, 0.01)
+    ]
+    assert set(rows["task"] + " " + rows["algorithm"]) == {"logreg/breast_cancer cd_adam"}
+    assert rows["bits"].iloc[-1] == 20 * 2 * 62
+    assert list(place.iterdir()) == []
+
+
+def test_with_a_folder_a_finished_run_is_read_and_not_run_again(place: Path) -> None:
+    folder = place / "my results, kept"  # which Hydra's grammar wants in quotes
+    rows = train(*SMALL, results_dir=folder)
+    [metrics] = folder.rglob("metrics.jsonl")
+    before = metrics.stat().st_mtime_ns
+    assert train(*SMALL, results_dir=folder).equals(rows)
+    assert metrics.stat().st_mtime_ns == before
+    assert same(rows, train(*SMALL))
+
+
+def test_a_comparison_is_every_combination_and_what_was_compared_a_column() -> None:
+    rows = compare(
+        *SMALL, algorithm=["cd_adam", "ef21"], seed=[0, 1], lr=[0.003, 0.01], **{"cluster.workers": [4, 5]}
+    )
+    runs = rows.drop_duplicates("run")[["algorithm", "seed", "cluster.workers"]]
+    assert list(runs.itertuples(index=False, name=None)) == [
+        (algorithm, seed, workers) for algorithm in ("cd_adam", "ef21") for seed in (0, 1) for workers in (4, 5)
+    ]
+    one = rows[(rows["algorithm"] == "ef21") & (rows["seed"] == 1) & (rows["cluster.workers"] == 5)]
+    assert same(one, train(*SMALL, "algorithm=ef21", "seed=1", "lr=[0.003,0.01]", "cluster.workers=5"))
+    assert "algorithm.uplink_only" not in train(*SMALL, **{"algorithm.uplink_only": True})
+
+
+def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
+    rows = compare(*SMALL, algorithm=["cd_adam", "ef21"], seed=[0, 1], study="mine", results_dir="results")
+    train(*SMALL, seed=2, results_dir="results")
+    assert len(load()["run"].unique()) == 5
+    assert same(load("results", study="mine"), rows)
+    assert same(
+        load(place / "results", algorithm="ef21", seed=[1]), rows[(rows.algorithm == "ef21") & (rows.seed == 1)]
+    )
+    with pytest.raises(UsageError, match=r"algorithm=ef12: no run has it; did you mean ef21\?"):
+        load(algorithm="ef12")
+    with pytest.raises(UsageError, match="results_dir=elsewhere: no such folder"):
+        load("elsewhere")
+    for status in (place / "results").rglob("status.json"):
+        status.write_text('{"status": "failed"}')
+    with pytest.raises(UsageError, match="no finished run of these"):
+        load()
+
+
+def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
+    for settings, message in (
+        ({"sede": 3}, "did you mean seed?"),
+        ({"lr": -1.0}, "step sizes are positive numbers"),
+        ({"seed": [0, -1]}, "seed=-1: must be a whole number of at least 0"),
+        ({"compressor": None}, "compressor"),
+        ({"study": 'a "quoted" é'}, "study="),
+        *(({key: 2}, f"{key}=2: is for commands") for key in ("jobs", "ranks")),
+    ):
+        with pytest.raises(UsageError) as wrong:
+            compare(*SMALL, results_dir="results", **settings)
+        assert message in str(wrong.value)
+    assert {"jobs", "ranks"} <= set(LAUNCH)
+    assert list(place.iterdir()) == []
+
+
+def test_readmes_python(place: Path) -> None:
+    """The block of README that begins with the import, as it stands there."""
+    text = (ROOT / "README.md").read_text()
+    if "from experiments import" not in text:
+        pytest.skip("README shows none yet")
+    [block] = [
+        part.partition("```")[0] for part in text.split("```python\n")[1:] if "from experiments import" in part
+    ]
+    names: dict[str, object] = {}
+    exec(block, names)
+    assert any(isinstance(value, pd.DataFrame) for value in names.values())
+
+
+def in_a_process(code: str, place: Path) -> str:
+    """What a fresh interpreter in another folder prints, with the project on its path as where it is installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
+    code = f"""
+import sys, experiments, experiments.__main__ as commands
+print({{"torch", "pandas", "hydra"}} & set(sys.modules), dir(experiments) != [])
+sys.argv = ["compressed-optimization", "run", *{SMALL!r}, "results_dir=mine"]
+commands.main()
+print(len(experiments.load("mine")))
+"""
+    first, *_, last = in_a_process(code, place).splitlines()
+    assert first == "set() True"
+    assert last == "5"
+    assert [path.name for path in place.iterdir()] == ["mine"]
+
+
+def test_the_one_command_names_all(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from experiments import __main__ as commands
+
+    monkeypatch.setattr(sys, "argv", ["compressed-optimization"])
+    commands.main()
+    said = capsys.readouterr().out
+    for name, (module, _) in commands.COMMANDS.items():
+        assert f"    {name} " in said
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+    monkeypatch.setattr(sys, "argv", ["compressed-optimization", "reprot"])
+    with pytest.raises(SystemExit, match="2"):
+        commands.main()
+    assert "reprot: no such command; did you mean report?" in capsys.readouterr().err
