@@ -76,8 +76,10 @@ def arguments(run: str, config: dict, facts: dict, trial: int, options: dict) ->
     }
 
 
-def _without(node: object, keys: tuple[str, ...]) -> object:
+def _without(node: dict, keys: tuple[str, ...]) -> dict:
     """A configuration without some keys, on any level."""
-    if isinstance(node, dict):
-        return {key: _without(value, keys) for key, value in node.items() if key not in keys}
-    return node
+    return {
+        key: _without(value, keys) if isinstance(value, dict) else value
+        for key, value in node.items()
+        if key not in keys
+    }

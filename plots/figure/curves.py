@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots.figure.ticks import set_log_ticks
@@ -32,7 +33,7 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
     `y_min` and `y_max`, beyond which curves are cut, and `guide`, the slope of a dotted line.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
     """
-    tasks = dict(list(frame.groupby("task", sort=False)))
+    tasks = {str(task): rows for task, rows in frame.groupby("task", sort=False)}
     places = _places(list(tasks), rows)
     with plt.style.context(STYLE):
         width = max(6.6, 0.5 + 1.85 * len(places[0]))
@@ -53,7 +54,7 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
                     axis.set_title(tasks[task]["task_label"].iloc[0])
             for axis in axes[row][len(cells) :]:
                 axis.remove()
-        lines = {line.get_label(): line for axis in figure.axes for line in axis.get_lines()}
+        lines = {str(line.get_label()): line for axis in figure.axes for line in axis.get_lines()}
         figure.supxlabel(text)
         widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
         columns = max(1, min(len(lines), int(width / widest)))
@@ -82,7 +83,7 @@ def _places(tasks: list[str], panels: list[dict]) -> list[list[tuple[str, dict]]
     return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
 
 
-def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
+def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: dict) -> None:
     x, y, x_scale, y_scale = panel["x"], panel["y"], panel.get("x_scale", "linear"), panel.get("y_scale", "log")
     for _, curve in frame.groupby("algorithm", sort=False):
         line = over_seeds(curve, x, y, geometric=y_scale == "log")
@@ -110,7 +111,7 @@ def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
             set_log_ticks(side)
 
 
-def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
+def _draw_guide(axis: Axes, frame: pd.DataFrame, panel: dict) -> None:
     """A dotted line of slope `guide` in log-log through the upper left of the curves."""
     x = np.array([frame[panel["x"]].min(), frame[panel["x"]].max()], dtype=float)
     y = frame.loc[frame[panel["x"]] == x[0], panel["y"]].max() * (x / x[0]) ** panel["guide"]

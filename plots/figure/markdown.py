@@ -15,7 +15,7 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     """The best step size of each method on each task."""
     best = frame[frame["best"]].groupby(["task", "algorithm"], sort=False)["lr"].first().unstack(sort=False)
     return tables.markdown(
-        ["task", *best.columns], [[task, *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]
+        ["task", *best.columns], [[str(task), *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]
     )
 
 
@@ -70,7 +70,7 @@ def judged(findings: pd.DataFrame, figure: dict, several_seeds: bool) -> list[st
         grid = text.pivot(index="task", columns="step_size", values="cell").loc[rows["task"].unique(), settings]
         tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
         lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
-        lines += tables.markdown(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
+        lines += tables.markdown(["task", *settings], [[str(task), *row] for task, row in grid.iterrows()])
         lines += ["", *_how(figure, number)]
     return lines
 
@@ -90,7 +90,7 @@ def _how(figure: dict, number: object) -> list[str]:
     """What was measured and with which thresholds."""
     claim = next(claim for claim in figure["claims"] if claim["number"] == number)
     options = ", ".join(f"{key}={value}" for key, value in claim.items() if key not in claims.DESCRIPTION)
-    meaning = " ".join(inspect.getdoc(claims.CHECKS[claim["check"]]).split())
+    meaning = " ".join((inspect.getdoc(claims.CHECKS[claim["check"]]) or "").split())
     negated = "It holds where this is not so: " if claim.get("negated") else ""
     return [f"{negated}`{claim['check']}({options})`: {meaning}"]
 
