@@ -40,7 +40,7 @@ def _cheapest(first: pd.DataFrame, seeds: int) -> dict[str, float | None]:
     if first.empty:
         return dict.fromkeys(("bits", "round", "lr", *several))
     bits = first.groupby("lr")["bits"].mean()
-    lr = float(bits.index[bits.argmin()])
+    lr = float(bits.index[int(bits.argmin())])
     chosen = first[first["lr"] == lr]
     if seeds == 1:
         return {name: chosen[name].iloc[0] for name in ("bits", "round", "lr")}
