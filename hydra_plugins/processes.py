@@ -30,16 +30,17 @@ class Processes(Launcher):
 
     def _launch(self, lines: list[list[str]]) -> list[JobReturn]:
         from experiments.config.compose import packages_of, resolved
-        from experiments.config.run import launch_of, read
+        from experiments.config.run import LAUNCH, launch_of, read
         from experiments.sweep.cells import cells
         from hydra_plugins import study
 
         configs = [resolved(self._loader.load_sweep_config(self._config, line)) for line in lines]
-        runs = [read(config, packages_of(line)) for config, line in zip(configs, lines, strict=True)]
-        launches = {launch_of(config) for config in configs}
-        if len(launches) > 1:
-            raise UsageError("jobs, ranks, select and the like have one value, for all runs of a sweep")
-        [launch] = launches
+        packages = packages_of(self._config.hydra.overrides.task)
+        runs = [read(config, packages) for config in configs]
+        launch, *others = [launch_of(config) for config in configs]
+        for key in LAUNCH:
+            if any(getattr(other, key) != getattr(launch, key) for other in others):
+                raise UsageError(f"{key}: has one value, for all runs of a sweep")
         found = cells(lines, runs, _name(self._config))
         from experiments.sweep.sweep import sweep  # torch, once every configuration is known to be right
 
