@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -13,9 +12,10 @@ import yaml
 from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.run import load_run
+from experiments.config.schema import Run
 from experiments.run import main as run_command
 from experiments.training.build import check
-from experiments.training.runner import run
+from experiments.training.runner import bring_to_end
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""
@@ -29,16 +29,19 @@ SVMLIGHT = "".join(f"{j % 2} 1:{j} {2 + j % 3}:0.5\n" for j in range(40))
 Row = dict[str, float]
 
 
-# Composing a configuration takes a tenth of a second, longer than the runs of the tests.
-configuration = cache(lambda *overrides: load_run(overrides))
+# Composing a run takes a tenth of a second, longer than the runs of the tests.
+@cache
+def configuration(*overrides: str) -> Run:
+    """The run that a command line describes."""
+    return load_run(overrides)
 
 
 def go(*overrides: str) -> Path:
-    """Run one configuration in this process, as its command line would, and return its folder."""
-    config = deepcopy(configuration(*overrides))
-    check(config)
-    with Display(config["rounds"]) as display:
-        return run(config, display).path
+    """Bring one run to its end in this process, as its command line would, and return its folder."""
+    run = configuration(*overrides)
+    check(run)
+    with Display(run.rounds) as display:
+        return bring_to_end(run, display).path
 
 
 def where(*overrides: str) -> Path:
@@ -66,7 +69,7 @@ def stored_config(path: Path) -> dict:
     return yaml.safe_load((path / "config.yaml").read_text())
 
 
-def stopped(overrides: list[str]) -> int:
+def stopped(overrides: list[str]) -> str | int | None:
     """The exit status of a command line that does not end well."""
     with pytest.raises(SystemExit) as stop:
         run_command(overrides)
@@ -82,6 +85,6 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def small(*overrides: str) -> dict:
-    """The configuration of the small run with overrides."""
+def small(*overrides: str) -> Run:
+    """The small run with overrides."""
     return configuration(*SMALL, *overrides)
