@@ -87,12 +87,12 @@ def test_a_step_size_that_diverges_is_for_its_run_to_report(results: str) -> Non
     assert seconds > 0
 
 
-@pytest.mark.parametrize("where", ["build_trainer", "_timed"])
-def test_out_of_memory_is_said(where: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("owner", "name"), [(module, "build_trainer"), (Trainer, "step")], ids=["built", "timed"])
+def test_out_of_memory_is_said(owner: object, name: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*about: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(module, where, full)
+    monkeypatch.setattr(owner, name, full)
     with pytest.raises(RunError, match="out of memory"):
         estimate([configuration(*RUN, results)], Ranks(), print)
 
