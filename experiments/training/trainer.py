@@ -31,7 +31,7 @@ class Trainer:
         task: Task,
         cluster: Cluster,
         *,
-        lrs: list[float],
+        lrs: Sequence[float],
         rounds: int,
         schedule: str = "constant",
         unit: float = 1.0,
