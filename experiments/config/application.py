@@ -14,7 +14,8 @@ from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
 
-_WITH_VALUE = set("-cp --config-path -cn --config-name -cd --config-dir -p --package -c --cfg".split())
+_SHORT = {"-cp": "--config-path", "-cn": "--config-name", "-cd": "--config-dir", "-p": "--package", "-c": "--cfg"}
+_WITH_VALUE = {*_SHORT, *_SHORT.values()}
 _SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--info", "--version"}
 _REFUSED = {"-cp", "--config-path", "-cn", "--config-name", "--experimental-rerun"}
 _FOLDER = {"-cd", "--config-dir"}

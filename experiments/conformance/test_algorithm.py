@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.compressors import Blocks, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
 from algorithms.meter import Meter
-from algorithms.protocol import Algorithm, ReplicaState
+from algorithms.protocol import Algorithm, ReplicaState, as_dicts, from_dicts
 from algorithms.randomness import Key
 from algorithms.updates import SGD, Adam, AMSGrad
 from algorithms.wire import from_bytes, to_bytes
