@@ -7,6 +7,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 READY := .venv/.ready
 
+# What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
+KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
+ifneq ($(and $(KEYS),$(filter-out demo report reproduce-%,$(or $(MAKECMDGOALS),help))),)
+$(error $(KEYS): only demo, report and reproduce-... take keys)
+endif
+
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -19,15 +25,15 @@ $(READY): requirements.lock
 	@touch $@
 
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
-	$(BIN)/python -m experiments.reproduce figure=demo $(ARGS)
+	$(BIN)/python -m experiments.reproduce figure=demo $(KEYS) $(ARGS)
 
 reproduce-%: $(READY)  ## figure-1, -2, -2-top-k, -3, -3-vgg16, -3-wrn16-4, methods, why or rate: data, runs, figure, claims
-	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(ARGS)
+	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(KEYS) $(ARGS)
 
 reproduce-all: $(addprefix reproduce-,figure-2 figure-2-top-k methods why rate figure-3 figure-1 figure-3-vgg16 figure-3-wrn16-4)  ## every figure
 
 report: $(READY)  ## results/report.html: all runs on one interactive page, which needs no network
-	$(BIN)/python -m experiments.report $(ARGS)
+	$(BIN)/python -m experiments.report $(KEYS) $(ARGS)
 
 data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data

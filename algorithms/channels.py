@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,8 +34,8 @@ class Channel(ABC):
         return torch.zeros_like(like)
 
     @abstractmethod
-    def send(self, w: Tensor, memory: Tensor | None, key: Key) -> tuple[Payload, Tensor | None]:
-        """The payload of w [..., d] in round `key.round`, and the sender's new memory."""
+    def send(self, w: Tensor, memory: Any, key: Key) -> tuple[Payload, Tensor | None]:
+        """The payload of w [..., d] in round `key.round`, and the sender's new memory, of the type of `start`'s."""
 
     @abstractmethod
     def receive(self, message: Tensor, last: Tensor) -> Tensor:

@@ -8,11 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.updates import Adaptive, Moments
+from algorithms.decimals import floored_share
+from algorithms.updates import Adam, AdamMoments
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrozenAdam(Adaptive):
+class FrozenAdam(Adam):
     """Adam for `warmup` rounds, momentum with a fixed preconditioner from then on.
 
         t ≤ T_w   u is the mean gradient:   m ← β₁m + (1−β₁)u,  v ← β₂v + (1−β₂)u²
@@ -35,29 +36,25 @@ class FrozenAdam(Adaptive):
         if self.signal not in ("momentum", "gradient"):
             raise ValueError(f"signal={self.signal!r}: must be 'momentum' or 'gradient'")
 
-    def start(self, x: Tensor) -> Moments:
-        return Moments(m=torch.zeros_like(x), v=torch.zeros_like(x))
-
     def receives_gradient(self, t: int) -> bool:
         return t <= self.warmup or self.signal == "gradient"
 
-    def outgoing(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
+    def outgoing(self, gradient: Tensor, x: Tensor, moments: AdamMoments, t: int) -> Tensor:
         if self.receives_gradient(t):
             return gradient
         if self.weight_decay and not self.decoupled:
             gradient = gradient + self.weight_decay * x.unsqueeze(-2)
         return self.beta1 * moments.m.unsqueeze(-2) + (1 - self.beta1) * gradient
 
-    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
+    def direction(self, u: Tensor, moments: AdamMoments, t: int) -> tuple[Tensor, AdamMoments]:
         if t <= self.warmup:
-            m, v = self._averages(u, moments)
-            return self._direction(m, v, t), Moments(m=m, v=v)
+            return super().direction(u, moments, t)
         v = moments.v
         m = u if self.signal == "momentum" else self.beta1 * moments.m + (1 - self.beta1) * u
         if self.mask:
             m = torch.where(v > 0, m, 0)
         direction = self._direction(m, v, t) if self.floor is None else m / v.clamp(min=self.floor).sqrt()
-        return direction, Moments(m=m, v=v)
+        return direction, AdamMoments(m=m, v=v)
 
 
 def warmup_rounds(warmup: float, rounds: int) -> int:
@@ -65,7 +62,7 @@ def warmup_rounds(warmup: float, rounds: int) -> int:
 
     Raises ValueError unless 1 ≤ T_w < rounds.
     """
-    count = warmup if isinstance(warmup, int) else int(warmup * rounds)
+    count = warmup if isinstance(warmup, int) else floored_share(warmup, rounds)
     if not 1 <= count < rounds:
         raise ValueError(
             f"warmup={warmup}: {count} of {rounds} rounds; the warm-up takes at least one round and is shorter than "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -11,8 +12,7 @@ from torch import Tensor
 
 from algorithms.compressors import Payload
 from algorithms.meter import Meter
-from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
-from algorithms.updates import Moments
+from algorithms.protocol import Algorithm, ServerState, as_dicts, from_dicts
 from algorithms.wire import Wire
 
 
@@ -64,7 +64,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         super().add_param_group(param_group)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
+        self, closure: Callable[[], Tensor] | None = None
+    ) -> Tensor | None:
         """One round: send this worker's gradient, receive the server's answer, update.
 
         Returns what `closure` returned, if one was given to compute the gradient.
@@ -94,9 +96,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
             "of": self._identity(),
             "t": self.t,
             "meter": asdict(self.meter),
-            "worker": asdict(self._worker),
-            "replica": asdict(self._replica),
-            "server": None if self._server is None else asdict(self._server),
+            "worker": as_dicts(self._worker),
+            "replica": as_dicts(self._replica),
+            "server": as_dicts(self._server),
         }
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -110,9 +112,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 raise ValueError(f"this state is of {what} {saved}, not {mine}: every rank loads what it saved")
         super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
         here = _to(state_dict, self._params[0].device)
-        self._worker = WorkerState(**{**here["worker"], "moments": Moments(**here["worker"]["moments"])})
-        self._replica = ReplicaState(**{**here["replica"], "moments": Moments(**here["replica"]["moments"])})
-        self._server = None if here["server"] is None else ServerState(**here["server"])
+        self._worker = from_dicts(here["worker"], self._worker)
+        self._replica = from_dicts(here["replica"], self._replica)
+        self._server = from_dicts(here["server"], self._server)
         self.t, self.meter = here["t"], Meter(**here["meter"])
         self._set_parameters(self._replica.x)
 
@@ -130,8 +132,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """A new flat vector [d]."""
         return torch.cat([tensor.detach().reshape(-1) for tensor in parts])
 
-    def _serve(self, up: Payload, server: ServerState, x: Tensor, t: int) -> tuple[Payload, ServerState]:
+    def _serve(self, up: Payload, server: ServerState | None, x: Tensor, t: int) -> tuple[Payload, ServerState]:
         """The server of a cluster of one."""
+        assert server is not None
         return self.algorithm.server(up, server, t, self.seed)
 
     @torch.no_grad()
@@ -140,7 +143,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             param.copy_(values.view(param.shape))
 
 
-def _to(node: object, device: torch.device) -> object:
+def _to(node: Any, device: torch.device) -> Any:
     """Nested dicts with their floating-point tensors on a device; worker numbers stay on the CPU."""
     if isinstance(node, dict):
         return {key: _to(value, device) for key, value in node.items()}

@@ -9,7 +9,8 @@ State is dataclasses of tensors. The functions return new state and change none 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ class WorkerState:
 
     ids: Tensor  # int64 [W], which of the n workers these are
     memory: Tensor | None  # [*T, W, d], the uplink senders'
-    moments: Moments = field(default_factory=Moments)  # [*T, W, d], where every worker keeps its own
+    moments: Moments = ()  # [*T, W, d], where every worker keeps its own
 
 
 @dataclass
@@ -35,7 +36,6 @@ class ServerState:
 
     aggregate: Tensor  # ĝ_t [*T, d], what the server made of the workers' messages
     memory: Tensor | None  # [*T, d], the downlink sender's
-    x: Tensor | None = None  # [*T, d], the model, where the server keeps one
 
 
 @dataclass
@@ -45,6 +45,27 @@ class ReplicaState:
     x: Tensor  # [*T, d] parameters
     signal: Tensor  # g̃_t [*T, d], what was received
     moments: Moments
+
+
+S = TypeVar("S")
+
+
+def as_dicts(state: object) -> Any:
+    """A state as nested dicts of the tensors themselves, not copies: no function of a round changes one in place."""
+    if is_dataclass(state):
+        return {field.name: as_dicts(getattr(state, field.name)) for field in fields(state)}
+    return dict(zip(getattr(state, "_fields", ()), state, strict=True)) if isinstance(state, tuple) else state
+
+
+def from_dicts(saved: Any, like: S) -> S:
+    """The state that `as_dicts` was given, of the types of `like`, such as the state before round 1.
+
+    Raises TypeError where the names are others.
+    """
+    kind: Any = type(like)
+    if is_dataclass(like):
+        return kind(**{name: from_dicts(part, getattr(like, name, None)) for name, part in saved.items()})
+    return kind(**saved) if isinstance(like, tuple) else saved
 
 
 @dataclass(frozen=True)

@@ -8,49 +8,66 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
+Moments = tuple[Tensor, ...]
+"""What an update remembers: a named tuple of its own, of vectors [*T, d], or () for nothing."""
 
-@dataclass
-class Moments:
-    """What an update remembers; None where it keeps no such vector."""
+M = TypeVar("M", bound=Moments)
 
-    m: Tensor | None = None  # [*T, d] first moment, or SGD's momentum buffer
-    v: Tensor | None = None  # [*T, d] second moment
-    v_hat: Tensor | None = None  # [*T, d] its running maximum
+
+class Momentum(NamedTuple):
+    """What SGD with momentum remembers."""
+
+    m: Tensor
+
+
+class AdamMoments(NamedTuple):
+    """What Adam remembers: the first and the second moment."""
+
+    m: Tensor
+    v: Tensor
+
+
+class AMSGradMoments(NamedTuple):
+    """What AMSGrad remembers: Adam's moments and the running maximum of the second."""
+
+    m: Tensor
+    v: Tensor
+    v_hat: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update(ABC):
+class Update(ABC, Generic[M]):
     """The step every replica takes with the signal that all of them received."""
 
-    weight_decay: float = 0.0
-    decoupled: bool = False
+    weight_decay: float = 0.0  # λ of u ← u + λx, added on the replica
+    decoupled: bool = False  # true: x ← x − αλx instead
 
     def __post_init__(self) -> None:
         if self.weight_decay < 0:
             raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
 
     @abstractmethod
-    def start(self, x: Tensor) -> Moments:
+    def start(self, x: Tensor) -> M:
         """The moments before the first round."""
 
     def receives_gradient(self, t: int) -> bool:
         """Whether what the replica receives in round t is a gradient, to which weight decay is still to be added."""
         return True
 
-    def outgoing(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
+    def outgoing(self, gradient: Tensor, x: Tensor, moments: M, t: int) -> Tensor:
         """What the workers send for gradients [*T, W, d]: these, unless the method forms something from them."""
         return gradient
 
     @abstractmethod
-    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
+    def direction(self, u: Tensor, moments: M, t: int) -> tuple[Tensor, M]:
         """What is subtracted from x per unit of step size, and the new moments."""
 
-    def step(self, x: Tensor, u: Tensor, moments: Moments, lr: float | Tensor, t: int) -> tuple[Tensor, Moments]:
+    def step(self, x: Tensor, u: Tensor, moments: M, lr: float | Tensor, t: int) -> tuple[Tensor, M]:
         """x_{t+1} [*T, d] and the new moments."""
         if self.weight_decay and not self.decoupled and self.receives_gradient(t):
             u = u + self.weight_decay * x
@@ -59,17 +76,17 @@ class Update(ABC):
             x = x - lr * self.weight_decay * x
         return x - lr * direction, moments
 
-    def second_moment(self, moments: Moments) -> Tensor | None:
+    def second_moment(self, moments: M) -> Tensor | None:
         """The vector under the root of the step, v̂ or v; None for updates that have none."""
-        return moments.v if moments.v_hat is None else moments.v_hat
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SGD(Update):
+class SGD(Update[Momentum | tuple[()]]):
     """x ← x − αu, or with momentum μ: x ← x − αb, b₁ = u₁, b_t = μb_{t−1} + (1 − dampening)u_t, as in torch."""
 
-    momentum: float = 0.0
-    dampening: float = 0.0
+    momentum: float = 0.0  # μ of b ← μb + (1 − dampening)u
+    dampening: float = 0.0  # of u, where it enters b
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,18 +94,21 @@ class SGD(Update):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
 
-    def start(self, x: Tensor) -> Moments:
-        return Moments(m=torch.zeros_like(x)) if self.momentum else Moments()
+    def start(self, x: Tensor) -> Momentum | tuple[()]:
+        return Momentum(m=torch.zeros_like(x)) if self.momentum else ()
 
-    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
-        if not self.momentum:
+    def direction(self, u: Tensor, moments: Momentum | tuple[()], t: int) -> tuple[Tensor, Momentum | tuple[()]]:
+        if not moments:
             return u, moments
         m = u if t == 1 else self.momentum * moments.m + (1 - self.dampening) * u
-        return m, Moments(m=m)
+        return m, Momentum(m=m)
+
+
+A = TypeVar("A", AdamMoments, AMSGradMoments)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptive(Update):
+class Adaptive(Update[A]):
     """What Adam and AMSGrad share: two moments and the form of the step.
 
     `form: paper`        x ← x − α·m/√(w + ν), ν inside the root (CD-Adam paper, section 3);
@@ -97,10 +117,12 @@ class Adaptive(Update):
     with w = v for Adam and w = v̂ for AMSGrad. The paper names no value of ν: 1e-8 is its authors' code's.
     """
 
-    beta1: float = 0.9
-    beta2: float = 0.99
-    nu: float = 1e-8
-    form: Literal["paper", "uncorrected", "torch"] = "paper"
+    beta1: float = 0.9  # β₁, how much of m is kept each round
+    beta2: float = 0.99  # β₂, how much of v is kept each round
+    nu: float = 1e-8  # ν, keeps the denominator from zero
+    form: Literal["paper", "uncorrected", "torch"] = (
+        "paper"  # of the step: ν inside the root, outside, bias corrected
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,7 +134,7 @@ class Adaptive(Update):
         if self.form not in ("paper", "uncorrected", "torch"):
             raise ValueError(f"form={self.form!r}: must be 'paper', 'uncorrected' or 'torch'")
 
-    def _averages(self, u: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:
+    def _averages(self, u: Tensor, moments: A) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""
         m = self.beta1 * moments.m + (1 - self.beta1) * u
         v = self.beta2 * moments.v + (1 - self.beta2) * u * u
@@ -128,25 +150,31 @@ class Adaptive(Update):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(Adaptive):
+class Adam(Adaptive[AdamMoments]):
     """m ← β₁m + (1−β₁)u, v ← β₂v + (1−β₂)u², x ← x − α·m/√(v + ν) (Kingma and Ba 2014; forms above)."""
 
-    def start(self, x: Tensor) -> Moments:
-        return Moments(m=torch.zeros_like(x), v=torch.zeros_like(x))
+    def start(self, x: Tensor) -> AdamMoments:
+        return AdamMoments(m=torch.zeros_like(x), v=torch.zeros_like(x))
 
-    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
+    def direction(self, u: Tensor, moments: AdamMoments, t: int) -> tuple[Tensor, AdamMoments]:
         m, v = self._averages(u, moments)
-        return self._direction(m, v, t), Moments(m=m, v=v)
+        return self._direction(m, v, t), AdamMoments(m=m, v=v)
+
+    def second_moment(self, moments: AdamMoments) -> Tensor:
+        return moments.v
 
 
 @dataclass(frozen=True, kw_only=True)
-class AMSGrad(Adaptive):
+class AMSGrad(Adaptive[AMSGradMoments]):
     """Adam with v̂ ← max(v̂, v) under the root (Reddi et al. 2019; Algorithm 1, lines 13 to 16)."""
 
-    def start(self, x: Tensor) -> Moments:
-        return Moments(m=torch.zeros_like(x), v=torch.zeros_like(x), v_hat=torch.zeros_like(x))
+    def start(self, x: Tensor) -> AMSGradMoments:
+        return AMSGradMoments(m=torch.zeros_like(x), v=torch.zeros_like(x), v_hat=torch.zeros_like(x))
 
-    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
+    def direction(self, u: Tensor, moments: AMSGradMoments, t: int) -> tuple[Tensor, AMSGradMoments]:
         m, v = self._averages(u, moments)
         v_hat = torch.maximum(moments.v_hat, v)
-        return self._direction(m, v_hat, t), Moments(m=m, v=v, v_hat=v_hat)
+        return self._direction(m, v_hat, t), AMSGradMoments(m=m, v=v, v_hat=v_hat)
+
+    def second_moment(self, moments: AMSGradMoments) -> Tensor:
+        return moments.v_hat

@@ -54,6 +54,7 @@ class Wire:
         lead = x.dim()  # up has the trial axes and the worker axis
         gathered = gather(to_bytes(up, lead), lead - 1, self._group)
         if gathered is not None:
+            assert server is not None
             down, server = self.algorithm.server(from_bytes(gathered, up, lead), server, t, self.seed)
         else:
             down = self._template(self.algorithm.downlink.codec(t), x)

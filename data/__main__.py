@@ -11,6 +11,7 @@ import sys
 
 from common.errors import DataError
 from data import cifar10, libsvm
+from data.dataset import shape
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def _described(name: str, directory: str) -> str:
     if name == "cifar10":
         images = cifar10.load(directory)
         return f"{len(images.train_images)} training and {len(images.test_images)} test images"
-    rows, features = libsvm.load(name, directory).features.shape
+    rows, features = shape(libsvm.load(name, directory).features)
     return f"{rows} rows, {features} features"
 
 

@@ -47,4 +47,5 @@ def _read(file: Path, sha256: str | None) -> Arrays | None:
 
 def _write(file: Path, arrays: Arrays) -> None:
     with suppress(OSError), atomic(file) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, sha256=np.array(digest(arrays.values())), **arrays)
+        hashed = {"sha256": np.array(digest(arrays.values())), **arrays}
+        np.savez(stream, **hashed)  # pyright: ignore[reportArgumentType]: none of them is called allow_pickle

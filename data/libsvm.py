@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import DataError
+from common.marks import Place
 from data.archive import SUFFIXES, unpack
 from data.cache import Arrays, cached
-from data.dataset import Dataset
+from data.dataset import Dataset, shape
 from data.download import download
 from data.svmlight import parse
 
@@ -38,13 +39,16 @@ PINNED = {
 }
 
 
-def load(name: str, data_dir: str | Path, url: str = HOST) -> Dataset:
+def load(
+    name: str,  # a9a | mushrooms | phishing | w8a
+    data_dir: Place[str | Path],  # where data sets are looked for and kept
+    url: Place[str] = HOST,  # the folder on the web that has the files
+) -> Dataset:
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 
     In `data_dir` it is looked for decoded (`cache/`), then as the file `<name>`, plain or with .gz, .bz2 or
     .xz, in the folder itself or in its `libsvm/`, where a download goes too. A read-only folder will do.
 
-    url: the folder on the web that has the files.
     Raises DataError where the name is unknown, the file is damaged or not the pinned content, or the host
     fails.
     """
@@ -58,7 +62,10 @@ def load(name: str, data_dir: str | Path, url: str = HOST) -> Dataset:
 
 
 def load_file(
-    file: str | Path, data_dir: str | Path, sha256: str | None = None, features: int | None = None
+    file: Place[str | Path],  # plain, .gz, .bz2 or .xz
+    data_dir: Place[str | Path],  # where the decoded set is kept
+    sha256: str | None = None,  # of the file; filled in, or checked where given
+    features: int | None = None,  # d, where the file does not show its last columns
 ) -> Dataset:
     """The binary data set in the svmlight `file`, plain or .gz, .bz2 or .xz; its name is the file's stem.
 
@@ -78,7 +85,7 @@ def load_file(
     dataset = Dataset.from_arrays(name, arrays)
     if features is None:
         return dataset
-    largest = dataset.features.shape[1]
+    largest = shape(dataset.features)[1]
     if features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
@@ -105,7 +112,7 @@ def _obtain(name: str, folder: Path, url: str) -> Arrays:
 def _verified(name: str, file: Path, source: str, remedy: str) -> Arrays:
     """The content of `file`, called `source` in messages, if it is the pinned set `name`, else DataError."""
     dataset = parse(unpack(_bytes(file), file.name, source), name, source)
-    found = Pin(*dataset.features.shape, dataset.features.nnz, dataset.sha256())
+    found = Pin(*shape(dataset.features), dataset.features.nnz, dataset.sha256())
     if found != PINNED[name]:
         raise DataError(f"{source} is not {name}: expected {PINNED[name]}, found {found}: {remedy}")
     return dataset.arrays()

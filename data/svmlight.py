@@ -19,7 +19,8 @@ def parse(text: bytes, name: str, source: str) -> Dataset:
     Raises DataError, with line and column, where `text` is not a binary data set in svmlight form.
     """
     try:
-        features, raw = load_svmlight_file(io.BytesIO(text), zero_based=False)
+        # pyright takes the default, "auto", for the only type.
+        features, raw = load_svmlight_file(io.BytesIO(text), zero_based=False)  # pyright: ignore[reportArgumentType]
     except (ValueError, OverflowError) as error:
         _complain(text, source)
         raise DataError(f"{source} is not svmlight text: {error}") from error

@@ -12,7 +12,12 @@ from data.keyed import generator
 
 
 def synthetic(
-    rows: int, features: int, workers: int, heterogeneity: float = 0.0, noise: float = 0.5, seed: int = 0
+    rows: int = 2000,  # of all workers together
+    features: int = 50,  # d
+    workers: int = 20,  # whose distributions differ by `heterogeneity`
+    heterogeneity: float = 0.0,  # 0: all workers share one distribution; larger: they differ more
+    noise: float = 0.5,  # of the labels
+    seed: int = 0,  # of the data
 ) -> Dataset:
     """N rows of d features in n blocks, block i drawn from worker i's own distribution.
 

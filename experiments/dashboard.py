@@ -17,80 +17,84 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from common.errors import RunError, UsageError, exit_with_message
+from experiments.config import figure as figures
 from experiments.config import identity
-from experiments.config.compose import Config, expand, load
+from experiments.config.compose import compose, packages_of, resolved, split
+from experiments.config.messages import explained
+from experiments.config.run import load_run
 from experiments.config.schema import Run
 from experiments.loggers.ending import bounded_exit, first_line
-from experiments.loggers.layout import Options, group, ids, name_of, reached
-from experiments.reproduce import ABOUT_FIGURE, cells, planned
-from experiments.sweep import launching
-from experiments.upload import chosen
+from experiments.loggers.layout import group, ids, name_of, reached
+from experiments.loggers.logger import build_logger
+from experiments.reproduce import has_gpu, moved
+from plots.figure.spec import Figure, Panel
 from plots.runs.columns import column, higher_is_better, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
-def page(figure: Config, cells: list[Run], options: Options, entity: str = "") -> Any:
+def page(figure: Figure, runs: list[Run], chosen: Mapping[str, Any], entity: str = "") -> Any:
     """The report of a figure: its panels, once for every task and number of workers of its runs.
 
-    options: the logger's; entity: whose project it is, where that is to be looked up in wandb.
+    chosen: the logger's options; entity: whose project it is, where that is to be looked up in wandb.
     """
     import wandb_workspaces.reports.v2 as wr
     from wandb_workspaces import expr
 
     keys = ["config.algorithm.name"]
-    if any(len(run.lr) > 1 for run in cells):
+    if any(len(run.lr) > 1 for run in runs):
         keys.append("config.lr")
-    place = {"entity": entity, "project": options["project"]}
+    place = {"entity": entity, "project": chosen["project"]}
     parts: dict[str, list[str]] = defaultdict(list)
-    for run in cells:
+    for run in runs:
         parts[group(run.study, run.task.name, run.cluster.workers)] += ids(identity.of(run), run.lr)
     blocks: list[Any] = []
     for name, shared in parts.items():  # by id: a run that another figure began stands in that one's group
-        runs = wr.Runset(
+        theirs = wr.Runset(
             name=name, filters=expr.And(expr.Metric("ID").isin(shared)), groupby=keys, **(place if entity else {})
         )
-        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runs], panels=_panels(shown(figure), options["targets"]))]
-    about = {"title": figure["title"][:128], "description": figure["note"] or ""}
+        panels = _panels(shown(figure), chosen["targets"])
+        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[theirs], panels=panels)]
+    about = {"title": figure.title[:128], "description": figure.note}
     return wr.Report(**place, **about, blocks=blocks, width="fluid")
 
 
-def shown(figure: Config) -> list[Config]:
+def shown(figure: Figure) -> list[Panel]:
     """The rows of panels that show what a row of metrics.jsonl holds. Raises UsageError where there are none."""
-    rows = [row for row in figure["rows"] if column(row["y"]).filled_by != "figure"]
+    rows = [row for row in figure.rows if column(row.y).filled_by != "figure"]
     if not rows:
-        raise UsageError(
-            f"figure={figure['name']}: its panels show what is derived from several runs, not single rows"
-        )
+        raise UsageError(f"figure={figure.name}: its panels show what is derived from several runs, not single rows")
     return rows
 
 
-def _panels(rows: list[Config], targets: dict[str, list[float]]) -> list[Any]:
+def _panels(rows: list[Panel], targets: Mapping[str, list[float]]) -> list[Any]:
     """A line plot for every row, and bars for the levels of the metrics that they show."""
     import wandb_workspaces.reports.v2 as wr
 
     panels: list[Any] = [
         wr.LinePlot(
-            title=f"{in_words(row['y'])} over {in_words(row['x'])}",
-            x=name_of(row["x"]),
-            y=[name_of(row["y"])],
-            log_x=row.get("x_scale", "linear") == "log",
-            log_y=row.get("y_scale", "log") == "log",
-            range_y=(row.get("y_min"), row.get("y_max")),
-            title_x=in_words(row["x"]),
-            title_y=in_words(row["y"]),
+            title=f"{in_words(row.y)} over {in_words(row.x)}",
+            x=name_of(row.x),
+            y=[name_of(row.y)],
+            log_x=row.x_scale == "log",
+            log_y=row.y_scale == "log",
+            range_y=(row.y_min, row.y_max),
+            title_x=in_words(row.x),
+            title_y=in_words(row.y),
             groupby_aggfunc="mean",
             groupby_rangefunc="minmax",
             max_runs_to_show=100,
         )
         for row in rows
     ]
-    for metric in dict.fromkeys(row["y"] for row in rows):
+    for metric in dict.fromkeys(row.y for row in rows):
         beyond = "≥" if higher_is_better(metric) else "≤"
         panels += [
             wr.BarPlot(
@@ -107,7 +111,7 @@ def _panels(rows: list[Config], targets: dict[str, list[float]]) -> list[Any]:
     return panels
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments.dashboard",
@@ -118,44 +122,48 @@ def main(arguments: list[str] | None = None) -> None:
     words = parser.parse_args(arguments).overrides
     with exit_with_message():
         files = [Path(word.removeprefix("out=")) for word in words if word.startswith("out=")]
-        [overrides] = expand([word for word in words if not word.startswith("out=")], multirun=False)
-        of_logger, others = launching.split(overrides, {"logger"})
-        about_figure, of_runs = launching.split(others, set(ABOUT_FIGURE))
+        of_logger, others = split([word for word in words if not word.startswith("out=")], ["logger"])
         if find_spec("wandb_workspaces") is None:
             raise UsageError("the package wandb-workspaces is not installed; pip install wandb-workspaces")
-        figure, options = planned(load(about_figure, "reproduce")), chosen(of_logger).options
-        left_out = [row["y"] for row in figure["rows"] if row not in shown(figure)]
+        overrides = moved(others)
+        with explained(overrides, "reproduce"):
+            asked = figures.asked_of(resolved(compose(overrides, "reproduce", packages_of(overrides))))
+        figure, logging = figures.read(asked, has_gpu), load_run(["logger=wandb", *of_logger])
+        build_logger(logging)
+        chosen = logging.logger.options
+        left_out = [row.y for row in figure.rows if row not in shown(figure)]
         if not files:
-            _check_login(options["mode"])
-        runs = cells(figure, of_runs)
+            _check_login(chosen)
+        found = figures.runs(figure, asked.overrides, asked.packages)
+        runs = [replace(run, study=run.study or figure.name) for run in found]
         if left_out:
             print(f"without {', '.join(left_out)}, which is derived from several runs")
         if files:
-            made = page(figure, runs, options)._to_model()
+            made = page(figure, runs, chosen)._to_model()
             files[-1].write_text(made.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n")
             print(f"dashboard: {files[-1]}")
         else:
-            print(f"dashboard: {_create(figure, runs, options)}")
+            print(f"dashboard: {_create(figure, runs, chosen)}")
 
 
-def _check_login(wanted: str | None) -> None:
+def _check_login(chosen: Mapping[str, Any]) -> None:
     from experiments.loggers.login import mode_and_reason
 
     try:
-        mode, reason = mode_and_reason(wanted)
+        mode, reason = mode_and_reason(chosen["mode"])
     except ValueError as error:
         raise UsageError(str(error)) from error
     if mode != "online":
         raise UsageError(f"wandb is offline, {reason}: log in to create the page there, or write it to out=FILE.json")
 
 
-def _create(figure: Config, cells: list[Run], options: Options) -> str:
+def _create(figure: Figure, runs: list[Run], chosen: Mapping[str, Any]) -> str:
     """Create the page in wandb; returns its address. Raises RunError where that failed."""
     import wandb
 
     try:
-        entity = options["entity"] or wandb.Api(timeout=options["init_timeout"]).default_entity or ""
-        return page(figure, cells, options, entity).save().url
+        entity = chosen["entity"] or wandb.Api(timeout=chosen["init_timeout"]).default_entity
+        return page(figure, runs, chosen, entity).save().url
     except (wandb.Error, ValueError, OSError) as error:
         raise RunError(f"wandb: {first_line(error)}") from error
 

@@ -8,7 +8,8 @@ A folder is by default results. study, task, algorithm, seed and state choose am
 commas. State is one of finished, running, interrupted (stopped by someone, to be resumed), failed, gone (it says
 running, but no process has it any more), missing (written down by a sweep, never begun) and damaged. The metric is
 the last one of the best step size, by what the task selects step sizes by. Away from a terminal every run is one
-line, its columns separated by tabs, the last of which is its folder. Nothing is changed.
+line, its columns separated by tabs, the last of which is its folder; at a terminal what all have in common stands
+below. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -46,22 +47,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def show(runs: Sequence[Run], console: Console) -> None:
     """Print the table of some runs, what their errors are, and how many are in which state."""
+    whole = not console.is_terminal  # where a line is as long as it likes
     readable = sorted((run for run in runs if run.config), key=_place)
     differing = settings(readable)
-    if runs:
-        whole = not console.is_terminal  # where a line is as long as it likes
-        rows = [
-            [*_cells(run, differing.get(run.folder, "")), str(run.folder) if whole else run.id] for run in readable
-        ]
-        rows += [["damaged", *"–" * (len(COLUMNS) - 1), str(run.folder)] for run in runs if not run.config]
-        tables.show(console, [*COLUMNS, "folder" if whole else "id"], rows)
+    columns = [*COLUMNS, "folder" if whole else "id"]
+    rows = [[*_cells(run, differing[run.folder]), str(run.folder) if whole else run.id] for run in readable]
+    rows += [["damaged", *"–" * (len(COLUMNS) - 1), str(run.folder)] for run in runs if not run.config]
+    cells = [{row[place] for row in rows} for place in range(len(COLUMNS))]
+    alike = [some == {"–"} or (place > 1 and len(some) == 1 < len(rows)) for place, some in enumerate(cells)]
+    shared = [] if whole else [place for place, one in enumerate(alike) if one]
+    if rows:
+        shown = [[row[place] for place in range(len(row)) if place not in shared] for row in [columns, *rows]]
+        tables.show(console, shown[0], shown[1:])
     counts = Counter(run.state for run in runs)
-    lines = [f"{run.folder}: {run.error}" for run in readable if run.error and run.state == "failed"]
+    lines = [f"all: {', '.join(same)}"] if (same := _words(columns, rows, shared)) else []
+    lines += [f"{run.folder}: {run.error}" for run in readable if run.error and run.state == "failed"]
     lines += [run.error for run in runs if run.state == "damaged"]
     lines += _other_code(readable, differing)
     lines += [", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no runs"]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _words(columns: Sequence[str], rows: Sequence[Sequence[str]], shared: Iterable[int]) -> list[str]:
+    """What all rows have in these columns, where they have anything."""
+    return [f"{columns[place]} {rows[0][place]}" for place in shared if rows[0][place] != "–"]
 
 
 def _cells(run: Run, differing: str) -> list[str]:

@@ -2,8 +2,8 @@
 
     defaults: [/target@_here_: algorithms.compressors.TopK]
 
-in a file of conf/ gives `_target_` and every option of that class that has a default, so that a default stands once,
-in the class. The source is read, not imported.
+in a file of conf/ gives `_target_` and every option of that class whose default is a plain value, so that a default
+stands once, in the class. The source is read, not imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from omegaconf import OmegaConf
 
 from common.errors import UsageError
-from experiments.config.signatures import REQUIRED, options
+from experiments.config.signatures import COMPUTED, REQUIRED, options
 
 _GROUP = "target/"
 
@@ -46,7 +46,7 @@ class TargetSource(ConfigSource):
         defaults = {
             name: option.default
             for name, option in known.items()
-            if option.default is not REQUIRED and name not in _GIVEN
+            if option.default not in (REQUIRED, COMPUTED) and name not in _GIVEN
         }
         config = OmegaConf.create({"_target_": target, **defaults})
         return ConfigResult(self.provider, f"target://{target}", config, header={"package": None})

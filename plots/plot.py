@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -30,6 +31,7 @@ from common import tables
 from common.errors import UsageError
 from common.names import unknown
 from plots.figure import curves
+from plots.figure.spec import Panel
 from plots.request import answering, chosen, parse, positive, words
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import axes, column, higher_is_better, in_words
@@ -40,6 +42,8 @@ from plots.runs.variants import Variant, settled, tell_apart
 
 AXES = {name: name for name in (*axes(), "modelled_seconds")} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
+
+SCALES: dict[str, Literal["linear", "log"]] = {"log": "log", "linear": "linear"}
 
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
@@ -61,24 +65,25 @@ def plot(request: dict[str, str], console: Console) -> Path:
     not evaluated at the same rounds.
     """
     x = AXES[chosen("x", request["x"], AXES)]
-    scales = {key: chosen(key, request[key] or usual, ("log", "linear")) for key, usual in _scales(x, request["y"])}
+    scales = {key: SCALES[chosen(key, request[key] or usual, SCALES)] for key, usual in _scales(x, request["y"])}
+    panel = Panel(x=x, y=request["y"], x_scale=scales["x_scale"], y_scale=scales["y_scale"])
     target = Path(request["out"] or _name(request, x))
     if target.suffix[1:] not in FigureCanvasAgg.filetypes:
         types = FigureCanvasAgg.filetypes
         raise UsageError(unknown(f"out={target}: no such type of file", target.suffix[1:], types))
     frame = _curves(request, console)
     frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, _link(request))))
-    if scales["x_scale"] == "log":
+    if panel.x_scale == "log":
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0", console)
     matplotlib.use("Agg")
-    figure = curves.draw(frame, [{"x": x, "y": request["y"], **scales}], _caption(request, x, frame))
+    figure = curves.draw(frame, [panel], _caption(request, x, frame))
     target.parent.mkdir(parents=True, exist_ok=True)
     with plt.style.context(curves.STYLE):
         figure.savefig(target)
     plt.close(figure)
     if request["lr"] == "best":
         console.print(f"each method with {rule_in_words(frame)}", soft_wrap=True, highlight=False)
-    _show_ends(frame, request["y"], scales["y_scale"] == "log", console)
+    _show_ends(frame, request["y"], panel.y_scale == "log", console)
     console.print(f"picture: {target}", soft_wrap=True, highlight=False)
     return target
 

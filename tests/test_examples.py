@@ -128,11 +128,10 @@ def test_without_being_let_in_it_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_test_it_shows_passes(my_package: None) -> None:
+def test_the_test_it_shows_passes(tmp_path: Path) -> None:
     [code] = _blocks("python")
-    namespace: dict = {"__name__": "example"}
-    exec(compile(code, "README.md", "exec", dont_inherit=True), namespace)
-    namespace["test_my_package"]()
+    (tmp_path / "test_mine.py").write_text(code)
+    _started(sys.executable, "-m", "pytest", "-c", os.devnull, "--strict-markers", str(tmp_path))
 
 
 def test_links_point_at_files() -> None:

@@ -18,7 +18,7 @@ ALLOWED = {
     "plots": {"plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf", "yaml",
-        "rich", "filelock", "pandas", "wandb", "wandb_workspaces", "submitit",
+        "rich", "filelock", "pandas", "pytest", "wandb", "wandb_workspaces", "submitit",
     },
 }  # fmt: skip
 

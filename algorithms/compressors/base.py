@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,8 +52,8 @@ class Compressor(ABC):
         """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
 
     @abstractmethod
-    def decode(self, payload: Payload, d: int) -> Tensor:
-        """C(x) [..., d] out of the payload of x, in the dtype of x."""
+    def decode(self, payload: Any, d: int) -> Tensor:
+        """C(x) [..., d] out of the payload of x, as `encode` made it, in the dtype of x."""
 
     def pi(self, d: int) -> float:
         """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
@@ -95,11 +95,11 @@ class Wrapping(Compressor):
     compressor: Compressor
 
     @property
-    def contractive(self) -> bool:
+    def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.compressor.contractive
 
     @property
-    def unbiased(self) -> bool:
+    def unbiased(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.compressor.unbiased
 
 

@@ -26,7 +26,10 @@ class LogQuantize(ScaledCodes):
 
     width: int  # b
 
-    def __init__(self, bits: int = 3) -> None:
+    def __init__(
+        self,
+        bits: int = 3,  # b, bits a coordinate: 2 to 8
+    ) -> None:
         check_bits("log_quantize", bits, 8)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 

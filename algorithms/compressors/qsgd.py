@@ -25,7 +25,7 @@ class Qsgd(ScaledCodes):
     distributed variant takes a norm per 128 coordinates; this is one norm for the vector.
     """
 
-    levels: int = 7
+    levels: int = 7  # s; 7 makes 4 bits a coordinate
 
     contractive = False
     unbiased = True
@@ -39,7 +39,7 @@ class Qsgd(ScaledCodes):
         return self.levels
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
         return (2 * self.levels).bit_length()
 
     def _scale(self, x: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor
-from algorithms.compressors.top_k import check_chosen, chosen
+from algorithms.compressors.sparsifier import Sparsifier
 from algorithms.randomness import Key
 
 
@@ -21,23 +20,20 @@ class Sampled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RandomK(Compressor):
+class RandomK(Sparsifier):
     """C(x) keeps k coordinates drawn without replacement: k floats and a 64-bit seed, 32k + 64 bits.
 
-    k = max(1, ⌊ratio·d⌋) unless given. Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that
-    E C(x) = x, and is no longer contractive. Trials of one batch draw the same coordinates: the draw depends on
-    (seed, direction, worker, round) alone.
+    Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that E C(x) = x, and is no longer
+    contractive. Trials of one batch draw the same coordinates: the draw depends on (seed, direction, worker, round)
+    alone.
     """
 
-    ratio: float = 0.016
-    k: int | None = None
-    unbiased: bool = False
+    name = "random_k"
 
-    def __post_init__(self) -> None:
-        check_chosen("random_k", None, self.k, self.ratio)
+    unbiased: bool = False  # scale by d/k
 
     @property
-    def contractive(self) -> bool:
+    def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return not self.unbiased
 
     def encode(self, x: Tensor, key: Key | None = None) -> Sampled:
@@ -54,18 +50,12 @@ class RandomK(Compressor):
         indices = self._indices(seed, d).to(values.device)
         return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices, values)
 
-    def pi(self, d: int) -> float:
-        return chosen(d, self.k, self.ratio) / d
-
     def bits(self, d: int) -> int:
-        return 32 * chosen(d, self.k, self.ratio) + 64
-
-    def check(self, d: int) -> None:
-        check_chosen("random_k", d, self.k, self.ratio)
+        return 32 * self.count(d) + 64
 
     def _indices(self, seed: Tensor, d: int) -> Tensor:
         """The coordinates each seed stands for: int64 [..., k]."""
-        k = chosen(d, self.k, self.ratio)
+        k = self.count(d)
         distinct, which = seed.cpu().unique(return_inverse=True)
         draws = [torch.randperm(d, generator=torch.Generator().manual_seed(s))[:k] for s in distinct.tolist()]
         return torch.stack(draws)[which.squeeze(-1)]

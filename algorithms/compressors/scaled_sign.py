@@ -33,14 +33,14 @@ class ScaledSign(Compressor):
     Source: CD-Adam, Algorithm 1 and footnote 3; 1-bit Adam (Tang et al. 2021) for l2.
     """
 
-    norm: Literal["l1", "l2"] = "l1"
+    norm: Literal["l1", "l2"] = "l1"  # l1 (CD-Adam) | l2 (1-bit Adam)
 
     def __post_init__(self) -> None:
         if self.norm not in ("l1", "l2"):
             raise ValueError(f"norm={self.norm!r}: scaled_sign knows the norms l1 and l2")
 
     @property
-    def contractive(self) -> bool:
+    def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return self.norm == "l1"
 
     def encode(self, x: Tensor, key: Key | None = None) -> Signs:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor
+from algorithms.compressors.sparsifier import Sparsifier
 from algorithms.randomness import Key
 
 
@@ -19,32 +19,15 @@ class Sparse(NamedTuple):
     indices: Tensor  # int32 [..., k], ascending
 
 
-def chosen(d: int, k: int | None, ratio: float) -> int:
-    """How many of d coordinates are sent: k, or max(1, ⌊ratio·d⌋) where k is not given."""
-    return k if k is not None else max(1, int(ratio * d))
-
-
-def check_chosen(name: str, d: int | None, k: int | None, ratio: float) -> None:
-    """Raise ValueError unless 1 ≤ k (≤ d, where d is known) and 0 < ratio ≤ 1."""
-    if k is not None and (k < 1 or (d is not None and k > d)):
-        raise ValueError(f"k={k}: {name} sends between 1 and d{'' if d is None else f' = {d}'} coordinates")
-    if not 0 < ratio <= 1:
-        raise ValueError(f"ratio={ratio}: {name} sends a share of the coordinates in (0, 1]")
-
-
 @dataclass(frozen=True)
-class TopK(Compressor):
+class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
 
-    k = max(1, ⌊ratio·d⌋) unless given. Of equal magnitudes the lower index is kept, so that every device agrees.
-    π = k/d. Source: Assumption 4.1's canonical example; ratio 0.016 is section 7.2's, about one bit a coordinate.
+    Of equal magnitudes the lower index is kept, so that every device agrees. π = k/d.
+    Source: Assumption 4.1's canonical example.
     """
 
-    ratio: float = 0.016
-    k: int | None = None
-
-    def __post_init__(self) -> None:
-        check_chosen("top_k", None, self.k, self.ratio)
+    name = "top_k"
 
     def encode(self, x: Tensor, key: Key | None = None) -> Sparse:
         keep = self._keep(x)
@@ -58,18 +41,12 @@ class TopK(Compressor):
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
         return torch.where(self._keep(x), x, 0)
 
-    def pi(self, d: int) -> float:
-        return chosen(d, self.k, self.ratio) / d
-
     def bits(self, d: int) -> int:
-        return 64 * chosen(d, self.k, self.ratio)
-
-    def check(self, d: int) -> None:
-        check_chosen("top_k", d, self.k, self.ratio)
+        return 64 * self.count(d)
 
     def _keep(self, x: Tensor) -> Tensor:
         """Which coordinates are sent: bool [..., d], exactly k of them true in every vector."""
-        k = chosen(x.shape[-1], self.k, self.ratio)
+        k = self.count(x.shape[-1])
         magnitude = x.abs()
         threshold = magnitude.topk(k, sorted=False).values.amin(-1, keepdim=True)
         above = magnitude > threshold

@@ -24,7 +24,10 @@ class UniformQuantize(ScaledCodes):
 
     width: int  # b
 
-    def __init__(self, bits: int = 8) -> None:
+    def __init__(
+        self,
+        bits: int = 8,  # b, bits a coordinate: 2 to 16
+    ) -> None:
         check_bits("uniform_quantize", bits, 16)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 

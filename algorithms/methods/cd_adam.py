@@ -9,7 +9,10 @@ from algorithms.updates import AMSGrad
 
 
 def cd_adam(
-    compressor: Compressor, update: AMSGrad, uplink_only: bool = False, dense_start: bool = False
+    compressor: Compressor,
+    update: AMSGrad,
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
+    dense_start: bool = False,  # true: the first vectors cross uncompressed, 32d bits
 ) -> Algorithm:
     """Compresses differences to what the other end already knows, and updates the model on the workers.
 

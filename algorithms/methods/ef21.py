@@ -8,7 +8,12 @@ from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
 
 
-def ef21(compressor: Compressor, update: SGD, uplink_only: bool = False, dense_start: bool = False) -> Algorithm:
+def ef21(
+    compressor: Compressor,
+    update: SGD,
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
+    dense_start: bool = False,  # true: the first vectors cross uncompressed, 32d bits
+) -> Algorithm:
     """Gradient descent on an estimate that learns the gradient from compressed differences.
 
         worker   c_i = C(g_i − ĝ_i),  ĝ_i ← ĝ_i + c_i

@@ -8,7 +8,11 @@ from algorithms.protocol import Algorithm
 from algorithms.updates import Update
 
 
-def error_feedback(compressor: Compressor, update: Update, uplink_only: bool = False) -> Algorithm:
+def error_feedback(
+    compressor: Compressor,
+    update: Update,
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
+) -> Algorithm:
     """Adds what the last compression lost to what is sent next.
 
         worker   c_i = C(g_i + δ_i),  δ_i ← g_i + δ_i − c_i

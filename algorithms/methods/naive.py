@@ -8,7 +8,11 @@ from algorithms.protocol import Algorithm
 from algorithms.updates import Update
 
 
-def naive(compressor: Compressor, update: Update, uplink_only: bool = False) -> Algorithm:
+def naive(
+    compressor: Compressor,
+    update: Update,
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
+) -> Algorithm:
     """Compresses what there is and forgets what was lost.
 
         worker   c_i = C(g_i)

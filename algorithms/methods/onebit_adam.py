@@ -13,15 +13,15 @@ from algorithms.protocol import Algorithm
 def onebit_adam(
     compressor: Compressor,
     rounds: int,
-    warmup: float = 0.13,
-    signal: Literal["momentum", "gradient"] = "momentum",
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    form: Literal["paper", "uncorrected", "torch"] = "uncorrected",
-    weight_decay: float = 0.0,
-    decoupled: bool = False,
-    uplink_only: bool = False,
+    warmup: float = 0.13,  # dense rounds T_w: a share of the run, or a number of rounds
+    signal: Literal["momentum", "gradient"] = "momentum",  # what is sent; gradient: the CD-Adam authors' baseline
+    beta1: float = 0.9,  # β₁, how much of m is kept each round
+    beta2: float = 0.999,  # β₂, how much of v is kept each round
+    eps: float = 1e-8,  # ε, added to the root of v
+    form: Literal["paper", "uncorrected", "torch"] = "uncorrected",  # DeepSpeed's; torch: the CD-Adam authors'
+    weight_decay: float = 0.0,  # λ, added to g_i before momentum is formed
+    decoupled: bool = False,  # true: x ← x − αλx instead
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
     """Adam's second moment is learnt in T_w dense rounds and then kept, so that momentum can be compressed linearly.
 

@@ -11,13 +11,13 @@ from algorithms.protocol import Algorithm
 def qadam(
     compressor: Compressor,
     rounds: int,
-    warmup: float = 0.2,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    decoupled: bool = False,
-    uplink_only: bool = False,
+    warmup: float = 0.2,  # dense rounds T_w: a share of the run, or a number of rounds
+    beta1: float = 0.9,  # β₁, how much of m is kept each round
+    beta2: float = 0.999,  # β₂, how much of v is kept each round
+    eps: float = 1e-8,  # ε, added to the root of v
+    weight_decay: float = 0.0,  # λ, added to g_i before momentum is formed
+    decoupled: bool = False,  # true: x ← x − αλx instead
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
     """As 1-bit Adam, with codes fine enough to need no error feedback.
 

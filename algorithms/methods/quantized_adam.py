@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from algorithms.channels import Direct, ErrorFeedback, dense
 from algorithms.compressors import Compressor, Payload, UniformQuantize
 from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
 from algorithms.randomness import Key
-from algorithms.updates import SGD, Moments
+from algorithms.updates import SGD, AdamMoments
+
+
+@dataclass
+class ServerWeights(ServerState):
+    """A server that holds the model."""
+
+    x: Tensor  # [*T, d]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,29 +45,32 @@ class QuantizedAdam(Algorithm):
             raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        state = super().start_workers(x, ids)
-        return replace(state, moments=Moments(m=torch.zeros_like(state.memory), v=torch.zeros_like(state.memory)))
+        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
+        return replace(super().start_workers(x, ids), moments=AdamMoments(m=zeros, v=zeros))
 
-    def start_server(self, x: Tensor) -> ServerState:
-        return replace(super().start_server(x), x=x)
+    def start_server(self, x: Tensor) -> ServerWeights:
+        state = super().start_server(x)
+        return ServerWeights(aggregate=state.aggregate, memory=state.memory, x=x)
 
     def outgoing(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    ) -> tuple[Tensor, AdamMoments]:
         """α_t m_i/√(v_i + ε) for all workers [*T, W, d]."""
         if self.weight_decay:
             gradient = gradient + self.weight_decay * replica.x.unsqueeze(-2)
         theta = self.theta if self.theta_schedule == "constant" else 1 - self.theta / t
-        v = theta * state.moments.v + (1 - theta) * gradient * gradient
-        m = self.beta * state.moments.m + (1 - self.beta) * gradient
+        m, v = state.moments
+        v = theta * v + (1 - theta) * gradient * gradient
+        m = self.beta * m + (1 - self.beta) * gradient
         lr = lr.unsqueeze(-2) if isinstance(lr, Tensor) else lr
-        return lr * m / (v + self.eps).sqrt(), Moments(m=m, v=v)
+        return lr * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
 
-    def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
+    def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerWeights]:
+        assert isinstance(state, ServerWeights)
         step = self.mean(payloads, state.aggregate.shape[-1], t)
         x = state.x - step
         payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
-        return payload, ServerState(aggregate=step, memory=memory, x=x)
+        return payload, ServerWeights(aggregate=step, memory=memory, x=x)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         x = self.downlink.decode(payload, state.x.shape[-1], t)
@@ -70,13 +79,15 @@ class QuantizedAdam(Algorithm):
 
 def quantized_adam(
     compressor: Compressor,
-    weight_bits: int = 8,
-    beta: float = 0.9,
-    theta: float = 0.999,
-    eps: float = 1e-8,
-    theta_schedule: Literal["constant", "one_minus_theta_over_t"] = "constant",
-    weight_decay: float = 0.0,
-    uplink_only: bool = False,
+    weight_bits: int = 8,  # of a coordinate of the weights that come down
+    beta: float = 0.9,  # β, how much of m is kept each round
+    theta: float = 0.999,  # θ, how much of v is kept each round
+    eps: float = 1e-8,  # ε, added to v under the root
+    theta_schedule: Literal[
+        "constant", "one_minus_theta_over_t"
+    ] = "constant",  # of θ_t: constant | one_minus_theta_over_t
+    weight_decay: float = 0.0,  # λ, added to g_i
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
     """Every worker runs Adam on its own gradients; steps are compressed with error feedback, weights without.
 

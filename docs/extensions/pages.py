@@ -1,4 +1,4 @@
-"""Pages written from conf/ before each build: one an algorithm, and the configuration reference.
+"""Pages written before each build: one an algorithm, and the configuration reference.
 
 A new YAML file is all that a new page or entry takes.
 """
@@ -11,57 +11,60 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from docs.extensions.docstrings import inline
-from docs.extensions.settings import CONF, File, Setting, files, groups
+from docs.extensions.reference import (
+    BUILT,
+    CONF,
+    KEYS,
+    SHOWN,
+    Setting,
+    description,
+    display,
+    names,
+    of_choice,
+    of_schema,
+    shown,
+)
 
 
 def pages() -> dict[str, list[str]]:
     """The lines of every page, by its path below docs/."""
-    written = {f"algorithms/{file.name}.rst": algorithm(file) for file in files("algorithm")}
+    written = {f"algorithms/{name}.rst": algorithm(name) for name in names("algorithm")}
     written["configuration/keys.rst"] = keys()
-    return written | {f"configuration/{name}.rst": group(name) for name in groups()}
+    return written | {f"configuration/{group}.rst": choices(group) for group in (*BUILT, *SHOWN)}
 
 
-def algorithm(file: File) -> list[str]:
-    """A method: what its module says. Its keys are in the reference of the group."""
-    entry = file.values["algorithm"]
-    module = entry["_target_"].rpartition(".")[0]
-    return [*_title(entry["display"]["label"], "="), f".. automodule:: {module}", "   :members:", ""]
+def algorithm(name: str) -> list[str]:
+    """A method: what its module says. Its options are in the reference of the group."""
+    label, module = display(name)
+    return [*_title(label, "="), f".. automodule:: {module}", "   :members:", ""]
 
 
 def keys() -> list[str]:
-    """config.yaml and the files beside it."""
+    """The keys of experiments/config/schema.py."""
     lines = _title("Keys", "=")
-    for file in files():
-        lines += [*_title(f"``{file.name}.yaml``", "-"), inline(file.description), ""]
-        lines += [line for setting in file.settings for line in _entry(setting)]
-        lines += [f"* :doc:`{kind}`: ``{name}``" for kind, name in file.brings.items()]
-        lines += ["", *_builds_on(file)]
+    for what, kind in KEYS.items():
+        lines += [*_title(f"Keys {what}", "-"), *_entries(of_schema(kind))]
     return lines
 
 
-def group(name: str) -> list[str]:
-    """A folder of conf/: its choices, each with its keys, or as a whole where no object is built from it."""
-    members = files(name)
-    built = any("_target_" in file.text for file in members)
-    lines = [*_title(name, "="), f"``{name}=NAME`` chooses ``conf/{name}/NAME.yaml``.", ""]
-    for file in members:
-        lines += [*_title(f"``{file.name}``", "-"), inline(file.description), "", *_builds_on(file)]
-        if built:
-            lines += [f"* It comes with ``{kind}={choice}``." for kind, choice in file.brings.items()]
-            lines += ["", *(line for setting in file.complete for line in _entry(setting))]
+def choices(group: str) -> list[str]:
+    """A folder of conf/: its choices, with their options or as they stand there."""
+    lines = [*_title(group, "="), f"``{group}=NAME`` chooses ``conf/{group}/NAME.yaml``.", ""]
+    for name in names(group):
+        file = CONF / group / f"{name}.yaml"
+        lines += [*_title(f"``{name}``", "-"), inline(description(file)), ""]
+        if group in BUILT:
+            lines += _entries(of_choice(group, name))
         else:
-            lines += [f".. literalinclude:: /../conf/{name}/{file.name}.yaml", "   :language: yaml", ""]
+            lines += [f".. literalinclude:: /../conf/{group}/{name}.yaml", "   :language: yaml", ""]
     return lines
 
 
-def _entry(setting: Setting) -> list[str]:
-    default = f" = ``{setting.default}``" if setting.default else ""
-    return [f"``{setting.key}``{default}", f"   {inline(setting.meaning) or '–'}", ""]
-
-
-def _builds_on(file: File) -> list[str]:
-    names = " and ".join(f"``{base.path.relative_to(CONF)}``" for base in file.builds_on)
-    return [f"It has the keys of {names} too.", ""] if names else []
+def _entries(settings: list[Setting]) -> list[str]:
+    lines = []
+    for key, value, meaning in settings:
+        lines += [f"``{key}`` = ``{shown(value)}``", f"   {inline(meaning) or '–'}", ""]
+    return lines
 
 
 def _title(text: str, line: str) -> list[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from algorithms.channels import Markov, dense
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.updates import SGD, Moments
+from algorithms.updates import SGD, Momentum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +23,15 @@ class WorkerMomentum(Algorithm):
             raise ValueError(f"eta={self.eta}: must lie in (0, 1]")
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        state = super().start_workers(x, ids)
-        return replace(state, moments=Moments(m=torch.zeros_like(state.memory)))
+        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
+        return replace(super().start_workers(x, ids), moments=Momentum(m=zeros))
 
     def outgoing(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
-        m = gradient if t == 1 else (1 - self.eta) * state.moments.m + self.eta * gradient
-        return m, Moments(m=m)
+    ) -> tuple[Tensor, Momentum]:
+        (before,) = state.moments
+        m = gradient if t == 1 else (1 - self.eta) * before + self.eta * gradient
+        return m, Momentum(m=m)
 
 
 def ef21_momentum(compressor: Compressor, update: SGD, eta: float = 0.1, uplink_only: bool = False) -> Algorithm:

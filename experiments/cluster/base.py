@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from algorithms.compressors import Payload
 from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
-from algorithms.updates import Moments
 
 
 @dataclass
@@ -21,18 +20,6 @@ class ClusterState:
     workers: WorkerState
     server: ServerState | None  # None in a process that is not the server
     replica: ReplicaState
-
-    def state_dict(self) -> dict:
-        """Nested dicts of the tensors themselves, not copies: no function of a round changes one in place."""
-        return _shallow(self)
-
-    @classmethod
-    def from_state_dict(cls, state: dict) -> ClusterState:
-        """The state that `state_dict` described."""
-        workers = {**state["workers"], "moments": Moments(**state["workers"]["moments"])}
-        replica = {**state["replica"], "moments": Moments(**state["replica"]["moments"])}
-        server = None if state["server"] is None else ServerState(**state["server"])
-        return cls(WorkerState(**workers), server, ReplicaState(**replica))
 
 
 class Cluster(ABC):
@@ -75,9 +62,3 @@ class Cluster(ABC):
         self, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         """What comes down for what this process's workers send up, and the server's new state."""
-
-
-def _shallow(node: object) -> object:
-    if not is_dataclass(node):
-        return node
-    return {field.name: _shallow(getattr(node, field.name)) for field in fields(node)}

@@ -29,9 +29,15 @@ _SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--i
 _SEVERAL = ("sweep=", "hydra.mode=MULTIRUN")
 
 
-def start(application: Callable[[], Any], name: str, arguments: Sequence[str] | None = None) -> None:
+def start(
+    application: Callable[[], Any],
+    name: str,
+    arguments: Sequence[str] | None = None,
+    moved: Callable[[list[str]], list[str]] = list,
+) -> None:
     """Run a Hydra application on a command line (None: this process's) whose primary configuration is conf/<name>.
 
+    moved: makes of the overrides those that Hydra sees.
     What Hydra raises is said in one line, with exit status 2. Of the command line only what can be found wrong
     without composing is looked at before Hydra is.
     """
@@ -40,11 +46,13 @@ def start(application: Callable[[], Any], name: str, arguments: Sequence[str] | 
         overrides, flags = _apart(given)
         for flag in flags & {"-cp", "--config-path", "--experimental-rerun"}:
             raise UsageError(f"{flag}: the configuration is conf/, which is checked; add to it by --config-dir")
+        others = [text for text in given if text not in overrides]
         if not flags & _SHOW:
+            overrides = moved(overrides)
             multirun = flags & {"-m", "--multirun"} or any(text.startswith(_SEVERAL) for text in overrides)
             check(overrides, bool(multirun))
         register()
-        before, sys.argv = sys.argv, [sys.argv[0], *given, *search_path(packages_of(overrides))]
+        before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *others]
         # So that Hydra raises instead of printing a traceback of its own.
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:

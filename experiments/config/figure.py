@@ -1,136 +1,228 @@
-"""What a figure of conf/figure may say: anything else would fail only once all its runs are done."""
+"""From a figure of conf/figure to what it is and to its runs; what would fail only once these are done is refused."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import get_args, get_origin
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from itertools import product
+from typing import Any, TypeVar
 
 from common.errors import UsageError
-from experiments.config.compose import Config, check_keys, unknown
-from experiments.config.run import path_name
-from experiments.sweep.launching import check_grid
-from plots.claims.claims import CHECKS, DESCRIPTION
+from common.names import unknown
+from experiments.config import signatures
+from experiments.config.compose import Config
+from experiments.config.run import load_run, path_name
+from experiments.config.schema import Reproduction, Run
+from experiments.config.values import check_keys, checked
+from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
-from plots.runs.best import mark_best
-from plots.runs.columns import axes, misspelt
-from plots.runs.levels import bits_to_reach
-
-REQUIRED = ("name", "title", "grid", "rows")
-
-KEYS = (
-    *("name", "title", "note", "grid", "overrides", "budgets", "rows", "claims", "derive", "select", "step_size"),
-    *("targets", "of_claim"),
-)
+from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
+from plots.runs.columns import axes, higher_is_better, misspelt
 
 BUDGETS = ("full", "quick")
 
-_SCALES = ("linear", "log")
-_WANTED = {str: "text", float: "a number", int: "a whole number"}
+_ABOUT_CLAIM = [one.name for one in fields(Claim) if one.name != "options"]
+_KEYS = [*(one.name for one in fields(Figure) if one.name != "budget"), "budgets", "of_claim"]
+
+Spec = TypeVar("Spec")
 
 
-def completed(figure: object) -> Config:
-    """The figure with all that it needs not say, without what is null; its keys are known. Raises UsageError."""
-    if isinstance(figure, dict):
-        figure = {key: value for key, value in figure.items() if value is not None}
-    place = f"figure={figure['name']}" if isinstance(figure, dict) and "name" in figure else "figure"
-    check_keys(figure, KEYS, place, ("name",))
-    figure = {"note": None, "overrides": [], "budgets": {}, **figure}
-    if figure["budgets"]:
-        check_keys(figure["budgets"], BUDGETS, f"{place}: budgets", BUDGETS)
-    for name, settings in figure["budgets"].items():
-        check_keys(settings, KEYS, f"{place}: budgets.{name}")
+def asked_of(config: Config) -> Reproduction:
+    """What a resolved configuration of conf/reproduce.yaml asks for. Raises UsageError."""
+    return Reproduction(figure=config["figure"], **checked(Reproduction, config))
+
+
+def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
+    """The figure that is asked for, its budget chosen and its seeds an axis of its grid.
+
+    What is null counts as left out. Raises UsageError for a budget that the figure does not have, and for anything
+    that could not be drawn or judged.
+    """
+    if not isinstance(asked.figure, Mapping):
+        raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
+    node = {key: value for key, value in asked.figure.items() if value is not None}
+    place = f"figure={node.get('name', '')}"
+    check_keys(node, _KEYS, place, ("name",))
+    path_name(node["name"], "figure.name")
+    budgets = node.pop("budgets", {})
+    for name, settings in budgets.items():
+        check_keys(settings, _KEYS, f"{place}: budgets.{name}")
+    if budgets:
+        check_keys(budgets, BUDGETS, f"{place}: budgets", BUDGETS)
+    budget: str | None = asked.budget
+    if budget == "auto":
+        budget = ("full" if has_gpu() else "quick") if budgets else None
+    elif budget not in budgets:
+        raise UsageError(f"budget={budget}: {place} has one setting only; leave it out")
+    chosen = budgets[budget] if budget else {}
+    overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
+    figure = _figure({**node, **chosen, "overrides": overrides, "name": node["name"]}, budget, place)
+    if asked.seeds is None:
+        return figure
+    seeds = asked.seeds
+    if not isinstance(seeds, list) or len(set(map(str, seeds))) < len(seeds):
+        raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
+    return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
+
+
+def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[Run]:
+    """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
+
+    Raises UsageError for a wrong key of any of them, and for what the figure could not show of them.
+    """
+    place = f"figure={figure.name}"
+    lines = combinations(figure.grid)
+    ours = {text.partition("=")[0] for line in lines for text in line}
+    for text in overrides:
+        if text.partition("=")[0] in ours:
+            raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
+    methods = {text.partition("=")[2] for line in lines for text in line if text.startswith("algorithm=")}
+    for claim in figure.claims:
+        named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
+        if not named <= methods:
+            missing = ", ".join(sorted(named - methods))
+            raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
+    also = [one.name for one in fields(Reproduction)]
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
+    if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
+        raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
+    curves = [(run.task.name, run.algorithm.name, run.rounds, run.seed) for run in found]
+    for curve in curves:
+        if curves.count(curve) > 1:
+            task, method, *_ = curve
+            raise UsageError(
+                f"{method} on {task} stands twice in the figure: its curves would become one; give the runs "
+                "different task.name or algorithm.name"
+            )
+    return found
+
+
+def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:
+    """One entry of every axis, in every way, as overrides; spaces tell those of an entry apart, and values may hold
+    some too."""
+    return [
+        [override for entry in entries for override in re.split(r"\s+(?=[^\s=]+=)", entry.strip())]
+        for entries in product(*grid)
+    ]
+
+
+def _figure(node: Config, budget: str | None, place: str) -> Figure:
+    """The figure of a node whose budget was chosen."""
+    check_keys(node, _KEYS, place, ("name", "title", "grid", "rows"))
+    of_claim = node.pop("of_claim", None)
+    select = node.pop("select", {"metric": ""})
+    check_keys(select, ("metric",), f"{place}: select", ("metric",))
+    if select["metric"]:
+        _check_metric(select["metric"], f"{place}: select.metric")
+    if higher_is_better(select["metric"]):
+        raise UsageError(f"{place}: select.metric={select['metric']}: select by one of which less is better")
+    targets = node.get("targets", [])
+    parts = {
+        "rows": [_panel(part, name) for part, name in _each(node["rows"], f"{place}: rows")],
+        "claims": [_claim(part, place, of_claim) for part, _ in _each(node.get("claims", []), f"{place}: claims")],
+        "derive": [_derivation(part, name) for part, name in _each(node.get("derive", []), f"{place}: derive")],
+        "targets": [
+            _target(part, name)
+            for part, name in _each(targets if isinstance(targets, list) else [targets], f"{place}: targets")
+        ],
+    }
+    figure = _read(Figure, {**node, **parts, "select": select["metric"], "budget": budget}, place)
+    if not figure.grid or not all(figure.grid) or not figure.rows:
+        raise UsageError(f"{place}: its grid and its rows of panels must not be empty")
     return figure
 
 
-def check_figure(figure: Config) -> None:
-    """Raise UsageError for anything in a figure, its budget chosen, that could not be drawn or judged."""
-    place = f"figure={figure['name']}"
-    check_keys(figure, KEYS, place, REQUIRED)
-    path_name(figure["name"], "figure.name")
-    _check_type(figure["title"], str, f"{place}: title")
-    check_grid(figure, f"{place}: figure")
-    if figure.get("step_size", "best") != "best":
-        _check_type(figure["step_size"], float, f"{place}: step_size")
-    for number, panel in enumerate(_nodes(figure["rows"], f"{place}: rows")):
-        _check_panel(panel, f"{place}: rows[{number}]")
-    for claim in _nodes(figure.get("claims", []), f"{place}: claims"):
-        _check_claim(claim, f"{place}: claim {claim.get('number', 'without a number')}")
-    for derivation in _nodes(figure.get("derive", []), f"{place}: derive"):
-        check_keys(derivation, ("name", "options"), f"{place}: derive", ("name",))
-        function = _named(derivation["name"], DERIVATIONS, f"{place}: derive.name")
-        _check_options(function, derivation.get("options") or {}, f"{place}: derive.options")
-    targets = figure.get("targets", [])
-    for target in _nodes(targets if isinstance(targets, list) else [targets], f"{place}: targets"):
-        _check_options(bits_to_reach, target, f"{place}: targets")
-    for select in _nodes([figure.get("select", {})], f"{place}: select"):
-        _check_options(mark_best, select, f"{place}: select")
+def _panel(node: object, place: str) -> Panel:
+    panel = _read(Panel, node, place)
+    if panel.x not in axes():
+        raise UsageError(unknown(f"{place}: x={panel.x}: no such choice", panel.x, axes()))
+    _check_metric(panel.y, f"{place}: y")
+    return panel
 
 
-def _check_panel(panel: Config, place: str) -> None:
-    """One of the rows of panels."""
-    check_keys(panel, ("x", "x_scale", "y", "y_scale", "y_min", "y_max", "guide"), place, ("x", "y"))
-    _check_column("axis", panel["x"], f"{place}: x")
-    _check_type(panel["y"], str, f"{place}: y")
-    _check_column("metric", panel["y"], f"{place}: y")
-    for key in ("x_scale", "y_scale"):
-        _named(panel.get(key, "log"), dict.fromkeys(_SCALES), f"{place}: {key}")
-    for key in ("y_min", "y_max", "guide"):
-        if key in panel:
-            _check_type(panel[key], float, f"{place}: {key}")
+def _claim(node: object, place: str, of_claim: object) -> Claim:
+    """A claim; where its figure's claims are cases of another figure's, it has that one's number before its own."""
+    place = f"{place}: claim {node.get('number', 'without a number') if isinstance(node, Mapping) else node}"
+    if not isinstance(node, Mapping):
+        raise UsageError(f"{place}: must have keys of its own")
+    about = {key: str(value) if key == "number" else value for key, value in node.items() if key in _ABOUT_CLAIM}
+    options = {key: value for key, value in node.items() if key not in _ABOUT_CLAIM}
+    claim = _read(Claim, {**about, "options": options}, place)
+    _check_options(_named(claim.check, CHECKS, f"{place}: check"), options, place)
+    return claim if of_claim is None else replace(claim, number=f"{of_claim} ({claim.number})")
 
 
-def _check_claim(claim: Config, place: str) -> None:
-    for key in ("number", "statement", "check"):
-        if key not in claim:
-            raise UsageError(f"{place}: has no {key}")
-    check = _named(claim["check"], CHECKS, f"{place}: check")
-    if not isinstance(claim.get("negated", False), bool):
-        raise UsageError(f"{place}: negated={claim['negated']}: true or false")
-    _check_options(check, {key: value for key, value in claim.items() if key not in DESCRIPTION}, place)
+def _derivation(node: object, place: str) -> Derivation:
+    derivation = _read(Derivation, node, place)
+    function = _named(derivation.name, DERIVATIONS, f"{place}: name")
+    _check_options(function, derivation.options, f"{place}: options")
+    return derivation
 
 
-def _check_options(function: Callable, options: object, place: str) -> None:
+def _target(node: object, place: str) -> Target:
+    target = _read(Target, node, place)
+    _check_metric(target.metric, f"{place}: metric")
+    return target
+
+
+def _read(kind: type[Spec], node: object, place: str) -> Spec:
+    """A dataclass of plots.figure.spec from its node, lists as tuples. Raises UsageError."""
+    known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    required = [name for name, one in known.items() if one.default is one.default_factory is MISSING]
+    check_keys(node, known, place, required)
+    assert isinstance(node, Mapping)
+    for key, value in node.items():
+        _check_value(value, str(known[key].type), f"{place}: {key}")
+    return kind(**{key: _tuple(value) for key, value in node.items()})
+
+
+def _check_options(function: Callable, options: Mapping[str, Any], place: str) -> None:
     """Hold the options of what is called with a table against its parameters behind the first."""
-    _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
-    required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
-    check_keys(options, [parameter.name for parameter in parameters], place, required)
-    for parameter in parameters:
-        if parameter.name in options:
-            key = f"{place}: {parameter.name}"
-            _check_type(options[parameter.name], parameter.annotation, key)
-            _check_column(parameter.name, options[parameter.name], key)
+    _, *parameters = signatures.options(f"{function.__module__}.{function.__name__}").values()
+    required = [one.name for one in parameters if one.default is signatures.REQUIRED]
+    check_keys(options, [one.name for one in parameters], place, required)
+    for one in parameters:
+        if one.name not in options:
+            continue
+        value, key = options[one.name], f"{place}: {one.name}"
+        _check_value(value, one.annotation, key)
+        if one.name == "axis":
+            _named(value, axes(), key)
+        for name in _listed(value) if one.name in ("metric", "metrics") else ():
+            _check_metric(name, key)
 
 
-def _check_type(value: object, annotation: type, place: str) -> None:
-    several = get_origin(annotation) is list
-    kind = get_args(annotation)[0] if several else annotation
-    classes = (int, float) if kind is float else kind
-    values = value if several and isinstance(value, list) else [value]
-    if several != isinstance(value, list) or any(
-        isinstance(some, bool) or not isinstance(some, classes) for some in values
-    ):
-        raise UsageError(f"{place}={value}: must be {'a list, each ' if several else ''}{_WANTED[kind]}")
+def _check_value(value: object, annotation: str | None, place: str) -> None:
+    if not signatures.fits(value, annotation):
+        raise UsageError(f"{place}={value}: must be {signatures.wanted(annotation)}")
 
 
-def _check_column(option: str, value: object, place: str) -> None:
-    """An axis is one of few. What a task measures is its own matter, unless it looks like one of ours misspelt."""
-    if option == "axis":
-        _named(value, dict.fromkeys(axes()), place)
-    elif option in ("metric", "metrics"):
-        for name in value if isinstance(value, list) else [value]:
-            near = misspelt(str(name))
-            if near:
-                raise UsageError(f"{place}={name}: nothing is called that; did you mean {near}?")
+def _check_metric(name: object, place: str) -> None:
+    """What a task measures is its own matter, unless it looks like one of ours misspelt."""
+    near = misspelt(str(name))
+    if near:
+        raise UsageError(f"{place}={name}: nothing is called that; did you mean {near}?")
 
 
-def _named(name: object, there: dict, place: str) -> object:
-    if not isinstance(name, str) or name not in there:
-        raise UsageError(unknown(place, str(name), there))
-    return there[name]
+def _named(name: str, there: Any, place: str) -> Any:
+    """What goes by a name. Raises UsageError for one that is none."""
+    if name not in there:
+        raise UsageError(unknown(f"{place}={name}: no such choice", name, there))
+    return there[name] if isinstance(there, Mapping) else name
 
 
-def _nodes(value: object, place: str) -> list[Config]:
-    if not isinstance(value, list) or not all(isinstance(node, dict) for node in value):
-        raise UsageError(f"{place}={value}: must be a list, each with keys of its own")
-    return value
+def _each(nodes: object, place: str) -> list[tuple[object, str]]:
+    """The nodes of a list, each with its place."""
+    if not isinstance(nodes, list):
+        raise UsageError(f"{place}={nodes}: must be a list, each with keys of its own")
+    return [(node, f"{place}[{number}]") for number, node in enumerate(nodes)]
+
+
+def _listed(value: Any) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

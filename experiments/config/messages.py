@@ -29,8 +29,11 @@ _ANSWERS = {
 
 
 @contextmanager
-def explained(overrides: Sequence[str], name: str = "config") -> Iterator[None]:
-    """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml."""
+def explained(overrides: Sequence[str], name: str = "config", also: Iterable[str] = ()) -> Iterator[None]:
+    """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml.
+
+    also: keys besides those of that file.
+    """
     try:
         yield
     except MarkedYAMLError as error:
@@ -38,7 +41,7 @@ def explained(overrides: Sequence[str], name: str = "config") -> Iterator[None]:
         where = f"{place.name}, line {place.line + 1}: " if place else ""
         raise UsageError(f"{where}not YAML ({error.problem})") from error
     except (HydraException, OmegaConfBaseException) as error:
-        _explain(list(overrides), name)
+        _explain(list(overrides), name, also)
         cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
         key = getattr(cause, "full_key", None)
         raise UsageError(f"{f'{key}: ' if key else ''}{str(cause).splitlines()[0]}") from error
@@ -63,7 +66,7 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
             raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
 
 
-def _explain(overrides: list[str], name: str) -> None:
+def _explain(overrides: list[str], name: str, also: Iterable[str]) -> None:
     """Raise UsageError about the first override that is wrong, if one is."""
     parsed = [parse(text) for text in overrides]
     roots = [CONF, *(folder_of_package(package) / "conf" for package in packages_of(overrides))]
@@ -75,7 +78,7 @@ def _explain(overrides: list[str], name: str) -> None:
     with suppress(HydraException):
         plain = [one.input_line for one in groups if not one.is_sweep_override()]
         base = compose(plain, name, packages_of(overrides))
-        keys = list(dotted(OmegaConf.to_container(base, resolve=False)))
+        keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
         for override in parsed:
             if override not in groups and not override.key_or_group.startswith("hydra"):
                 _check_key(override, keys)

@@ -25,11 +25,14 @@ LAUNCH = [one.name for one in fields(Launch)]
 _LOOKS = {"task": ("label",), "algorithm": ("label", "color", "marker")}
 
 
-def load_run(overrides: Iterable[str]) -> Run:
-    """The run that a command line's overrides describe, composed and checked. Raises UsageError."""
+def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> Run:
+    """The run that a command line's overrides describe, composed and checked. Raises UsageError.
+
+    also: keys of the command that are no run's, and that a misspelt one may have been meant for.
+    """
     overrides = list(overrides)
     check(overrides, multirun=False)
-    with explained(overrides):
+    with explained(overrides, also=also):
         composed = compose(overrides, packages=packages_of(overrides))
     return read(resolved(composed), packages_of(overrides))
 

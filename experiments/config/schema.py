@@ -183,6 +183,7 @@ class Reproduction:
     budget: str = key("auto", "auto: full with a GPU, quick without", choices=("auto", "full", "quick"))
     seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
     overrides: Sequence[str] = key((), "of every run")
+    packages: Sequence[str] = key((), "of yours, for the figure and its runs")
 
 
 def is_part(one: Field[Any]) -> bool:

@@ -159,7 +159,6 @@ _PLAIN = {
     "bool": ((bool,), "true or false"),
     "str": ((str,), "text"),
     "Path": ((str,), "text"),
-    "Place": ((str, type(None)), "text or null"),
     "None": ((type(None),), "null"),
     "list": ((list,), "a list"),
     "tuple": ((list, tuple), "a list"),
@@ -180,6 +179,8 @@ def _choices(node: ast.expr) -> list[ast.expr]:
     """The members of a union, or the node alone."""
     if isinstance(node, ast.BinOp):
         return [*_choices(node.left), *_choices(node.right)]
+    if isinstance(node, ast.Subscript) and _name(node) == "Place":
+        return _choices(node.slice)
     if isinstance(node, ast.Subscript) and _name(node) in ("Optional", "Union"):
         return [*_parts(node), *([ast.Constant(None)] if _name(node) == "Optional" else [])]
     return [node]

@@ -9,7 +9,7 @@ BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 STATISTICS = ("running_mean", "running_var")
 COUNTER = "num_batches_tracked"
 
-Place = tuple[nn.Module, str, Tensor]  # a layer, the name of one of its tensors, and the tensor
+Slot = tuple[nn.Module, str, Tensor]  # a layer, the name of one of its tensors, and the tensor
 
 
 class FlatModel:
@@ -22,9 +22,12 @@ class FlatModel:
     that several layers share is there once. `statistics` has the mean and the variance of every batch norm, in the
     order of `module.modules()`; b may be 0.
 
-    A 4-dimensional weight [O, I, H, W] lies in the vector as [O, H, W, I], so that its view is in channels_last
-    format and no convolution of channels_last images has to reorder it. Batch norms lose their counter
-    `num_batches_tracked`, which a momentum that is a number does not use.
+    Images go in in `memory_format`. It is channels_last, where a 4-dimensional weight [O, I, H, W] lies in the vector
+    as [O, H, W, I], so that no convolution has to reorder its view. But it is contiguous, as is every weight, for a
+    network with a strided 1×1 convolution of fewer than 8 input channels: in channels_last, oneDNN's AVX2 gradient of
+    its weights writes out of bounds (uxlfoundation/oneDNN issue 6035). That goes by the network alone, not by the CPU
+    at hand, so that a coordinate is the same one everywhere. Batch norms lose their counter `num_batches_tracked`,
+    which a momentum that is a number does not use.
 
     Autocast keeps the low-precision copies of parameters it has made and does not notice that `vector` changed: enter
     `torch.autocast` anew for every forward pass, or with `cache_enabled=False`, as capturing a CUDA graph needs.
@@ -35,18 +38,20 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, device: torch.device | str) -> None:
         _check(module)
+        narrow = any(isinstance(layer, nn.Conv2d) and _is_narrow(layer) for layer in module.modules())
+        self.memory_format = torch.contiguous_format if narrow else torch.channels_last
         parameters, statistics = [], []
         for layer in module.modules():
             for name, tensor in layer.named_parameters(recurse=False, remove_duplicate=False):
                 parameters.append((layer, name, tensor))
             for name, tensor in layer.named_buffers(recurse=False, remove_duplicate=False):
                 if name == COUNTER:
-                    layer.num_batches_tracked = None
+                    setattr(layer, COUNTER, None)
                 else:
                     statistics.append((layer, name, tensor))
         self.module = module
-        self.vector = _joined(parameters, device)
-        self.statistics = _joined(statistics, device)
+        self.vector = self._joined(parameters, device)
+        self.statistics = self._joined(statistics, device)
         self._parameters = tuple(module.parameters())
         self.sizes = tuple(parameter.numel() for parameter in self._parameters)
         self.d = self.vector.numel()
@@ -62,7 +67,34 @@ class FlatModel:
         if out.shape != (self.d,):
             raise ValueError(f"out has shape {list(out.shape)}: the gradient's is [{self.d}]")
         gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
-        torch.cat([_flat(gradient) for gradient in gradients], out=out)
+        torch.cat([self._flat(gradient) for gradient in gradients], out=out)
+
+    def _joined(self, slots: list[Slot], device: torch.device | str) -> Tensor:
+        """One vector with the values of all the tensors, each of which is replaced, where it stands, by its view."""
+        tensors = list(dict.fromkeys(tensor for _, _, tensor in slots))  # each once
+        vector = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float32, device=device)
+        views = {}
+        for part, tensor in zip(vector.split([tensor.numel() for tensor in tensors]), tensors, strict=True):
+            view = self._shaped(part, tensor.shape)
+            view.copy_(tensor.detach())
+            views[tensor] = nn.Parameter(view) if isinstance(tensor, nn.Parameter) else view
+        for layer, name, tensor in slots:
+            setattr(layer, name, views[tensor])
+        return vector
+
+    def _flat(self, tensor: Tensor) -> Tensor:
+        """The coordinates of a tensor in the order of the vector: without a copy where they lie in that order."""
+        return (tensor.permute(0, 2, 3, 1) if self._reorders(tensor.shape) else tensor).reshape(-1)
+
+    def _shaped(self, part: Tensor, shape: torch.Size) -> Tensor:
+        """The view of a part of the vector that has the given shape; `_flat` undoes it."""
+        if not self._reorders(shape):
+            return part.view(shape)
+        outgoing, incoming, height, width = shape
+        return part.view(outgoing, height, width, incoming).permute(0, 3, 1, 2)
+
+    def _reorders(self, shape: torch.Size) -> bool:
+        return len(shape) == 4 and self.memory_format == torch.channels_last
 
 
 def _check(module: nn.Module) -> None:
@@ -80,28 +112,6 @@ def _check(module: nn.Module) -> None:
             raise ValueError(f"{path}: a batch norm takes a number as momentum, its counter of batches is not kept")
 
 
-def _joined(places: list[Place], device: torch.device | str) -> Tensor:
-    """One vector with the values of all the tensors, each of which is replaced, where it stands, by its view."""
-    tensors = list(dict.fromkeys(tensor for _, _, tensor in places))  # each once
-    vector = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float32, device=device)
-    views = {}
-    for part, tensor in zip(vector.split([tensor.numel() for tensor in tensors]), tensors, strict=True):
-        view = _shaped(part, tensor.shape)
-        view.copy_(tensor.detach())
-        views[tensor] = nn.Parameter(view) if isinstance(tensor, nn.Parameter) else view
-    for layer, name, tensor in places:
-        setattr(layer, name, views[tensor])
-    return vector
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    """The coordinates of a tensor in the order of the vector: without a copy where they lie in that order."""
-    return (tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor).reshape(-1)
-
-
-def _shaped(part: Tensor, shape: torch.Size) -> Tensor:
-    """The view of a part of the vector that has the given shape; `_flat` undoes it."""
-    if len(shape) != 4:
-        return part.view(shape)
-    outgoing, incoming, height, width = shape
-    return part.view(outgoing, height, width, incoming).permute(0, 3, 1, 2)
+def _is_narrow(layer: nn.Conv2d) -> bool:
+    """Whether oneDNN's AVX2 kernel is wrong for it in channels_last format."""
+    return layer.weight.shape[2:] == (1, 1) and max(layer.stride) > 1 and layer.weight.shape[1] < 8

@@ -7,7 +7,10 @@ from torch import nn
 from data.torchvision_operators import torchvision
 
 
-def resnet18(width: int = 64, classes: int = 10) -> nn.Module:
+def resnet18(
+    width: int = 64,  # channels of the first stage; the others are multiples of it
+    classes: int = 10,  # logits, one a class
+) -> nn.Module:
     """Images [N, 3, 32, 32] → logits [N, classes]: a 3×3 stem, four stages of two basic blocks, average pool, linear.
 
     The stages have width, 2·width, 4·width and 8·width channels, all but the first at half the resolution of the one

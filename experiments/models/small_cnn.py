@@ -5,7 +5,10 @@ from __future__ import annotations
 from torch import nn
 
 
-def small_cnn(width: int = 16, classes: int = 10) -> nn.Module:
+def small_cnn(
+    width: int = 16,  # channels of the first layer
+    classes: int = 10,  # logits, one a class
+) -> nn.Module:
     """Images [N, 1, 8, 8] → logits [N, classes]: two 3×3 convolutions with batch norm and ReLU, average pool, linear.
 
     The first has `width` channels, the second 2·width at half the resolution. 5,178 parameters at width 16.

@@ -7,7 +7,10 @@ from torch import nn
 from data.torchvision_operators import torchvision
 
 
-def vgg16(width: int = 64, classes: int = 10) -> nn.Module:
+def vgg16(
+    width: int = 64,  # channels of the first stage; the others are multiples of it
+    classes: int = 10,  # logits, one a class
+) -> nn.Module:
     """Images [N, 3, 32, 32] → logits [N, classes]: configuration D scaled by width/64, batch norm, one linear layer.
 
     The five max-pools leave one pixel of 8·width channels, so that the original's three wide linear layers and their

@@ -7,7 +7,10 @@ from torch import Tensor, nn
 WIDENING = 4
 
 
-def wide_resnet_16_4(width: int = 16, classes: int = 10) -> nn.Module:
+def wide_resnet_16_4(
+    width: int = 16,  # channels of the first layer; those of the groups are multiples of it
+    classes: int = 10,  # logits, one a class
+) -> nn.Module:
     """Images [N, 3, 32, 32] → logits [N, classes]: a 3×3 stem of `width` channels, three groups of two pre-activation
     blocks with 4·width, 8·width and 16·width channels, batch norm, ReLU, average pool, linear.
 

@@ -20,6 +20,7 @@ from experiments.training.trainer import Trainer
 
 _ROUNDS = 3  # timed, after one that is not
 _LONG = 1.0  # seconds that a trial should not take much more of
+_ROWS = 16  # of a batch that a long round is told from
 _SMALL = 1e-9
 
 
@@ -69,7 +70,7 @@ def kind(run: Run) -> str:
 def trial(run: Run, ranks: Ranks) -> Trial:
     """Train a round or a few that leave nothing behind.
 
-    Where a round would take long, it is told from one worker's part of it, and an evaluation from its rows.
+    Where a round would take long, it is told from a few rows of one worker, and an evaluation from its rows.
     Raises UsageError or DataError for what does not fit together, RunError where memory does not suffice, and
     LostContact.
     """
@@ -77,12 +78,12 @@ def trial(run: Run, ranks: Ranks) -> Trial:
     tried = replace(run, lr=tuple(lr * _SMALL for lr in run.lr))
     mine = len(ranks.ids(run.cluster.workers))
     if mine > 1 and ranks.size == 1:
-        one = _built(tried, Share(run.cluster.workers))
-        seconds = _timed(one, 1)
-        if seconds * mine > _LONG:
-            task = one.task
-            rows = seconds / (task.batch_size or task.rows) * task.evaluated
-            return Trial(task.d, task.sizes, task.dtype, round=seconds * mine, evaluation=rows)
+        part, times = _part(tried)
+        one = _built(part, Share(run.cluster.workers))
+        seconds, task = _timed(one, 1), one.task
+        if seconds * times * mine > _LONG and hasattr(task, "evaluated"):
+            evaluation = seconds / (task.batch_size or task.rows) * task.evaluated
+            return Trial(task.d, task.sizes, task.dtype, round=seconds * times * mine, evaluation=evaluation)
     trainer = _built(tried, ranks)
     with explained(trainer):
         trainer.rounds = max(trainer.rounds, _ROUNDS + 1)  # schedules take shares of it
@@ -98,6 +99,14 @@ class Share(Ranks):
 
     def __init__(self, size: int) -> None:
         self.size = size
+
+
+def _part(run: Run) -> tuple[Run, float]:
+    """The run with a small batch, and how many times as large its own is."""
+    size = run.task.options.get("batch_size") or 0
+    if size <= _ROWS:
+        return run, 1.0
+    return replace(run, task=replace(run.task, options={**run.task.options, "batch_size": _ROWS})), size / _ROWS
 
 
 def _built(run: Run, ranks: Ranks) -> Trainer:

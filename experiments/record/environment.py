@@ -16,8 +16,8 @@ _PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "hydra-co
 def environment() -> dict[str, object]:
     """Commit, versions and hardware, as plain JSON values."""
     return {
-        "commit": _git("rev-parse", "HEAD"),
-        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "commit": git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "system": platform.platform(),
@@ -28,7 +28,7 @@ def environment() -> dict[str, object]:
     }
 
 
-def _git(*arguments: str) -> str | None:
+def git(*arguments: str) -> str | None:
     """What git answers in the source tree; None outside a repository or without git."""
     try:
         answer = subprocess.run(

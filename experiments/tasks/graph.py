@@ -24,14 +24,13 @@ class Captured:
 
     def __call__(self, *arguments: Tensor) -> tuple[Tensor, ...]:
         """What the function returns, in memory of its own."""
-        if self._graph is None:
-            self._capture(arguments)
+        graph = self._graph or self._captured(arguments)
         for place, argument in zip(self._arguments, arguments, strict=True):
             place.copy_(argument)
-        self._graph.replay()
+        graph.replay()
         return tuple(result.clone() for result in self._results)
 
-    def _capture(self, arguments: tuple[Tensor, ...]) -> None:
+    def _captured(self, arguments: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
         gc.collect()  # the graph of an earlier run holds on to its memory by a cycle
         self._arguments = tuple(argument.clone() for argument in arguments)
         aside = torch.cuda.Stream()
@@ -43,3 +42,4 @@ class Captured:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._results = self._function(*self._arguments)
+        return self._graph

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from algorithms.compressors import Compressor
+from common.marks import Place
 from data.images import Images
 from data.partition import share
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.tasks.augmentation import augmented, draws, normalised
 from experiments.tasks.graph import Captured
+from plots.runs.columns import column
 
 
 class ImageClassification:
@@ -34,13 +36,16 @@ class ImageClassification:
     `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N, the first
     so many training images. `partition` is `contiguous`, `shuffled` or `dirichlet` (label skew, the more the smaller
     `alpha`). `precision` is that of convolutions and products: `float32`, `tf32` (a GPU's rounding of their inputs to
-    10 bits) or `bf16` (autocast); parameters, batch-norm statistics and everything communicated stay float32.
+    10 bits) or `bf16` (autocast); parameters, batch-norm statistics and everything communicated stay float32. `auto`
+    is resolved before (experiments.tasks.precision) and refused here.
     `cuda_graphs` replays forward and backward passes of a round as one CUDA graph; on a CPU it does nothing.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
     dtype = torch.float32
     devices = ("cpu", "cuda")
+    metric = "train_loss"
+    columns = tuple(map(column, ("train_loss", "grad_norm", "test_loss", "test_accuracy")))
 
     def __init__(
         self,
@@ -49,19 +54,19 @@ class ImageClassification:
         workers: int,
         seed: int,
         device: torch.device,
-        rows: int,
+        rows: int = 50000,  # training images in use, the first so many
         ids: Sequence[int] | None = None,
-        batch_size: int = 128,
-        partition: Literal["contiguous", "shuffled", "dirichlet"] = "shuffled",
-        alpha: float = 0.5,
-        padding: int = 4,
-        flip: bool = True,
-        precision: Literal["float32", "tf32", "bf16"] = "float32",
-        evaluation_rows: int | None = None,
-        evaluation_batch: int = 1000,
-        cuda_graphs: bool = True,
+        batch_size: int = 128,  # of a worker and round
+        partition: Literal["contiguous", "shuffled", "dirichlet"] = "shuffled",  # contiguous: file order
+        alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
+        padding: int = 4,  # black pixels around an image, out of which it is cropped
+        flip: bool = True,  # mirror each image with probability 1/2
+        precision: Literal["auto", "float32", "tf32", "bf16"] = "float32",  # of convolutions; auto: what is fast here
+        evaluation_rows: int | None = None,  # training images of loss and gradient norm, the first so many; null: all
+        evaluation_batch: int = 1000,  # images at a time
+        cuda_graphs: Place[bool] = True,  # on a GPU, replay a round's forward and backward passes as one graph
     ) -> None:
-        self.check_options(rows, batch_size, alpha, padding, evaluation_rows, evaluation_batch)
+        self.check_options(rows, batch_size, alpha, padding, evaluation_rows, evaluation_batch, precision)
         if rows > len(dataset.train_labels):
             raise ValueError(f"rows={rows}: {dataset.name} has {len(dataset.train_labels)} training images")
         parts = share(dataset.train_labels[:rows], workers, partition, seed, alpha)
@@ -74,7 +79,7 @@ class ImageClassification:
         self._ids = range(workers) if ids is None else ids
         self._padding, self._flip, self._precision = padding, flip, precision
         self._evaluated = torch.from_numpy(np.sort(parts.rows.reshape(-1))[:evaluation_rows]).to(device)
-        self.evaluation_batch = evaluation_batch
+        self.evaluated, self.evaluation_batch = len(self._evaluated), evaluation_batch
 
         initialise(model, seed)
         self.model = FlatModel(model, device)
@@ -92,7 +97,13 @@ class ImageClassification:
 
     @staticmethod
     def check_options(
-        rows: int, batch_size: int, alpha: float, padding: int, evaluation_rows: int | None, evaluation_batch: int
+        rows: int,
+        batch_size: int,
+        alpha: float,
+        padding: int,
+        evaluation_rows: int | None,
+        evaluation_batch: int,
+        precision: str,
     ) -> None:
         """Raise ValueError for settings that no data could mend, before any are loaded."""
         counts = {"rows": rows, "batch_size": batch_size, "evaluation_batch": evaluation_batch}
@@ -104,6 +115,8 @@ class ImageClassification:
             raise ValueError(f"padding={padding}: pixels, at least 0")
         if alpha <= 0:
             raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
+        if precision == "auto":
+            raise ValueError("precision=auto: experiments.tasks.precision.resolved_precision says what that is here")
 
     def start(self) -> Tensor:
         """The initial parameters [d], which depend on the seed alone."""
@@ -118,7 +131,8 @@ class ImageClassification:
         epoch, round = divmod(t - 1, self.rounds_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._draws = epoch, self._drawn(epoch)
-        return self._round(x, statistics, self._draws[round])
+        gradients, statistics = self._round(x, statistics, self._draws[round])
+        return gradients, statistics
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """Training loss, ‖∇f(x)‖₂, test loss and test accuracy, each [T], with worker 0's statistics [T, b]."""
@@ -204,4 +218,4 @@ class ImageClassification:
         # A cache would hold on to casts of parameters that have changed, and to addresses inside a captured graph.
         low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
         with low if self._precision == "bf16" else contextlib.nullcontext():
-            return self.model.module(images).float()
+            return self.model.module(images.contiguous(memory_format=self.model.memory_format)).float()

@@ -17,8 +17,9 @@ from torch.nn.functional import logsigmoid
 from algorithms.compressors import Compressor
 from algorithms.randomness import keyed_seed
 from algorithms.theory import markov_step_size
-from data.dataset import Dataset
+from data.dataset import Dataset, shape
 from data.partition import share
+from plots.runs.columns import column
 
 
 class LogisticRegression:
@@ -39,6 +40,8 @@ class LogisticRegression:
 
     dtype = torch.float64
     devices = ("cpu",)
+    metric = "grad_norm"
+    columns = tuple(map(column, ("train_loss", "grad_norm", "train_accuracy")))
     device = torch.device("cpu")
 
     def __init__(
@@ -47,21 +50,22 @@ class LogisticRegression:
         workers: int,
         seed: int,
         ids: Sequence[int] | None = None,
-        regularization: float = 0.1,
-        batch_size: int | None = None,
-        partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",
-        alpha: float = 0.5,
-        step_unit: Literal["one", "theory"] = "one",
+        regularization: float = 0.1,  # λ
+        batch_size: int | None = None,  # rows a worker draws each round; null: all, exact local gradients
+        partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",  # contiguous: file order
+        alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
+        step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: EF21's step size here
     ) -> None:
         self.check_options(regularization, batch_size, partition, alpha, step_unit)
         parts = share(dataset.labels, workers, partition, seed, alpha)
         self.workers, self.rows = parts.rows.shape
         if batch_size is not None and batch_size > self.rows:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
-        self.d = dataset.features.shape[1]
+        self.d = shape(dataset.features)[1]
         self.sizes = (self.d,)  # of the parameter tensors: there is one
         self.regularization = regularization
         self.batch_size = batch_size
+        self.evaluated = self.workers * self.rows
         self.seed = seed
         self._step_unit = step_unit
         self._dataset, self._left_out = dataset, parts.left_out
@@ -149,7 +153,7 @@ class LogisticRegression:
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
             "d": self.d,
-            "rows": self._dataset.features.shape[0],
+            "rows": shape(self._dataset.features)[0],
             "rows_per_worker": self.rows,
             "rows_left_out": len(self._left_out),
             "nonzeros": self._dataset.features.nnz,
@@ -206,19 +210,19 @@ def _products(rows: sp.csr_array, workers: int) -> tuple[Tensor, Tensor]:
 
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
     """Rows [nm, d] of n workers, in worker order, each worker's columns moved to a block of its own: [nm, nd]."""
-    count, d = rows.shape
+    count, d = shape(rows)
     worker = np.repeat(np.arange(count, dtype=np.int64) // (count // workers), np.diff(rows.indptr))
     return sp.csr_array((rows.data, rows.indices + worker * d, rows.indptr), shape=(count, workers * d))
 
 
 def _torch_csr(matrix: sp.csr_array) -> Tensor:
-    index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64  # int32 is about twice as fast
+    index = np.int32 if max(matrix.nnz, *shape(matrix)) < 2**31 else np.int64  # int32 is about twice as fast
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(index)),
             torch.from_numpy(matrix.indices.astype(index)),
             torch.from_numpy(matrix.data),
-            size=matrix.shape,
+            size=shape(matrix),
             check_invariants=True,
         )

@@ -1,13 +1,15 @@
-"""What the trainer asks of a task."""
+"""What a run asks of a task."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from algorithms.compressors import Compressor
+from plots.runs.columns import Column
 
 
 class Task(Protocol):
@@ -15,31 +17,49 @@ class Task(Protocol):
 
     Vectors have d coordinates in `dtype` and lie on `device`. What a task keeps for each worker besides the model,
     such as batch-norm statistics, is explicit: it is handed in and out, [*T, W, b], where b may be 0.
+
+    It is built with its options and `workers` (n), `seed`, `ids` (the numbers of this process's workers, None for
+    all) and, where it has such a parameter, `device`.
     """
+
+    devices: ClassVar[tuple[str, ...]]  # of cpu and cuda, those it can run on
+    metric: ClassVar[str]  # of the columns that by which the best step size is chosen; lower is better
+    columns: ClassVar[tuple[Column, ...]]  # that `evaluate` fills
+    check_options: ClassVar[Callable[..., None]]  # raises ValueError for options that no data could mend
 
     dtype: torch.dtype
     device: torch.device
     d: int
     workers: int  # n
+    rows: int  # of a worker
+    batch_size: int | None  # rows of a worker in a round; None: all
+    evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is measured
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
 
     def start(self) -> Tensor:
         """x₁ [d]."""
+        ...
 
     def start_statistics(self) -> Tensor:
         """The statistics [W, b] of this process's workers before round 1."""
+        ...
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """∇f_i(x) [*T, W, d] of this process's workers at x [*T, d] in round t (from 1), and their new statistics."""
+        ...
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """Named measurements, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
+        """The columns by name, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
+        ...
 
     def epoch(self, t: int) -> float:
         """Passes over the training data after t rounds."""
+        ...
 
     def step_unit(self, compressor: Compressor) -> float:
         """What a step size of 1 in the configuration stands for."""
+        ...
 
     def facts(self) -> dict[str, object]:
         """What the data are and how they were shared, as plain values for the record."""
+        ...

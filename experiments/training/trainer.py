@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from algorithms.meter import Meter
+from algorithms.protocol import as_dicts, from_dicts
 from algorithms.schedules import SCHEDULES
 from common.errors import RunError
-from experiments.cluster.base import Cluster, ClusterState
+from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
 
 
@@ -108,7 +109,7 @@ class Trainer:
             "t": self.t,
             "seconds": self.seconds,
             "meter": asdict(self.meter),
-            "cluster": self.state.state_dict(),
+            "cluster": as_dicts(self.state),
             "statistics": self.statistics,
         }
 
@@ -117,7 +118,7 @@ class Trainer:
         self.t, self.seconds = state["t"], state["seconds"]
         self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
         server = state["cluster"]["server"] if self.cluster.is_server else None
-        self.state = ClusterState.from_state_dict({**state["cluster"], "server": server})
+        self.state = from_dicts({**state["cluster"], "server": server}, self.state)
 
     def _cost(self) -> dict[str, float | int]:
         return {

@@ -6,17 +6,15 @@ method's best step size and once for each step size that all methods share, each
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from plots.claims import budgets, checks
 from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE, Finding, together
+from plots.figure.spec import Claim
 
-__all__ = ["CHECKS", "DESCRIPTION", "FAILS", "HOLDS", "NOT_DECIDABLE", "ROLES", "judge"]
-
-DESCRIPTION = ("number", "statement", "check", "negated")
-"""Keys of a configured claim that are not options of its check. A `negated` claim holds where its check fails."""
+__all__ = ["CHECKS", "FAILS", "HOLDS", "NOT_DECIDABLE", "ROLES", "judge"]
 
 ROLES = ("subject", "reference", "subjects", "others", "other", "slower")
 """Options of checks that name methods."""
@@ -40,7 +38,7 @@ CHECKS: dict[str, Callable[..., Finding]] = {
 """By the name a figure's configuration calls them."""
 
 
-def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
+def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     """Every claim on every task, with best and with equal step sizes.
 
     `frame` is that of `plots.runs.read.read` after `mark_best`. Returns columns number, statement, task, step_size
@@ -56,8 +54,8 @@ def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
                 finding = _in_every_seed(chosen, claim)
                 findings.append(
                     {
-                        "number": claim["number"],
-                        "statement": claim["statement"],
+                        "number": claim.number,
+                        "statement": claim.statement,
                         "task": task,
                         "step_size": setting,
                         "verdict": finding.verdict,
@@ -67,14 +65,12 @@ def judge(frame: pd.DataFrame, claims: list[dict]) -> pd.DataFrame:
     return pd.DataFrame(findings, columns=["number", "statement", "task", "step_size", "verdict", "measured"])
 
 
-def _in_every_seed(rows: pd.DataFrame, claim: dict) -> Finding:
+def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> Finding:
     """One claim on one task, with one step size a method, in each seed that all methods have."""
-    check = CHECKS[claim["check"]]
-    options = {key: value for key, value in claim.items() if key not in DESCRIPTION}
     findings = {}
     for seed, some in rows.groupby("seed"):
         curves = {name: curve.sort_values("round") for name, curve in some.groupby("algorithm")}
         if len(curves) == rows["algorithm"].nunique():
-            finding = check(curves, **options)
-            findings[seed] = finding.negated() if claim.get("negated") else finding
+            finding = CHECKS[claim.check](curves, **claim.options)
+            findings[seed] = finding.negated() if claim.negated else finding
     return together(findings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from plots.figure.spec import Panel
 from plots.figure.ticks import set_log_ticks
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
@@ -22,14 +24,12 @@ WIDEST = 4
 """Panels beside each other where there is one task."""
 
 
-def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
+def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
 
     Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
     trial per task, algorithm and seed (columns of `plots.runs.read.read`, or of `plots.runs.variants`). Of several
-    seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest. Each of
-    `rows` names the columns x and y and, optionally, `x_scale` (linear unless said), `y_scale` (log unless said),
-    `y_min` and `y_max`, beyond which curves are cut, and `guide`, the slope of a dotted line.
+    seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
     """
     tasks = dict(list(frame.groupby("task", sort=False)))
@@ -48,7 +48,7 @@ def draw(frame: pd.DataFrame, rows: list[dict], caption: str) -> Figure:
                 axis = axes[row][column]
                 _draw_panel(axis, tasks[task], panel)
                 if len(tasks) == 1 or column == 0:
-                    axis.set_ylabel(label(panel["y"]))
+                    axis.set_ylabel(label(panel.y))
                 if len(tasks) > 1 and row == 0:
                     axis.set_title(tasks[task]["task_label"].iloc[0])
             for axis in axes[row][len(cells) :]:
@@ -72,7 +72,7 @@ def save(figure: Figure, target: Path) -> None:
     plt.close(figure)
 
 
-def _places(tasks: list[str], panels: list[dict]) -> list[list[tuple[str, dict]]]:
+def _places(tasks: list[str], panels: Sequence[Panel]) -> list[list[tuple[str, Panel]]]:
     """Which task and panel lies where, row by row."""
     if len(tasks) > 1:
         return [[(task, panel) for task in tasks] for panel in panels]
@@ -82,39 +82,38 @@ def _places(tasks: list[str], panels: list[dict]) -> list[list[tuple[str, dict]]
     return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
 
 
-def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
-    x, y, x_scale, y_scale = panel["x"], panel["y"], panel.get("x_scale", "linear"), panel.get("y_scale", "log")
+def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: Panel) -> None:
     for _, curve in frame.groupby("algorithm", sort=False):
-        line = over_seeds(curve, x, y, geometric=y_scale == "log")
-        if x_scale == "log":
+        line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
+        if panel.x_scale == "log":
             line = line[line["x"] > 0]
         look = curve.iloc[0]
-        marks = _spread(line["x"].to_numpy(dtype=float), x_scale)
+        marks = _spread(line["x"].to_numpy(dtype=float), panel.x_scale)
         axis.plot(
             line["x"], line["mean"], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks,
             linestyle=(0, DASHES[look.get("dash", 0)]),
         )  # fmt: skip
         if curve["seed"].nunique() > 1:
             axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)
-    axis.set_xscale(x_scale)
-    axis.set_yscale(y_scale)
-    axis.set_xlabel(label(x))
-    if "guide" in panel:
-        _draw_guide(axis, frame, panel)
-    if "y_min" in panel:
-        axis.set_ylim(bottom=max(panel["y_min"], axis.get_ylim()[0]))
-    if "y_max" in panel:
-        axis.set_ylim(top=min(panel["y_max"], axis.get_ylim()[1]))
+    axis.set_xscale(panel.x_scale)
+    axis.set_yscale(panel.y_scale)
+    axis.set_xlabel(label(panel.x))
+    if panel.guide is not None:
+        _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
+    if panel.y_min is not None:
+        axis.set_ylim(bottom=max(panel.y_min, axis.get_ylim()[0]))
+    if panel.y_max is not None:
+        axis.set_ylim(top=min(panel.y_max, axis.get_ylim()[1]))
     for side in (axis.xaxis, axis.yaxis):
         if side.get_scale() == "log":
             set_log_ticks(side)
 
 
-def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, panel: dict) -> None:
-    """A dotted line of slope `guide` in log-log through the upper left of the curves."""
-    x = np.array([frame[panel["x"]].min(), frame[panel["x"]].max()], dtype=float)
-    y = frame.loc[frame[panel["x"]] == x[0], panel["y"]].max() * (x / x[0]) ** panel["guide"]
-    axis.plot(x, y, color="#888888", linestyle=":", marker="", label=f"slope {panel['guide']:g}".replace("-", "−"))
+def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
+    """A dotted line of this slope in log-log through the upper left of the curves."""
+    ends = np.array([frame[x].min(), frame[x].max()], dtype=float)
+    heights = frame.loc[frame[x] == ends[0], y].max() * (ends / ends[0]) ** slope
+    axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=f"slope {slope:g}".replace("-", "−"))
 
 
 def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from common import tables
 from plots.claims import claims
+from plots.figure.spec import Claim, Figure
 from plots.runs.columns import higher_is_better
 
 
@@ -54,7 +55,7 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
     return lines
 
 
-def judged(findings: pd.DataFrame, figure: dict, several_seeds: bool) -> list[str]:
+def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
     """The claims, a table each: tasks down, step sizes across."""
     others = "; the others: all methods with this step size" if (findings["step_size"] != "best").any() else ""
     lines = ["", "## Claims", ""]
@@ -71,7 +72,7 @@ def judged(findings: pd.DataFrame, figure: dict, several_seeds: bool) -> list[st
         tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
         lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
         lines += tables.markdown(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
-        lines += ["", *_how(figure, number)]
+        lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 
 
@@ -86,13 +87,12 @@ def tally(rows: pd.DataFrame) -> dict[str, str]:
     return counted
 
 
-def _how(figure: dict, number: object) -> list[str]:
+def _how(claim: Claim) -> list[str]:
     """What was measured and with which thresholds."""
-    claim = next(claim for claim in figure["claims"] if claim["number"] == number)
-    options = ", ".join(f"{key}={value}" for key, value in claim.items() if key not in claims.DESCRIPTION)
-    meaning = " ".join(inspect.getdoc(claims.CHECKS[claim["check"]]).split())
-    negated = "It holds where this is not so: " if claim.get("negated") else ""
-    return [f"{negated}`{claim['check']}({options})`: {meaning}"]
+    options = ", ".join(f"{key}={value}" for key, value in claim.options.items())
+    meaning = " ".join((inspect.getdoc(claims.CHECKS[claim.check]) or "").split())
+    negated = "It holds where this is not so: " if claim.negated else ""
+    return [f"{negated}`{claim.check}({options})`: {meaning}"]
 
 
 def _bits(row: pd.Series) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -13,37 +13,39 @@ from common import tables
 from plots.claims import claims
 from plots.figure import curves, markdown
 from plots.figure.derive import DERIVATIONS
-from plots.runs import read
+from plots.figure.spec import Figure, Target
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import in_words
 from plots.runs.levels import bits_to_reach
+from plots.runs.read import open_run, read
 from plots.runs.seeds import repeated
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
 
-def report(folders: Iterable[Path], figure: dict, target: Path, console: Console) -> None:
+def report(folders: Iterable[Path], figure: Figure, target: Path, console: Console) -> None:
     """Draw a figure and judge its claims from run folders into the folder `target`, and show the verdicts.
 
     Writes <name>.pdf, <name>.png, <name>.csv (every row of every run, those of the drawn curves with drawn = True),
     report.md and, where the figure asks for them, claims.csv and targets.csv.
     """
     matplotlib.use("Agg")
-    frame = read.read(folders)
-    for derivation in figure.get("derive", []):
-        frame = DERIVATIONS[derivation["name"]](frame, **derivation.get("options", {}))
-    frame = mark_best(frame, **(figure.get("select") or {}))
-    step_size = figure.get("step_size", "best")
-    frame["drawn"] = frame["best"] if step_size == "best" else frame["lr"] == step_size
-    name = figure["name"]
+    folders = list(folders)
+    frame = read(folders)
+    for derivation in figure.derive:
+        frame = DERIVATIONS[derivation.name](frame, **derivation.options)
+    frame = mark_best(frame, figure.select)
+    frame["drawn"] = frame["best"] if figure.step_size == "best" else frame["lr"] == figure.step_size
+    precisions = {open_run(folder).config["task"].get("precision") for folder in folders}
+    caption = _caption(figure, frame, sorted(filter(None, precisions)))
     target.mkdir(parents=True, exist_ok=True)
-    curves.save(curves.draw(frame[frame["drawn"]], figure["rows"], _caption(figure, step_size, frame)), target / name)
-    frame.drop(columns=_HIDDEN).to_csv(target / f"{name}.csv", index=False)
+    curves.save(curves.draw(frame[frame["drawn"]], figure.rows, caption), target / figure.name)
+    frame.drop(columns=_HIDDEN).to_csv(target / f"{figure.name}.csv", index=False)
     text = _introduction(frame, figure)
-    if "targets" in figure:
-        text += _targets(frame, figure["targets"], target / "targets.csv")
-    if figure.get("claims"):
-        findings = claims.judge(frame, figure["claims"])
+    if figure.targets:
+        text += _targets(frame, figure.targets, target / "targets.csv")
+    if figure.claims:
+        findings = claims.judge(frame, figure.claims)
         findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, repeated(frame))
         _show(findings, console)
@@ -51,14 +53,14 @@ def report(folders: Iterable[Path], figure: dict, target: Path, console: Console
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
-def _caption(figure: dict, step_size: str | float, frame: pd.DataFrame) -> str:
+def _caption(figure: Figure, frame: pd.DataFrame, precisions: list[str]) -> str:
     note = f"{_note(figure)}\n" if _note(figure) else ""
-    cut = [row["y_min"] for row in figure["rows"] if "y_min" in row]
-    bits = (
-        " Bits are those of one worker, both directions." if any(row["x"] == "bits" for row in figure["rows"]) else ""
-    )
-    if step_size != "best":
-        chosen = f"All methods with step size {step_size:g}."
+    cut = [panel.y_min for panel in figure.rows if panel.y_min is not None]
+    over_bits = any(panel.x == "bits" for panel in figure.rows)
+    bits = " Bits are those of one worker, both directions." if over_bits else ""
+    low = f" Convolutions in {' or '.join(precisions)}, also in evaluations." if precisions else ""
+    if figure.step_size != "best":
+        chosen = f"All methods with step size {figure.step_size:g}."
     elif _choice(frame):
         chosen = f"Each method with {_rule(figure, frame)}."
     else:
@@ -70,26 +72,26 @@ def _caption(figure: dict, step_size: str | float, frame: pd.DataFrame) -> str:
         else ""
     )
     above = "".join(
-        f" The {in_words(row['y'])} goes on above {row['y_max']:g}."
-        for row in figure["rows"]
-        if "y_max" in row and frame.loc[frame["drawn"], row["y"]].max() > row["y_max"]
+        f" The {in_words(panel.y)} goes on above {panel.y_max:g}."
+        for panel in figure.rows
+        if panel.y_max is not None and frame.loc[frame["drawn"], panel.y].max() > panel.y_max
     )
     below = f" Curves go on below {min(cut):g}." if cut else ""
-    return note + f"{figure['title']}.{bits}\n{chosen}{seeds}{above}{below}".replace("e-0", "e-")
+    return note + f"{figure.title}.{bits}{low}\n{chosen}{seeds}{above}{below}".replace("e-0", "e-")
 
 
-def _introduction(frame: pd.DataFrame, figure: dict) -> list[str]:
+def _introduction(frame: pd.DataFrame, figure: Figure) -> list[str]:
     """What was run, and the step sizes: the best, and all that were tried where no claim's columns name them."""
     differ = _tried(frame).groupby("task").nunique().max() > 1
     return [
-        f"# {figure['name']}",
+        f"# {figure.name}",
         "",
-        f"![{figure['title']}]({figure['name']}.png)",
+        f"![{figure.title}]({figure.name}.png)",
         "",
         *([f"**{_note(figure)}**", ""] if _note(figure) else []),
-        f"{figure['title']}. Up to {frame['round'].max()} rounds, seed{'s' * repeated(frame)} {_seeds(frame)}.",
+        f"{figure.title}. Up to {frame['round'].max()} rounds, seed{'s' * repeated(frame)} {_seeds(frame)}.",
         "",
-        *(markdown.grids(frame) if differ and _choice(frame) and figure.get("claims") else []),
+        *(markdown.grids(frame) if differ and _choice(frame) and figure.claims else []),
         f"Best step sizes, that is {_rule(figure, frame)}:" if _choice(frame) else "Step sizes, one a method:",
         "",
         *markdown.best_step_sizes(frame),
@@ -106,24 +108,20 @@ def _choice(frame: pd.DataFrame) -> bool:
     return bool((_tried(frame).map(len) > 1).any())
 
 
-def _targets(frame: pd.DataFrame, asked: dict | list[dict], target: Path) -> list[str]:
+def _targets(frame: pd.DataFrame, asked: Sequence[Target], target: Path) -> list[str]:
     """The tables of one metric or of several, and targets.csv, where several stand below each other."""
-    if isinstance(asked, dict):
-        reached = bits_to_reach(frame, **asked)
-        reached.to_csv(target, index=False)
-        return markdown.targets(reached, asked["metric"])
-    parts = [bits_to_reach(frame, **some).assign(metric=some["metric"]) for some in asked]
-    pd.concat(parts).to_csv(target, index=False)
-    return [line for part in parts for line in markdown.targets(part, part["metric"].iloc[0])]
+    parts = {some.metric: bits_to_reach(frame, some.metric, list(some.levels)) for some in asked}
+    pd.concat([part.assign(metric=metric) for metric, part in parts.items()]).to_csv(target, index=False)
+    return [line for metric, part in parts.items() for line in markdown.targets(part, metric)]
 
 
-def _note(figure: dict) -> str:
+def _note(figure: Figure) -> str:
     """What marks the figure, on one line."""
-    return " ".join((figure.get("note") or "").split())
+    return " ".join(figure.note.split())
 
 
-def _rule(figure: dict, frame: pd.DataFrame) -> str:
-    return rule_in_words(frame, **(figure.get("select") or {}))
+def _rule(figure: Figure, frame: pd.DataFrame) -> str:
+    return rule_in_words(frame, figure.select)
 
 
 def _seeds(frame: pd.DataFrame) -> str:

@@ -82,9 +82,10 @@ class Run:
     def code(self) -> dict[str, str]:
         """By module the digest of the code that the run was begun with; empty where the folder does not say."""
         try:
-            return read_json(self.folder / "code.json")
+            content = read_json(self.folder / "code.json")
         except (OSError, ValueError):
             return {}
+        return {module: digest for module, digest in content.items() if module != "kept"}
 
     @cached_property
     def rows(self) -> pd.DataFrame:

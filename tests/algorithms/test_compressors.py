@@ -93,7 +93,10 @@ def test_random_k_scaled_is_unbiased():
 
 
 @every_vector
-@pytest.mark.parametrize(("norm", "formula"), [("l1", lambda r: 1 - r**2), ("l2", lambda r: 2 * (1 - r))])
+@pytest.mark.parametrize(
+    ("norm", "formula"),
+    [pytest.param("l1", lambda r: 1 - r**2, id="l1"), pytest.param("l2", lambda r: 2 * (1 - r), id="l2")],
+)
 def test_signs_have_the_error_their_formula_says(norm, formula, x):
     """With r = ‖x‖₁/(√d‖x‖): (1 − r²)‖x‖² for l1, 2(1 − r)‖x‖² for l2, which does not contract sparse vectors."""
     compressor, length = ScaledSign(norm), x.norm(dim=-1)
@@ -118,29 +121,47 @@ def test_l2_signs_survive_squares_that_overflow(scale):
     torch.testing.assert_close(ScaledSign("l2")(x), torch.tensor([1.0, -1.0]) * (5 / math.sqrt(2) * scale))
 
 
-@pytest.mark.parametrize("x", [x for name, x in VECTORS.items() if name not in ("huge", "tiny")])
+@pytest.mark.parametrize("name", [name for name in VECTORS if name not in ("huge", "tiny")])
 @pytest.mark.parametrize(
     ("compressor", "reference"),
     [
-        (ScaledSign(), plain.scaled_sign),
-        (ScaledSign("l2"), plain.scaled_sign_l2),
-        (TopK(k=2), plain.top_2),
-        (Identity(), plain.identity),
+        pytest.param(ScaledSign(), plain.scaled_sign, id="scaled_sign"),
+        pytest.param(ScaledSign("l2"), plain.scaled_sign_l2, id="scaled_sign_l2"),
+        pytest.param(TopK(k=2), plain.top_2, id="top_2"),
+        pytest.param(Identity(), plain.identity, id="identity"),
     ],
-    ids=str,
 )
-def test_values_equal_the_plain_loops(compressor, reference, x):
+def test_values_equal_the_plain_loops(compressor, reference, name):
+    x = VECTORS[name]
     expected = torch.tensor([[reference(row) for row in batch] for batch in x.tolist()], dtype=x.dtype)
     torch.testing.assert_close(compressor(x), expected, rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
 def test_counted_bits(d):
-    k = max(1, int(0.05 * d))
+    k = max(1, 5 * d // 100)
     assert Identity().bits(d) == 32 * d
     assert ScaledSign().bits(d) == d + 32
     assert TopK(ratio=0.05).bits(d) == 64 * k
     assert RandomK(ratio=0.05).bits(d) == 32 * k + 64
+
+
+@pytest.mark.parametrize(
+    ("ratio", "d", "k"),
+    [
+        pytest.param(None, 1000, 16, id="0.016 unless given"),
+        pytest.param(0.29, 100, 29, id="29 percent"),
+        pytest.param(0.07, 100, 7, id="a product above"),
+        pytest.param(0.016, 68, 1, id="phishing"),
+        pytest.param(0.016, 300, 4, id="w8a"),
+        pytest.param(0.016, 11173962, 178783, id="resnet18"),
+        pytest.param(1e-5, 200000, 2, id="in powers of ten"),
+        pytest.param(0.1, 9, 1, id="at least one"),
+        pytest.param(1, 9, 9, id="all"),
+    ],
+)
+def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
+    assert TopK(ratio=ratio).count(d) == RandomK(ratio=ratio).count(d) == k
 
 
 @pytest.mark.parametrize("compressor", [c for c in COMPRESSORS if not isinstance(c, TopK)], ids=str)
@@ -189,6 +210,8 @@ def test_random_k_needs_a_key():
         (lambda: TopK(ratio=0.0), "ratio=0.0"),
         (lambda: TopK(ratio=1.5), "ratio=1.5"),
         (lambda: RandomK(k=-1), "k=-1"),
+        (lambda: TopK(ratio=0.1, k=3), "k=3, ratio=0.1: top_k takes one of the two"),
+        (lambda: RandomK(ratio=0.1, k=3), "random_k takes one of the two"),
         (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),
         (lambda: RandomK(k=8).check(7), "k=8: random_k sends between 1 and d = 7"),
     ],

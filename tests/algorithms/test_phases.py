@@ -12,13 +12,14 @@ from reference import quantized_adam as plain_quantized_adam
 
 from algorithms.channels import Direct
 from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
+from algorithms.frozen import warmup_rounds
 from algorithms.meter import Meter
 from algorithms.methods.apmsqueeze import apmsqueeze
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Moments
+from algorithms.updates import SGD, AdamMoments
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR, BETA2 = 60, 0.01, 0.99
@@ -151,7 +152,7 @@ def test_the_floor_of_apmsqueeze_is_where_it_is_said_to_be():
     assert apmsqueeze(ScaledSign(), ROUNDS, 5).update.floor == 1e-16
     m, v = torch.tensor([1.0, 1.0], dtype=torch.float64), torch.tensor([4.0, 1e-20], dtype=torch.float64)
     update = apmsqueeze(ScaledSign(), ROUNDS, 5).update
-    direction, _ = update.direction(m, Moments(m=m, v=v), 6)
+    direction, _ = update.direction(m, AdamMoments(m=m, v=v), 6)
     assert direction.tolist() == pytest.approx([0.5, 1e8])
 
 
@@ -234,6 +235,11 @@ def test_bits_of_ten_rounds(algorithm, up, down):
     for t in range(1, 11):
         meter.count(algorithm, 100, t, torch.float32)
     assert (meter.bits_up, meter.bits_down) == (up, down)
+
+
+@pytest.mark.parametrize(("warmup", "rounds"), [(0.29, 29), (0.07, 7), (0.13, 13), (0.999, 99), (58, 58)])
+def test_a_warmup_is_the_share_that_was_written(warmup, rounds):
+    assert warmup_rounds(warmup, 100) == rounds
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
-
 from docs.extensions.settings import files, groups
 
 ROOT = Path(__file__).resolve().parents[2]

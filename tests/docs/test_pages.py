@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from docs.extensions.settings import files
 from hydra.utils import get_object
 
 from docs.extensions.pages import pages
-from docs.extensions.settings import files
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -69,6 +71,31 @@ def test_the_image_s_commands_are_make_targets_of_the_readme():
     assert f"make {target}" in (ROOT / "README.md").read_text()
     assert any(run.startswith("make setup") for run in _instructions("RUN"))
     assert ".venv/.ready" in (ROOT / "Makefile").read_text()
+
+
+def made(*words: str) -> subprocess.CompletedProcess[str]:
+    """What make would do."""
+    return subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "passed"),
+    [
+        ("reproduce-figure-3 budget=quick", "figure=figure_3 budget=quick"),
+        ("reproduce-figure-2-top-k seeds=[0,1] PYTHON=python3", "figure=figure_2_top_k seeds=[0,1]"),
+        ("demo ARGS='rounds=5 jobs=2' 'data_dir=my data'", "figure=demo data_dir=my data rounds=5 jobs=2"),
+    ],
+)
+def test_what_make_is_given_goes_to_the_command(words, passed):
+    command = made(*shlex.split(words)).stdout.splitlines()[-1]
+    assert " ".join(shlex.split(command)) == f".venv/bin/python -m experiments.reproduce {passed}"
+
+
+@pytest.mark.parametrize("target", ["test", "data", "help"])
+def test_targets_without_keys_refuse_them(target):
+    answer = made(target, "budget=quick")
+    assert answer.returncode == 2
+    assert "budget=quick: only demo, report and reproduce-... take keys" in answer.stderr
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "CONTRIBUTING.md"])

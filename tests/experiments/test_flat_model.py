@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -29,7 +32,7 @@ def batch(model: Callable) -> tuple[Tensor, Tensor]:
 
 def pair(model: Callable) -> tuple[nn.Module, FlatModel]:
     """An ordinary network in channels_last format, and a flat one with the same values."""
-    plain = model(4)
+    plain = model(2 if model is wide_resnet_16_4 else 8)  # no convolution is narrow
     initialise(plain, 3)
     return plain.to(memory_format=torch.channels_last), FlatModel(copy.deepcopy(plain), "cpu")
 
@@ -143,6 +146,51 @@ def test_autocast(model: Callable) -> None:
     assert torch.equal(gradient, expected)
     assert torch.equal(flat.statistics, statistics_of(plain))
     assert not torch.equal(gradient, gradient_of(flat, images, labels)), "autocast made no difference"
+
+
+# Narrow strided 1×1 convolutions, of which oneDNN's AVX2 gradient in channels_last is wrong
+
+NARROW = {"resnet18": (resnet18, 4), "wide_resnet_16_4": (wide_resnet_16_4, 1)}
+HELD_DOWN = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_gradient_of_a_narrow_network_is_that_in_double_precision(name: str) -> None:
+    model, width = NARROW[name]
+    plain = smooth(model(width))
+    initialise(plain, 3)
+    flat = FlatModel(copy.deepcopy(plain), "cpu")
+    images, labels = batch(model)
+    images = images.contiguous(memory_format=flat.memory_format)
+    loss = F.cross_entropy(plain.double()(images.double()), labels)
+    gradients = torch.autograd.grad(loss, list(plain.parameters()))
+    expected = torch.cat([gradient.flatten() for gradient in gradients])
+    for _ in range(3):
+        assert (gradient_of(flat, images, labels) - expected).norm() < 1e-4 * expected.norm()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_gradient_of_a_narrow_network_without_avx512(threads: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "double_precision", __file__]
+    ended = subprocess.run(command, env={**os.environ, **HELD_DOWN, "OMP_NUM_THREADS": threads}, capture_output=True)
+    assert ended.returncode == 0, ended.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("layer", "narrow"),
+    [
+        pytest.param(nn.Conv2d(7, 8, 1, stride=2), True, id="7 channels"),
+        pytest.param(nn.Conv2d(16, 8, 1, stride=2, groups=4), True, id="4 channels a group"),
+        pytest.param(nn.Conv2d(8, 8, 1, stride=2), False, id="8 channels"),
+        pytest.param(nn.Conv2d(4, 8, 1), False, id="not strided"),
+        pytest.param(nn.Conv2d(4, 8, 3, stride=2), False, id="3x3"),
+    ],
+)
+def test_memory_format(layer: nn.Module, narrow: bool) -> None:
+    flat = FlatModel(nn.Sequential(nn.Conv2d(3, layer.in_channels, 3), layer), "cpu")
+    assert flat.memory_format == (torch.contiguous_format if narrow else torch.channels_last)
+    assert all(p.is_contiguous(memory_format=flat.memory_format) for p in flat.module.parameters() if p.ndim == 4)
 
 
 # Writing

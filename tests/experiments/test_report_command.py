@@ -76,3 +76,10 @@ def test_of_nothing_there_is_no_page(tmp_path, capsys, request_, message):
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_device_is_not_written_over(place, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([f"results_dir={place}", "out=/dev/full"])
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "error: /dev/full: not a regular file, so nothing is written there\n"

@@ -16,7 +16,7 @@ from run_support import go, rows
 from experiments.report import main
 from experiments.training.trainer import Trainer
 from plots.claims import claims
-from plots.runs.best import mark_usual
+from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
 from plots.runs.time_model import Link, modelled_seconds
@@ -52,7 +52,7 @@ def results(tmp_path_factory) -> Path:
             go(f"task={DIGITS}", "algorithm=cd_adam", METHODS["cd_adam"], "seed=2", *common)
     target = place / "figures" / "mine-quick"
     target.mkdir(parents=True)
-    judged = claims.judge(mark_usual(table(place, DIGITS)), [CLAIM])
+    judged = claims.judge(mark_best(table(place, DIGITS)), [CLAIM])
     judged.to_csv(target / "claims.csv", index=False)
     (target / "report.md").write_text("# mine\n\n**quick budget: 30 rounds**\n\nA figure.\n")
     return place
@@ -120,7 +120,7 @@ def test_lines_are_means_over_seeds_in_bands(viewer, results):
 
 def test_the_best_step_size_is_that_of_the_figures_and_each_can_be_shown(viewer, results):
     for task in (CANCER, DIGITS):
-        best = mark_usual(table(results, task)).query("best").groupby("algorithm")["lr"].first().to_dict()
+        best = mark_best(table(results, task)).query("best").groupby("algorithm")["lr"].first().to_dict()
         assert {trace["meta"]["method"]: trace["meta"]["lr"] for trace in viewer.traces(task)} == best
     viewer.page.select_option("#lr", "each")
     lrs = [trace["meta"]["lr"] for trace in viewer.traces(CANCER) if trace["meta"]["method"] == "cd_adam"]

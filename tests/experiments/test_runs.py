@@ -24,7 +24,7 @@ COLUMNS = {
     "train_loss",
     "grad_norm",
 }
-COLUMNS |= {"train_accuracy", "seconds"}
+COLUMNS |= {"train_accuracy", "seconds", "step_size"}
 ERRORS = {"aggregate_error", "signal_error"}
 
 

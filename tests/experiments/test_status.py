@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -23,10 +24,10 @@ from experiments.record.folder import RunFolder
 from experiments.sweep.folder import SweepFolder
 
 
-def listed(folder: Path, capsys: pytest.CaptureFixture) -> tuple[dict[str, dict[str, str]], list[str]]:
+def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[dict[str, dict[str, str]], list[str]]:
     """The table, by run folder, and the lines below it."""
     capsys.readouterr()
-    status.main([str(folder)])
+    status.main([str(folder), *words])
     header, *lines = (line.split("\t") for line in capsys.readouterr().out.splitlines())
     table = [dict(zip(header, line, strict=True)) for line in lines if len(line) > 1]
     return {row["folder"]: row for row in table}, [line[0] for line in lines if len(line) == 1]
@@ -91,11 +92,11 @@ def test_a_run_that_is_at_it_says_how_long_it_will_take(
 
 def test_looking_does_not_keep_a_run_from_beginning(results: str, interrupted: Path) -> None:
     with (interrupted / ".lock").open("rb") as held:
-        status.fcntl.flock(held, status.fcntl.LOCK_SH)
-        release = status.fcntl.flock
+        fcntl.flock(held, fcntl.LOCK_SH)
+        release = fcntl.flock
 
         def wait_and_release(seconds: float) -> None:
-            release(held, status.fcntl.LOCK_UN)
+            release(held, fcntl.LOCK_UN)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(time, "sleep", wait_and_release)
@@ -103,13 +104,57 @@ def test_looking_does_not_keep_a_run_from_beginning(results: str, interrupted: P
                 pass
 
 
-def test_a_narrow_terminal_leaves_folders_whole(results: str, tmp_path: Path) -> None:
-    path = go(*SMALL, results)
+def test_at_a_terminal_a_line_is_short(results: str, tmp_path: Path) -> None:
+    paths = [go(*SMALL, "task.batch_size=3", f"seed={seed}", "lr=[0.001,0.1]", results) for seed in (0, 1)]
     words = [sys.executable, "-m", "experiments.status", str(tmp_path / "results")]
-    lines = printed(words, columns=60)
-    assert any(line.endswith(f"  {path}") for line in lines)
-    assert lines[0].split() == ["state", "rounds", "bits", "left", "task", "algorithm", "n", "seed", "lr", "folder"]
-    assert lines[0].index("folder") == lines[1].index(str(path))
+    lines = printed(words, columns=110)
+    assert lines[0].split() == ["state", "rounds", "metric", "seed", "id"]
+    assert {line.split()[-1] for line in lines[1:3]} == {path.name for path in paths}
+    assert max(map(len, lines)) <= 110
+    assert lines[3].startswith("all: bits ")
+    assert "task logreg/breast_cancer, algorithm cd_adam, n 20, lr 0.001 0.1" in lines[3]
+
+
+def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    sgd, other = go(*SMALL, "algorithm=sgd", results), go(*SMALL, "algorithm=sgd", "task.batch_size=3", results)
+    go(*SMALL, "algorithm=ef21", "study=mine", results)
+    place = tmp_path / "results"
+
+    def chosen(*words: str) -> dict[str, dict[str, str]]:
+        return listed(place, capsys, *words)[0]
+
+    table = chosen("algorithm=sgd")
+    assert set(table) == {str(sgd), str(other)}
+    assert {row["settings"] for row in table.values()} == {"task.batch_size=null", "task.batch_size=3"}
+    assert table[str(sgd)]["metric"] == f"grad_norm {rows(sgd)[-1]['grad_norm']:.4g}"
+    assert {row["algorithm"] for row in chosen("study=mine").values()} == {"ef21"}
+    assert len(chosen("state=finished", "task=logreg/breast_cancer")) == 3
+    for word, said in (("state=failed", "no run has it; did you mean"), ("studdy=x", "did you mean study?")):
+        with pytest.raises(SystemExit) as stop:
+            status.main([str(place), word])
+        assert stop.value.code == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        ({"algorithms.frozen": "1", "algorithms.meter": "2"}, "algorithms/frozen.py changed"),
+        (None, "begun with other code"),
+    ],
+    ids=["digests", "none"],
+)
+def test_what_was_edited_is_named(
+    old: dict | None, said: str, results: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    new = go(*SMALL, results)
+    edited = shutil.copytree(new, new.with_name("0123456789ab"))
+    (edited / "status.json").write_text('{"status": "interrupted", "time": "2026-01-01T00:00:00+00:00"}')
+    (new / "code.json").write_text('{"algorithms.frozen": "3", "algorithms.meter": "2"}')
+    if old:
+        (edited / "code.json").write_text(json.dumps(old))
+    _, below = listed(tmp_path / "results", capsys)
+    assert below[0] == f"{edited}: not {new.name}, which is finished: {said}"
 
 
 def _cut(path: Path) -> None:

@@ -86,7 +86,8 @@ def test_ef21_as_its_authors_run_it(tmp_path):
             known[i][kept] += difference[kept]
     measured = rows(path)
     np.testing.assert_allclose([row["grad_norm"] for row in measured], norms, rtol=1e-10)
-    assert [row["lr"] for row in measured] == pytest.approx([gamma] * 41, rel=1e-12)
+    assert [row["step_size"] for row in measured] == pytest.approx([gamma] * 41, rel=1e-12)
+    assert {row["lr"] for row in measured} == {2}  # as configured
     assert measured[-1]["bits_up"] == 32 * 30 + 39 * 64 * 3
     assert measured[-1]["bits_down"] == 40 * 32 * 30
 

@@ -56,6 +56,7 @@ def folder(
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     (path / "environment.json").write_text(json.dumps({"d": 8, "ranks": 2, "commit": "abcdef0123456789"}))
+    (path / "summary.json").write_text("{}")
     (path / "status.json").write_text(json.dumps({"status": status, "time": time}))
     rows = [
         {"round": t, "epoch": t / 10, "bits_up": 40 * t, "bits_down": 40 * t, "bits": 80 * t, "payload_bytes": 18 * t,

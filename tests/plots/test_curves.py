@@ -139,8 +139,8 @@ def test_scales() -> None:
 
 def test_a_method_looks_the_same_everywhere() -> None:
     axes = panels(two_by_two(), ROWS)
-    for label, color, marker in (("A", "k", "o"), ("B", "red", "s")):
-        looks = {(to_rgba(lines(axis)[label].get_color()), lines(axis)[label].get_marker()) for axis in axes}
+    for name, color, marker in (("A", "k", "o"), ("B", "red", "s")):
+        looks = {(to_rgba(lines(axis)[name].get_color()), lines(axis)[name].get_marker()) for axis in axes}
         assert looks == {(to_rgba(color), marker)}
 
 

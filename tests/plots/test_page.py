@@ -11,7 +11,7 @@ import pytest
 from folder_support import folder
 
 from plots.page.page import content, page, read_figures
-from plots.runs.best import mark_usual
+from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
 from plots.runs.variants import settled, tell_apart
@@ -89,7 +89,7 @@ def test_networks_are_selected_by_their_training_loss_as_in_the_figures(tmp_path
     tested = [row | {"test_loss": 1.0, "train_loss": row["lr"]} for row in rows]
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in tested))
     frame = settled(tell_apart(find(tmp_path)))[0].frame()
-    assert set(mark_usual(frame).query("best")["lr"]) == {0.1}  # of the gradient norm it would be 0.2
+    assert set(mark_best(frame).query("best")["lr"]) == {0.1}  # of the gradient norm it would be 0.2
 
 
 def test_without_loss_and_gradient_norm_only_a_single_step_size_is_best(tmp_path):

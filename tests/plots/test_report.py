@@ -32,6 +32,9 @@ def run_folder(
         "algorithm": {"name": algorithm, "display": display},
         "task": {"name": "toy", "display": {"label": "Toy"}},
         "compressor": {"_target_": "x.Y"},
+        "cluster": {"workers": 1},
+        "rounds": 100,
+        "lr": lrs,
         "seed": seed,
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))

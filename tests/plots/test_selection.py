@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.runs.best import level, mark_best, rule
+from plots.runs.best import Rule, level, mark_best, ranked, rule_in_words
 
 EVERY = tuple(range(101))
 
@@ -119,7 +119,7 @@ def test_selection_by_another_metric() -> None:
 def test_a_trial_that_diverged_comes_last(bad: float) -> None:
     assert best(mark_best(by_seed({0.1: {0: bad}, 0.2: {0: 1e9}}))) == {("t", "a"): {0.2}}
     assert best(mark_best(by_seed({0.1: {0: 1e-9, 1: bad}, 0.2: {0: 1e9, 1: 1e9}}))) == {("t", "a"): {0.2}}
-    assert best(mark_best(by_seed({0.2: {0: bad}, 0.1: {0: bad}}))) == {("t", "a"): {0.1}}
+    assert best(mark_best(by_seed({0.2: {0: bad}, 0.1: {0: bad}}), "grad_norm")) == {("t", "a"): {0.1}}
 
 
 def test_a_step_size_that_lacks_a_seed_or_an_end_comes_last() -> None:
@@ -131,15 +131,53 @@ def test_a_step_size_that_lacks_a_seed_or_an_end_comes_last() -> None:
     assert best(mark_best(stopped)) == {("t", "a"): {0.2}}
 
 
+def test_of_accuracies_the_highest_arithmetic_mean_is_best() -> None:
+    # The geometric mean of 0.2 would be 0.5, and the lowest is 0.3.
+    frame = by_seed({0.1: {0: 0.55, 1: 0.55}, 0.2: {0: 0.25, 1: 1.0}, 0.3: {0: 0.1, 1: 0.1}}, "test_accuracy")
+    assert best(mark_best(frame, "test_accuracy")) == {("t", "a"): {0.2}}
+
+
+def test_of_a_metric_below_zero_the_lowest_is_best() -> None:
+    frame = by_seed({0.1: {0: -1.0}, 0.2: {0: 0.5}, 0.3: {0: -3.0}}, "train_loss")
+    assert best(mark_best(frame, "train_loss")) == {("t", "a"): {0.3}}
+
+
+def test_a_loss_that_ends_above_its_start_never_wins() -> None:
+    falls, rises = (np.linspace(1.0, end, 11) for end in (0.9, 1.1))
+    frame = pd.concat(
+        labelled("a", "t", curve(lambda r, norm=norm: 0 * r + norm, train_loss=loss), lr=lr)
+        for lr, norm, loss in ((0.1, 1.0, falls), (0.2, 0.1, falls), (0.3, 1e-9, rises))
+    )
+    assert best(mark_best(frame)) == {("t", "a"): {0.2}}
+    assert ranked(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "", "ends above its start"]
+    # A method is drawn also where none of its step sizes can win.
+    assert best(mark_best(frame[frame["lr"] == 0.3])) == {("t", "a"): {0.3}}
+
+
+def test_a_task_says_what_its_step_sizes_are_selected_by() -> None:
+    frame = by_seed({0.1: {0: 3.0}, 0.2: {0: 2.0}}, "perplexity").assign(train_loss=1.0)
+    assert best(mark_best(frame)) == {("t", "a"): {0.1}}  # of equal gradient norms
+    declared = frame.assign(selected_by="perplexity")
+    assert best(mark_best(declared)) == {("t", "a"): {0.2}}
+    assert "of the perplexity over" in rule_in_words(declared)
+    assert best(mark_best(declared, "train_loss")) == {("t", "a"): {0.1}}
+
+
 def test_what_cannot_be_selected_by_is_refused() -> None:
-    frame = by_seed({0.1: {0: 1.0}}, "test_accuracy")
-    with pytest.raises(ValueError, match="test_accuracy: step sizes are selected by a metric"):
-        mark_best(frame, "test_accuracy")
     with pytest.raises(ValueError, match="trian_loss: no run has this metric"):
-        mark_best(frame, "trian_loss")
+        mark_best(by_seed({0.1: {0: 1.0}}), "trian_loss")
 
 
 def test_the_rule_in_words() -> None:
     words = "the step size with the lowest geometric mean of the {} over the last tenth of the rounds"
-    assert rule() == words.format("gradient norm")
-    assert rule("train_loss", seeds=True) == words.format("training loss") + " and over seeds"
+    assert Rule("grad_norm").in_words() == words.format("gradient norm")
+    assert Rule("train_loss").in_words(seeds=True) == words.format("training loss") + " and over seeds"
+    assert (
+        Rule("test_accuracy").in_words().startswith("the step size with the highest mean of the test accuracy over")
+    )
+    assert (
+        Rule("grad_norm", "final").in_words() == "the step size with the lowest gradient norm at the last evaluation"
+    )
+    assert Rule("test_accuracy", "best").in_words(seeds=True) == (
+        "the step size with the highest test accuracy of all evaluations, its mean over seeds"
+    )

@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 from folder_support import folder
 
+from common.errors import UsageError
 from plots.figure.curves import draw
-from plots.request import RequestError
-from plots.runs.find import find, select
+from plots.runs.find import find, select, with_rows
 from plots.runs.variants import DASHES, settled, tell_apart
 
 
 def labels(place: Path) -> dict[str, str]:
     """What each run's curve is called, by the folder's name."""
-    return {variant.run.folder.name: variant.label for variant in tell_apart(find(place))}
+    return {variant.run.folder.name: variant.label for variant in tell_apart(with_rows(find(place)))}
 
 
 def test_a_method_run_once_is_called_by_its_name(tmp_path):
@@ -210,7 +210,8 @@ def test_a_damaged_folder_is_named_and_left_out(tmp_path, capsys, name, text):
     folder(tmp_path, "whole")
     path = folder(tmp_path, "damaged")
     (path / name).write_text(text)
-    assert [run.folder.name for run in find(tmp_path)] == ["whole"]
+    assert {run.id: run.state for run in find(tmp_path)} == {"whole": "finished", "damaged": "damaged"}
+    assert [run.id for run in with_rows(find(tmp_path))] == ["whole"]
     assert f"left out: {path}: not a whole run folder" in capsys.readouterr().err
 
 
@@ -230,7 +231,7 @@ def test_a_column_with_a_name_of_dates_holds_numbers(tmp_path):
 
 def test_damaged_rows_are_named(tmp_path):
     path = folder(tmp_path, "a")
-    (path / "metrics.jsonl").write_text('{"round": 0\n')
+    (path / "metrics.jsonl").write_text('{"round": 0\n{"round": 10}\n')
     [run] = find(tmp_path)
     with pytest.raises(ValueError, match=rf"{path}/metrics.jsonl: not rows of JSON"):
         _ = run.rows
@@ -243,9 +244,9 @@ def test_runs_are_selected_by_name(tmp_path):
     runs = find(tmp_path)
     assert len(select(runs, tmp_path)) == 4
     assert {run.folder.name for run in select(runs, tmp_path, algorithm="noisy", seed="0,1")} == {"noisy0", "noisy1"}
-    with pytest.raises(RequestError, match=r"algorithm=niosy: .*did you mean noisy\? Valid: noisy, plain"):
+    with pytest.raises(UsageError, match=r"algorithm=niosy: .*did you mean noisy\? Valid: noisy, plain"):
         select(runs, tmp_path, algorithm="niosy,plain")
-    with pytest.raises(RequestError, match=r"task=tyo: .*did you mean toy"):
+    with pytest.raises(UsageError, match=r"task=tyo: .*did you mean toy"):
         select(runs, tmp_path, task="tyo")
 
 
@@ -258,5 +259,5 @@ def test_a_study_has_its_runs_and_those_that_its_sweep_found_finished(tmp_path):
     runs = find(tmp_path)
     assert [run.folder.name for run in select(runs, tmp_path, study="mine")] == ["a"]
     assert [run.folder.name for run in select(runs, tmp_path, study="my/sweep")] == ["c"]
-    with pytest.raises(RequestError, match=r"study=min: no run has it; did you mean mine\? Valid: mine, my/sweep"):
+    with pytest.raises(UsageError, match=r"study=min: no run has it; did you mean mine\? Valid: mine, my/sweep"):
         select(runs, tmp_path, study="min")

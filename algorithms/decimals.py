@@ -1,0 +1,14 @@
+"""Shares of whole numbers, of the decimal number that was written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+
+def floored_share(share: float, whole: int) -> int:
+    """⌊share·whole⌋, exactly for the shortest decimal number that `share` prints as: 29 for 0.29 of 100.
+
+    The product of the binary number nearest to 0.29 lies below 29. Raises ValueError for a share that is not finite.
+    """
+    return floor(Fraction(str(share)) * whole)

@@ -1,0 +1,103 @@
+"""What can be configured: the keys of the schema, and of every choice of a group the options of what it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from omegaconf import OmegaConf
+
+from experiments.config import schema
+from experiments.config.compose import CONF, compose
+from experiments.config.schema import Key
+from experiments.config.signatures import options
+
+KEYS = {"of a run": schema.Run, "of its cluster": schema.Cluster, "of how runs are started": schema.Launch}
+
+BUILT = ("algorithm", "compressor", "update", "task", "logger")
+"""Groups that name a class or function."""
+
+SHOWN = ("figure", "sweep")
+"""Groups whose files are shown as they are."""
+
+
+class Setting(NamedTuple):
+    """A key as it is set on the command line, its value where nothing is said, and what it is."""
+
+    key: str
+    value: object
+    meaning: str
+
+
+def of_schema(kind: type) -> list[Setting]:
+    """The keys of a dataclass of the schema, those that are groups aside."""
+    prefix = "cluster." if kind is schema.Cluster else ""
+    plain = [one for one in fields(kind) if not schema.is_part(one) and one.default is not MISSING]
+    return [Setting(prefix + one.name, one.default, _in_words(schema.about(one))) for one in plain]
+
+
+def names(group: str) -> list[str]:
+    """The choices of a group; a leading underscore is for files that others build on."""
+    files = (CONF / group).rglob("*.yaml")
+    return sorted(str(file.relative_to(CONF / group).with_suffix("")) for file in files if file.name[0] != "_")
+
+
+def description(file: Path) -> str:
+    """The comment at the beginning of a YAML file, without its commands, which are indented."""
+    lines = re.match(r"(?:#.*\n)*", file.read_text())[0].splitlines()  # type: ignore[index]
+    return " ".join(line[2:].strip() for line in lines if not line.startswith(("# @", "#  ")))
+
+
+def of_choice(group: str, name: str) -> list[Setting]:
+    """What a choice brings: the keys below its group, and those of the schema that it sets."""
+    config, plain = composed(f"{group}={name}"), dict(_leaves(composed()))
+    known = {setting.key: setting for kind in KEYS.values() for setting in of_schema(kind)}
+    changed = [(key, value) for key, value in _leaves(config) if key in known and value != plain[key]]
+    return [*_below(config[group], f"{group}."), *(known[key]._replace(value=value) for key, value in changed)]
+
+
+@cache
+def composed(*overrides: str) -> dict[str, Any]:
+    """The configuration of a command line, interpolations unresolved."""
+    return OmegaConf.to_container(compose(overrides), resolve=False)  # type: ignore[return-value]
+
+
+def display(name: str) -> tuple[str, str]:
+    """A method's label, and the module that it is in."""
+    node = composed(f"algorithm={name}")["algorithm"]
+    return node["display"]["label"], node["_target_"].rpartition(".")[0]
+
+
+def shown(value: object) -> str:
+    """A value as a command line has it."""
+    return yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True).split("\n")[0]
+
+
+def _below(node: Mapping[str, Any], prefix: str) -> Iterator[Setting]:
+    known = options(node["_target_"]) if node.get("_target_") else {}
+    for key, value in node.items():
+        if isinstance(value, Mapping) and "_target_" in value:
+            yield from _below(value, f"{prefix}{key}.")
+        elif key not in ("_target_", "name", "display"):
+            yield Setting(f"{prefix}{key}", value, known[key].comment if key in known else "")
+
+
+def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _in_words(about: Key) -> str:
+    parts = [f"{about.unit}: {about.help}" if about.unit else about.help]
+    parts += [f"One of {', '.join(about.choices)}."] * bool(about.choices)
+    parts += [f"At least {about.least}."] * (about.least is not None)
+    parts += ["Not part of a run's identity."] * (about.affects in ("place", "look"))
+    return " ".join(part if part.endswith(".") else f"{part}." for part in parts)

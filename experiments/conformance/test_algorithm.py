@@ -1,0 +1,238 @@
+"""What every algorithm keeps (algorithms/protocol.py), on a small quadratic.
+
+The fixture `build_algorithm` is what is tested: one of the `cases` of a function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors import Blocks, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
+from algorithms.meter import Meter
+from algorithms.protocol import Algorithm, ReplicaState
+from algorithms.randomness import Key
+from algorithms.updates import SGD, Adam, AMSGrad
+from algorithms.wire import from_bytes, to_bytes
+from experiments.cluster.base import ClusterState
+from experiments.cluster.ranks import Ranks
+from experiments.cluster.simulated import Simulated
+from experiments.conformance.assertions import assert_bits, assert_close, assert_form, assert_same, given
+from experiments.record.checkpoint import Checkpoint
+
+COMPRESSORS = (Identity(), ScaledSign(), TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5)))
+UPDATES = (SGD(momentum=0.5), Adam(), AMSGrad())
+
+D, WORKERS, SEED = 12, 4, 3
+ROUNDS = 16
+LRS = torch.tensor([[0.02], [0.1]], dtype=torch.float64)  # [T, 1]
+
+_CURVATURES = torch.linspace(0.5, 2, D, dtype=torch.float64)
+# No coordinate of x₁ is near its best: methods that freeze a second moment would take wild steps there ever after.
+_NOISE = torch.randn(WORKERS, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+_CENTRES = _NOISE[0].sign() + 0.1 * _NOISE
+
+
+def gradients(x: Tensor) -> Tensor:
+    """∇f_i(x) = a·(x − b_i) [*T, W, d], a between 1/2 and 2 and the b_i near one another."""
+    return (_CURVATURES * (x.double().unsqueeze(-2) - _CENTRES)).to(x.dtype)
+
+
+def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    """x₁ [*T, d]: 1/2 everywhere, which those that send weights, quantized by their largest, send exactly."""
+    return torch.full((*trials, D), 0.5, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to build an algorithm, anew at every call. Its `rounds` go to functions that have such a parameter."""
+
+    function: Callable[..., Algorithm]
+    options: dict[str, Any]
+
+    def __call__(self, rounds: int = ROUNDS) -> Algorithm:
+        told = {"rounds": rounds} if "rounds" in inspect.signature(self.function).parameters else {}
+        return self.function(**told | self.options)
+
+    def __str__(self) -> str:
+        return ", ".join(str(self.options[name]) for name in ("compressor", "update") if name in self.options)
+
+
+def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
+    """A function with every compressor and update that its annotations let in and that it does not refuse.
+
+    One that is among the options is the only one. Raises ValueError where it takes none, TypeError where it cannot be
+    called with these options.
+    """
+    known = inspect.signature(function, eval_str=True).parameters
+
+    def choices(name: str, among: tuple) -> list[dict]:
+        if name in options or name not in known:
+            return [{}]
+        hint = known[name].annotation
+        return [{name: part} for part in among if hint is inspect.Parameter.empty or isinstance(part, hint)]
+
+    found, refused = [], ValueError("none of the compressors and updates here has the type of its parameter")
+    for compressor, update in product(choices("compressor", COMPRESSORS), choices("update", UPDATES)):
+        case = Case(function, compressor | update | options)
+        try:
+            case()
+        except ValueError as error:
+            refused = error
+        else:
+            found.append(case)
+    if not found:
+        raise refused
+    return found
+
+
+class TestAlgorithm:
+    def test_has_typed_options(self, build_algorithm: Case) -> None:
+        """Every parameter has an annotation, by which configurations are checked, and `compressor` is one."""
+        known = inspect.signature(build_algorithm.function).parameters
+        bare = [name for name, parameter in known.items() if parameter.annotation is parameter.empty]
+        assert not bare, f"expected annotations, saw none at {', '.join(bare)}"
+        assert "compressor" in known, f"expected a parameter compressor, saw {', '.join(known)}"
+
+    def test_is_distributed_as_simulated(self, build_algorithm: Case) -> None:
+        """Two ranks hold the simulation's model, and the same signal and moments, bit for bit in every round."""
+        simulated = states(build_algorithm(), start(2), LRS)
+        for t, (_, _, (first, second)) in enumerate(two_ranks(build_algorithm), 1):
+            with given(f"round {t}"):
+                assert_same(first.x, simulated[t].replica.x, "x on two ranks and simulated")
+                for name, tensor in named(asdict(first)).items():
+                    assert_same(named(asdict(second))[name], tensor, f"{name} of the second rank and of the first")
+
+    def test_is_deterministic(self, build_algorithm: Case) -> None:
+        """Two runs of a seed are the same, bit for bit."""
+        torch.manual_seed(0)
+        first = states(build_algorithm(), start(2), LRS)[-1]
+        torch.manual_seed(1)
+        second = states(build_algorithm(), start(2), LRS)[-1]
+        assert_same(second.replica.x, first.replica.x, "x of the second run and of the first")
+
+    def test_resumes(self, build_algorithm: Case, tmp_path: Path) -> None:
+        """A run that goes on from a checkpoint, in a new process, is the uninterrupted one, bit for bit."""
+        whole, half = states(build_algorithm(), start(2), LRS), ROUNDS // 2
+        checkpoint = Checkpoint(tmp_path, Ranks())
+        content = {"t": half, "cluster": whole[half].state_dict(), "statistics": torch.zeros(2, WORKERS, 0)}
+        checkpoint.save(content, range(WORKERS))
+        loaded = checkpoint.load(range(WORKERS), torch.device("cpu"))
+        state, cluster = ClusterState.from_state_dict(loaded["cluster"]), Simulated(build_algorithm(), WORKERS, SEED)
+        for t in range(half + 1, ROUNDS + 1):
+            state = cluster.round(gradients(state.replica.x), state, LRS, t)
+            assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
+
+    def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
+        """All state of workers is [T, W, d], all other [T, d], in the dtype of x; so is what workers want to send."""
+        for dtype in (torch.float32, torch.float64):
+            algorithm, lrs = build_algorithm(), LRS.to(dtype)
+            state = states(algorithm, start(2, dtype=dtype), lrs, rounds=3)[-1]
+            wanted, _ = algorithm.outgoing(gradients(state.replica.x), state.workers, state.replica, lrs, ROUNDS)
+            for name, tensor in {**named(state.state_dict()), "workers: outgoing": wanted}.items():
+                assert_form(tensor, (2, WORKERS, D) if name.startswith("workers") else (2, D), dtype, name)
+
+    def test_leaves_gradients_and_state(self, build_algorithm: Case) -> None:
+        """A round changes neither the gradients nor the state before it in place."""
+        algorithm = build_algorithm()
+        state = states(algorithm, start(2), LRS, rounds=3)[-1]
+        given_gradients = gradients(state.replica.x)
+        kept = {**named(state.state_dict()), "gradients": given_gradients}
+        before = {name: tensor.clone() for name, tensor in kept.items()}
+        for t in (4, ROUNDS):
+            Simulated(algorithm, WORKERS, SEED).round(given_gradients, state, LRS, t)
+            algorithm.outgoing(given_gradients, state.workers, state.replica, LRS, t)
+            for name, tensor in kept.items():
+                assert_same(tensor, before[name], f"{name} after round {t} and before")
+
+    def test_takes_trials_apart(self, build_algorithm: Case) -> None:
+        """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
+        together = states(build_algorithm(), start(2), LRS)[-1].replica.x
+        for trial, lr in enumerate(LRS.flatten().tolist()):
+            alone = states(build_algorithm(), start(), lr)[-1].replica.x
+            assert_close(alone, together[trial], 1e-9, f"x of trial {trial} alone and in a batch")
+
+    def test_stays_at_rest(self, build_algorithm: Case) -> None:
+        """Gradients of zero leave x where it is, and where there is weight decay finite."""
+        algorithm = build_algorithm()
+        x = states(algorithm, start(2), LRS, slope=0)[-1].replica.x
+        assert_form(x, (2, D), torch.float64, f"x after {ROUNDS} rounds")
+        if not (algorithm.update.weight_decay or getattr(algorithm, "weight_decay", 0)):
+            assert_same(x, start(2), f"x after {ROUNDS} rounds and before")
+
+    def test_counts_its_bits(self, build_algorithm: Case) -> None:
+        """Bits and bytes counted are those of what is sent, up and down, in every round."""
+        algorithm = build_algorithm()
+        for t, (up, down, _) in enumerate(two_ranks(build_algorithm), 1):
+            meter = Meter()
+            meter.count(algorithm, D, t, torch.float64)
+            ups, downs = tuple(part[0, 0] for part in tensors(up)), tuple(part[0] for part in tensors(down))
+            for way, counted, payload in (("up", meter.bits_up, ups), ("down", meter.bits_down, downs)):
+                with given(f"round {t}, {way}"):
+                    assert_bits(counted, payload, torch.float64)
+            sent = sum(part.nbytes for part in (*ups, *downs))
+            assert meter.payload_bytes == sent, f"expected {sent} payload_bytes, saw {meter.payload_bytes}"
+
+    def test_descends(self, build_algorithm: Case) -> None:
+        """Some step size brings a small quadratic down to a tenth in 150 rounds."""
+        grid = [10 ** (-k / 2) for k in range(7)]
+        run = states(build_algorithm(rounds=150), start(7), torch.tensor(grid).double().unsqueeze(-1), rounds=150)
+        above = [(_CURVATURES * (state.replica.x - _CENTRES.mean(0)) ** 2).sum(-1) for state in (run[0], run[-1])]
+        reached = {f"{lr:.2g}": f"{left:.2g}" for lr, left in zip(grid, (above[1] / above[0]).tolist(), strict=True)}
+        kept = (above[1] <= 0.1 * above[0]).any()
+        assert kept, f"expected a tenth of f(x₁) − min f, saw by step size {reached} of it"
+
+
+def states(
+    algorithm: Algorithm, x: Tensor, lr: float | Tensor, rounds: int = ROUNDS, slope: float = 1
+) -> list[ClusterState]:
+    """The states after 0, 1, …, `rounds` rounds from x, simulated, on `slope` times the quadratic."""
+    cluster = Simulated(algorithm, WORKERS, SEED)
+    found = [cluster.start(x)]
+    for t in range(1, rounds + 1):
+        found.append(cluster.round(slope * gradients(found[-1].replica.x), found[-1], lr, t))
+    return found
+
+
+def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState]]]:
+    """What went up and down and the replicas of two ranks, after every round; the first rank is the server too.
+
+    Each has an algorithm object of its own, and whatever goes from one to the other is bytes.
+    """
+    first, second = ranks = build(), build()
+    shares = zip(ranks, torch.arange(WORKERS).split(WORKERS // 2), strict=True)
+    workers = [algorithm.start_workers(start(2), ids) for algorithm, ids in shares]
+    replicas, server = [algorithm.start_replica(start(2)) for algorithm in ranks], first.start_server(start(2))
+    for t in range(1, ROUNDS + 1):
+        parts = gradients(replicas[0].x).split(WORKERS // 2, -2)
+        sent = [
+            algorithm.worker(part.contiguous(), state, replica, LRS, t, SEED)
+            for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
+        ]
+        workers = [state for _, state in sent]
+        up = from_bytes(torch.cat([to_bytes(payload, 2) for payload, _ in sent], 1), sent[0][0], 2)
+        down, server = first.server(up, server, t, SEED)
+        like = second.downlink.codec(t).encode(torch.zeros_like(replicas[1].x), Key.none())
+        arrived = from_bytes(to_bytes(down, 1), like, 1)
+        replicas = [
+            a.replica(message, r, LRS, t) for a, message, r in zip(ranks, (down, arrived), replicas, strict=True)
+        ]
+        yield up, down, replicas
+
+
+def named(state: dict, name: str = "") -> dict[str, Tensor]:
+    """The tensors in nested state by their names, but for the numbers of workers."""
+    found = {}
+    for key, part in state.items():
+        if isinstance(part, dict):
+            found |= named(part, f"{name}{key}.")
+        elif isinstance(part, Tensor) and key != "ids":
+            found[name + key] = part
+    return found

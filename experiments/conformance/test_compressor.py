@@ -1,0 +1,237 @@
+"""What every compressor keeps (algorithms/compressors/base.py). The fixture `compressor` is what is tested."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.compressors import Compressor, tensors
+from algorithms.randomness import Key
+from algorithms.wire import from_bytes, to_bytes
+from experiments.conformance.assertions import assert_bits, assert_form, assert_same, given
+
+SIZES = (1, 2, 8, 37, 300, 70_001)  # the last is beyond 16-bit indices
+DRAWS = 4000
+DTYPES = (torch.float32, torch.float64)
+WORKERS = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
+SERVER = Key(seed=1, direction="down", round=2)
+
+
+class TestCompressor:
+    def test_has_a_name(self, compressor: Compressor) -> None:
+        """It is hashable, and its repr tells its options, as a frozen dataclass's does."""
+        hash(compressor)
+        again = repr(copy.deepcopy(compressor))
+        assert again == repr(compressor), f"expected {compressor!r} of a copy, saw {again}"
+
+    def test_keeps_shape_and_dtype(self, compressor: Compressor) -> None:
+        """C(x) has the shape and dtype of x [T, W, d], [T, d] or [d], and is finite."""
+        for x, where in inputs(compressor):
+            with where:
+                for part, key in ((x, WORKERS), (x[:, 0], SERVER), (x[0, 0], SERVER)):
+                    assert_form(compressor(part, key), part.shape, part.dtype, "C(x)")
+
+    def test_crosses_the_wire(self, compressor: Compressor) -> None:
+        """decode(encode(x)) is C(x), bit for bit, also of what two ranks send as bytes for the workers of both."""
+        for x, where in inputs(compressor):
+            with where:
+                decoded = compressor.decode(compressor.encode(x, WORKERS), x.shape[-1])
+                assert_same(decoded, compressor(x, WORKERS), "decode(encode(x)) and C(x)")
+                ranks = [WORKERS._replace(workers=ids) for ids in ((0, 1, 2), (3, 4, 5))]
+                payloads = [compressor.encode(x, key) for key in ranks]
+                arrived = from_bytes(torch.cat([to_bytes(sent, 2) for sent in payloads], 1), payloads[0], 2)
+                together = compressor(torch.cat([x, x], 1), WORKERS._replace(workers=tuple(range(6))))
+                assert_same(compressor.decode(arrived, x.shape[-1]), together, "what arrives and C(x)")
+
+    def test_keeps_zero(self, compressor: Compressor) -> None:
+        """C(0) = 0."""
+        for d in sizes(compressor):
+            y = compressor(torch.zeros(2, 3, d), WORKERS)
+            assert not y.any(), f"expected zeros, saw {y[0, 0, :3].tolist()}…, for d = {d}"
+
+    def test_takes_vectors_apart(self, compressor: Compressor) -> None:
+        """A vector is compressed in a batch as it is alone."""
+        for x, where in inputs(compressor):
+            with where:
+                workers, server = compressor(x, WORKERS), compressor(x[:, 0], SERVER)
+                for trial in range(len(x)):
+                    assert_same(compressor(x[trial, 0], SERVER), server[trial], "C(x) alone and in [T, d]")
+                    for worker in range(x.shape[1]):
+                        alone = compressor(x[trial, worker, None], WORKERS._replace(workers=(worker,)))
+                        assert_same(alone[0], workers[trial, worker], "C(x) alone and in [T, W, d]")
+
+    def test_sends_tensors(self, compressor: Compressor) -> None:
+        """A payload is a named tuple of tensors with the leading axes of x, alike for every x of d coordinates."""
+        forms: dict[tuple, list] = {}
+        for x, where in inputs(compressor):
+            with where:
+                payload = compressor.encode(x, WORKERS)
+                assert isinstance(payload, tuple), f"expected a tuple of tensors, saw {type(payload).__name__}"
+                form = [(list(part.shape), part.dtype) for part in tensors(payload)]
+                lead = list(x.shape[:2])
+                assert all(shape[:2] == lead for shape, _ in form), f"expected leading axes {lead}, saw {form}"
+                other = forms.setdefault((x.shape, x.dtype), form)
+                assert form == other, f"expected {other} as for other vectors, saw {form}"
+
+    def test_counts_its_bits(self, compressor: Compressor) -> None:
+        """bits(d) is what the payload holds, a float counted as 32 bits, but for padding of the last byte."""
+        for d in sizes(compressor):
+            for dtype in DTYPES:
+                with given(f"d = {d}, {dtype}"):
+                    payload = compressor.encode(torch.zeros(d, dtype=dtype), Key.none())
+                    assert_bits(compressor.bits(d), payload, dtype)
+
+    def test_leaves_its_input(self, compressor: Compressor) -> None:
+        """Neither x nor a payload is changed in place."""
+        for x, where in inputs(compressor):
+            with where:
+                before = x.clone()
+                compressor(x, WORKERS)
+                assert_same(x, before, "x after C(x) and before")
+                payload = compressor.encode(x, WORKERS)
+                assert_same(x, before, "x after encode(x) and before")
+                content = to_bytes(payload, 2)
+                compressor.decode(payload, x.shape[-1])
+                assert_same(to_bytes(payload, 2), content, "the payload after decode and before")
+
+    def test_depends_on_its_key_alone(self, compressor: Compressor) -> None:
+        """C(x) is the same at every call with the same key, whatever was compressed in between."""
+        for x, where in inputs(compressor):
+            with where:
+                first = compressor(x, WORKERS).clone()
+                compressor(3 * x + 1, WORKERS._replace(round=9))
+                assert_same(compressor(x, WORKERS), first, "C(x) at a later call and at the first")
+
+    def test_draws_apart(self, compressor: Compressor) -> None:
+        """A random C(x) is drawn anew for every seed, direction, round and worker."""
+        if not is_random(compressor):
+            pytest.skip("it is not random")
+        x = vectors(middle(compressor))["random"][0, :1]
+        up = [Key(0, "up", t, (0,)) for t in range(1, 17)]
+        down = [key._replace(direction="down") for key in up]
+        seeds = [Key(k, "up", 1, (0,)) for k in range(16)]
+        workers = [Key(0, "up", 1, (k,)) for k in range(16)]
+        for name, keys in {"rounds": up, "seeds": seeds, "workers": workers}.items():
+            assert len(draws(compressor, x, keys)) > 1, f"expected different draws for 16 {name}, saw one alone"
+        alike = draws(compressor, x, up) == draws(compressor, x, down)
+        assert not alike, "expected different draws up and down, saw the same in 16 rounds"
+
+    def test_contracts(self, compressor: Compressor) -> None:
+        """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ where that is not known."""
+        assert isinstance(compressor.contractive, bool), f"contractive is {compressor.contractive}: True or False"
+        if not compressor.contractive:
+            pytest.skip("it does not say so")
+        random = is_random(compressor)
+        for d in [middle(compressor)] if random else sizes(compressor):
+            pi = 1e-6
+            with suppress(ValueError):
+                pi = compressor.pi(d)
+            assert 0 < pi <= 1, f"expected 0 < pi({d}) ≤ 1, saw {pi}"
+            for name, x, drawn in drawings(compressor, d, DRAWS if random else 1):
+                errors = (drawn - x).square().sum(-1) / x.square().sum()
+                room = float(uncertainty(errors)) if random else 1e-9
+                kept = errors.mean() <= 1 - pi + room
+                wanted = f"at most 1 − π = {1 - pi:.7g} (± {room:.2g}) times ‖x‖²"
+                assert kept, f"expected {wanted}, saw {errors.mean():.7g}, for {name} vectors, d = {d}"
+
+    def test_is_unbiased(self, compressor: Compressor) -> None:
+        """If `unbiased`, E C(x) = x, up to five standard errors over 4000 draws."""
+        assert isinstance(compressor.unbiased, bool), f"unbiased is {compressor.unbiased}: True or False"
+        if not compressor.unbiased:
+            pytest.skip("it does not say so")
+        for name, x, drawn in drawings(compressor, middle(compressor), DRAWS):
+            room = uncertainty(drawn - x) + 1e-9 * x.abs()
+            wrong = ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist()
+            assert not wrong, (
+                f"expected {x[wrong[0]]:.4g} (± {room[wrong[0]]:.2g}) in the mean of coordinate {wrong[0]}, saw "
+                f"{drawn[:, wrong[0]].mean():.4g}, for {name} vectors, d = {len(x)}"
+            )
+
+
+@cache
+def vectors(d: int) -> dict[str, Tensor]:
+    """float64 batches [2, 3, d] of every kind that compressors get wrong, by name; of a large d [1, 3, d], random.
+
+    The squares of huge and tiny ones are outside float32's range.
+    """
+    random = torch.Generator().manual_seed(d)
+    normal = torch.randn(2, 3, d, dtype=torch.float64, generator=random)
+    if d > 300:
+        return {"random": normal[:1]}
+    one = torch.zeros_like(normal)
+    one[..., d // 3] = -2.5
+    return {
+        "random": normal,
+        "sparse": normal * (torch.rand(2, 3, d, generator=random) < 0.1),
+        "one-coordinate": one,
+        "constant": torch.full_like(normal, -0.7),
+        "equal-magnitude": normal.sign(),
+        "heavy-tailed": normal.sign() * normal.abs().exp() ** 3,
+        "huge": normal * 1e25,
+        "tiny": normal * 1e-25,
+        "zero": torch.zeros_like(normal),
+        "negative-zero": torch.full_like(normal, -0.0),
+    }
+
+
+def inputs(compressor: Compressor) -> Iterator[tuple[Tensor, AbstractContextManager]]:
+    """Batches x [T, 3, d] of every kind, size and dtype, each with the context that names it in failures."""
+    for d in sizes(compressor):
+        for dtype in DTYPES:
+            for name, x in vectors(d).items():
+                yield x.to(dtype, copy=True), given(f"{name} vectors, d = {d}, {dtype}")
+
+
+def sizes(compressor: Compressor) -> list[int]:
+    """The numbers of coordinates that a compressor is tried with, ascending: those of SIZES, or else the least."""
+
+    def takes(d: int) -> bool:
+        try:
+            compressor.check(d)
+        except ValueError:
+            return False
+        return True
+
+    found = [d for d in SIZES if takes(d)] or [d for d in range(1, 4096) if takes(d)][:1]
+    assert found, "expected a d below 4096 that check(d) accepts, saw none"
+    return found
+
+
+def middle(compressor: Compressor) -> int:
+    """The number of coordinates for what takes many draws: the largest up to 37."""
+    return max((d for d in sizes(compressor) if d <= 37), default=sizes(compressor)[0])
+
+
+def draws(compressor: Compressor, x: Tensor, keys: list[Key]) -> set[tuple]:
+    """The different C(x) among those that these keys give."""
+    return {tuple(compressor(x, key).flatten().tolist()) for key in keys}
+
+
+def is_random(compressor: Compressor) -> bool:
+    """Whether anything in a key makes a difference."""
+    x = vectors(middle(compressor))["random"][0, :1]
+    return len(draws(compressor, x, [Key(k, way, k + 1, (k,)) for k in range(16) for way in ("up", "down")])) > 1
+
+
+def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """A vector x [d] of every kind but zero, by its name, and `count` draws of C(x) [count, d]."""
+    rows = {name: batch.flatten(0, 1) for name, batch in vectors(d).items()}
+    some = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}
+    x = torch.stack(list(some.values()))
+    drawn = compressor(x.unsqueeze(1).repeat(1, count, 1), Key(0, "up", 1, tuple(range(count))))
+    yield from zip(some, x, drawn, strict=True)
+
+
+def uncertainty(drawn: Tensor) -> Tensor:
+    """By how much the mean over draws [n, …] may be off: five standard errors, and what rare draws may hide.
+
+    What happens less than 25 times in n draws has no reliable standard error, but is taken to be no larger than the
+    largest that was drawn.
+    """
+    return 5 * drawn.std(0) / len(drawn) ** 0.5 + 25 * drawn.abs().max() / len(drawn)

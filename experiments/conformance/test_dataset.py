@@ -1,0 +1,79 @@
+"""What every data set keeps (data/). The fixture `load` is what is tested: a function that loads or makes the set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from data.dataset import Dataset
+from data.images import Images
+
+Load = Callable[[], Dataset | Images]
+
+
+class TestDataset:
+    def test_is_a_dataset(self, load: Load) -> None:
+        """It is a data.dataset.Dataset or data.images.Images, with a name for folders and figures."""
+        found = load()
+        assert isinstance(found, Dataset | Images), f"expected a Dataset or Images, saw {type(found).__name__}"
+        assert re.fullmatch(r"\w[\w.+-]*", found.name), f"name={found.name!r}: expected letters, digits, _ . + and -"
+
+    def test_has_rows(self, load: Load) -> None:
+        """Features are a finite float64 CSR array [N, d] in order; images are uint8 [N, h, w, c], of one shape."""
+        found = load()
+        if isinstance(found, Images):
+            for name, images in (("train_images", found.train_images), ("test_images", found.test_images)):
+                assert images.dtype == np.uint8, f"{name} of {images.dtype}: expected uint8"
+                some = images.ndim == 4 and images.size
+                assert some, f"{name} {images.shape}: expected [N, h, w, c], none of them 0"
+                shape = found.train_images.shape[1:]
+                assert images.shape[1:] == shape, f"{name} of {images.shape[1:]}: expected {shape} as train_images"
+            return
+        features = found.features
+        assert isinstance(features, sparse.csr_array), f"expected a csr_array, saw {type(features).__name__}"
+        assert features.dtype == np.float64, f"expected features of float64, saw {features.dtype}"
+        assert features.indices.dtype == np.int32, f"expected column indices of int32, saw {features.indices.dtype}"
+        rows = np.repeat(np.arange(len(features.indptr) - 1), np.diff(features.indptr))
+        assert len(features.indptr) > 2, "expected two rows or more, saw less"
+        assert features.nnz, "expected a number in them, saw none"
+        ascending = (np.diff(features.indices) > 0) | (np.diff(rows) > 0)
+        assert ascending.all(), "expected column indices that ascend within each row"
+        assert np.isfinite(features.data).all(), "expected finite features, saw some that are not"
+
+    def test_has_labels(self, load: Load) -> None:
+        """Labels are int8 +1 and −1, both of them; those of images uint8 0, 1, …, each in the training part."""
+        found = load()
+        if isinstance(found, Images):
+            parts = [(found.train_labels, len(found.train_images)), (found.test_labels, len(found.test_images))]
+            dtype, wanted = np.uint8, set(range(found.classes))
+        else:
+            parts, dtype, wanted = [(found.labels, len(found.features.indptr) - 1)], np.int8, {-1, 1}
+        for labels, rows in parts:
+            assert labels.dtype == dtype, f"labels of {labels.dtype}: expected {dtype.__name__}"
+            assert labels.shape == (rows,), f"labels {labels.shape}: expected one a row, of {rows}"
+            assert set(labels.tolist()) <= wanted, f"labels {set(labels.tolist())}: expected {wanted}"
+        assert set(parts[0][0].tolist()) == wanted, f"labels {set(parts[0][0].tolist())}: expected all of {wanted}"
+
+    def test_is_normalised_by_its_mean(self, load: Load) -> None:
+        """Images' mean and std, one a channel, are about those of the training pixels divided by 255."""
+        found = load()
+        if not isinstance(found, Images):
+            pytest.skip("these are no images")
+        channels = found.train_images.shape[-1]
+        assert len(found.mean) == len(found.std) == channels, f"expected mean and std of {channels} channels"
+        pixels = found.train_images.reshape(-1, channels) / 255
+        normal = (pixels - np.array(found.mean)) / np.array(found.std)
+        means, stds = normal.mean(0), normal.std(0)
+        kept = (np.abs(means) < 0.5).all() and (np.abs(stds - 1) < 0.5).all()
+        assert kept, (
+            f"expected normalised pixels of mean 0 and std 1 (± 0.5), saw {means.round(3)} and {stds.round(3)}"
+        )
+
+    def test_is_the_same_every_time(self, load: Load) -> None:
+        """Two loads have the same content, by its SHA-256."""
+        first, second = load().sha256(), load().sha256()
+        assert first == second, f"expected SHA-256 {first[:12]}… again, saw {second[:12]}…"

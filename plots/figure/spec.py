@@ -1,0 +1,70 @@
+"""What a figure is: panels, the runs that they show, and the claims that these decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """The column y over the column x; curves are cut beyond y_min and y_max, and `guide` is a dotted line's slope."""
+
+    x: str
+    y: str
+    x_scale: Literal["linear", "log"] = "linear"
+    y_scale: Literal["linear", "log"] = "log"
+    y_min: float | None = None
+    y_max: float | None = None
+    guide: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement that `check` of plots.claims decides with `options`; a negated one holds where its check fails."""
+
+    number: str
+    statement: str
+    check: str
+    negated: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derivation:
+    """A function of plots.figure.derive, which adds columns, and its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Levels of a metric, whose bits are tabled."""
+
+    metric: str
+    levels: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure with its budget chosen.
+
+    grid: every combination of its axes is one run; an entry sets one key or, with spaces between, several.
+    overrides: of every run. rows: its panels, a column a task. select: the metric that a method's best step size is
+    chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
+    """
+
+    name: str
+    title: str
+    grid: tuple[tuple[str, ...], ...]
+    rows: tuple[Panel, ...]
+    overrides: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    derive: tuple[Derivation, ...] = ()
+    targets: tuple[Target, ...] = ()
+    select: str = ""
+    step_size: Literal["best"] | float = "best"
+    note: str = ""
+    budget: str | None = None

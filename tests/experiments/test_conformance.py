@@ -1,0 +1,122 @@
+"""The project's own compressors, algorithms, tasks and data sets keep what is asked of all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from hydra.utils import get_object
+
+from algorithms.compressors import (
+    Blocks,
+    LogQuantize,
+    MinMaxUint8,
+    Natural,
+    Qsgd,
+    RandomK,
+    ScaledSign,
+    TopK,
+    UniformQuantize,
+)
+from algorithms.updates import SGD, AMSGrad
+from data.embedded import breast_cancer, digit_images, digits
+from data.synthetic import synthetic
+from experiments.config.compose import CONF
+from experiments.conformance.kinds import subject
+from experiments.conformance.test_algorithm import TestAlgorithm, cases
+from experiments.conformance.test_compressor import TestCompressor
+from experiments.conformance.test_dataset import TestDataset
+from experiments.conformance.test_task import TestTask
+from experiments.models.small_cnn import small_cnn
+from experiments.tasks.images import ImageClassification
+from experiments.tasks.logreg import LogisticRegression
+
+__all__ = ["TestAlgorithm", "TestCompressor", "TestDataset", "TestTask"]
+
+COMPRESSORS = [
+    *(*map(LogQuantize, (2, 5, 8)), *map(UniformQuantize, (2, 4, 16)), *map(Qsgd, (1, 127, 300, 32767))),
+    *(TopK(ratio=0.1), TopK(k=3), RandomK(ratio=0.1), RandomK(k=9), RandomK(k=3, unbiased=True)),
+    *(Blocks(ScaledSign(), (30, 7)), Blocks(RandomK(k=3), (30, 7)), Blocks(Natural(), (30, 70))),
+]
+for file in sorted((CONF / "compressor").glob("*.yaml")):
+    COMPRESSORS += subject(yaml.safe_load(file.read_text())).values.values()
+
+
+def of_configuration(name: str, **others: Any) -> list:
+    """An algorithm of conf/ with its published options, or others."""
+    node = yaml.safe_load((CONF / "algorithm" / f"{name}.yaml").read_text())["algorithm"]
+    not_options = ("_target_", "name", "display", "weight_decay")  # the last is a reference to another key
+    options = {key: value for key, value in node.items() if key not in not_options}
+    return [
+        pytest.param(case, id="-".join([name, *map(str, others.values()), str(case)]))
+        for case in cases(get_object(node["_target_"]), **options | others)
+    ]
+
+
+NAMES = sorted(file.stem for file in (CONF / "algorithm").glob("*.yaml"))
+BOTH_WAYS = [name for name in NAMES if "uplink_only" in (CONF / "algorithm" / f"{name}.yaml").read_text()]
+ALGORITHMS = [
+    *map(of_configuration, NAMES),
+    *(of_configuration(name, uplink_only=True) for name in BOTH_WAYS),
+    *(
+        of_configuration(name, compressor=ScaledSign("l2"), uplink_only=only)
+        for name in ("naive", "error_feedback", "cd_adam", "ef21", "onebit_adam")
+        for only in (False, True)
+    ),
+    *(of_configuration("quantized_adam", compressor=LogQuantize(), uplink_only=only) for only in (False, True)),
+    *(of_configuration(name, compressor=TopK(k=3), update=SGD()) for name in ("naive", "error_feedback")),
+    of_configuration("ef21", dense_start=True),
+    of_configuration("ef21", compressor=TopK(k=3), update=SGD(weight_decay=0.1)),
+    of_configuration("qadam", compressor=MinMaxUint8()),
+    of_configuration("sgd", update=SGD()),
+    of_configuration("onebit_adam", signal="gradient", compressor=TopK(k=2)),
+    of_configuration("onebit_adam", signal="gradient", form="torch", compressor=ScaledSign("l2")),
+    of_configuration("quantized_adam", theta_schedule="one_minus_theta_over_t", weight_decay=0.1),
+    of_configuration("naive", compressor=ScaledSign("l2"), update=AMSGrad(form="torch")),
+]
+FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)
+
+
+def images(**of_the_run: Any) -> ImageClassification:
+    """Every task takes the parameters of its network over, and so gets one of its own."""
+    options = {"rows": 160, "batch_size": 8, "padding": 1, "evaluation_rows": 64, "evaluation_batch": 40}
+    return ImageClassification(digit_images(), small_cnn(4), device=torch.device("cpu"), **options, **of_the_run)
+
+
+TASKS = {
+    "breast cancer": partial(LogisticRegression, breast_cancer()),
+    "digits": partial(LogisticRegression, digits(), partition="dirichlet", regularization=0.5),
+    "synthetic": partial(LogisticRegression, FEW, partition="shuffled"),
+    "batches": partial(LogisticRegression, breast_cancer(), batch_size=5),
+    "step size of theory": partial(LogisticRegression, FEW, step_unit="theory"),
+    "images": images,
+}
+DATASETS = {
+    "breast cancer": breast_cancer,
+    "digits": digits,
+    "digit images": digit_images,
+    "synthetic": partial(synthetic, rows=50, features=4, workers=3),
+}
+
+
+@pytest.fixture(params=COMPRESSORS, ids=str)
+def compressor(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=[case for cases_ in ALGORITHMS for case in cases_])
+def build_algorithm(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=TASKS.values(), ids=list(TASKS))
+def build_task(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=DATASETS.values(), ids=list(DATASETS))
+def load(request: pytest.FixtureRequest) -> Any:
+    return request.param

@@ -1,0 +1,390 @@
+"""Every contract test fails for something that breaks what it states. A row: its name, what is broken, what it says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn.functional import pad
+
+from algorithms.channels import Channel, Direct, Markov
+from algorithms.compressors import Compressor, Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors.base import Vector
+from algorithms.compressors.scaled_sign import Signs
+from algorithms.compressors.top_k import Sparse
+from algorithms.protocol import Algorithm
+from algorithms.randomness import Key
+from algorithms.updates import SGD, Moments
+from data.dataset import Dataset
+from data.images import Images
+from data.synthetic import synthetic
+from experiments.conformance import test_algorithm, test_compressor, test_dataset, test_task
+from experiments.tasks.logreg import LogisticRegression
+
+
+def broken(base: type, *options: Any, **attributes: Any) -> Any:
+    """An object of a class that differs from another by these attributes."""
+    return type(base.__name__, (base,), attributes)(*options)
+
+
+def few_bytes(self: Identity, x: Tensor, key: Key | None = None) -> Vector:
+    """A byte for every five coordinates, which are all lost."""
+    return Vector(pad(x, (0, -x.shape[-1] % 5))[..., ::5].to(torch.uint8))
+
+
+def drop_in_place(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
+    x[~self._keep(x)] = 0
+    return TopK.encode(self, x)
+
+
+def short_indices(self: TopK, x: Tensor, key: Key | None = None) -> Sparse:
+    payload = TopK.encode(self, x)
+    return payload._replace(indices=payload.indices.to(torch.int16))
+
+
+def consume(self: Identity, payload: Vector, d: int) -> Tensor:
+    values = payload.values.clone()
+    payload.values.zero_()
+    return values
+
+
+def remember(self: ScaledSign, x: Tensor, key: Key | None = None) -> Tensor:
+    """A memory of its own, which belongs to the channel."""
+    wanted = x + vars(self).get(str(x.shape), 0)
+    vars(self)[str(x.shape)] = wanted - ScaledSign()(wanted)
+    return ScaledSign()(wanted)
+
+
+def draw_from_the_stream(self: RandomK, x: Tensor, key: Key) -> tuple:
+    return RandomK.encode(self, x, key._replace(seed=int(torch.randint(2**31, ()))))
+
+
+def blind(**constant: Any) -> RandomK:
+    """Draws without a look at one part of the key."""
+
+    def encode(self: RandomK, x: Tensor, key: Key) -> tuple:
+        return RandomK.encode(self, x, key._replace(**constant))
+
+    return broken(RandomK, 0.1, 1, encode=encode)
+
+
+def ragged(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
+    return TopK(k=int((x.abs() >= x.abs().mean(-1, keepdim=True)).sum(-1).max())).encode(x)
+
+
+def scale_of_all(self: ScaledSign, x: Tensor) -> Tensor:
+    return x.abs().mean().expand(*x.shape[:-1], 1)
+
+
+def overflowing_scale(self: ScaledSign, x: Tensor) -> Tensor:
+    return x.square().mean(-1, keepdim=True).sqrt()
+
+
+def without_axes(self: ScaledSign, x: Tensor, key: Key | None = None) -> Signs:
+    return Signs(ScaledSign().encode(x).bits, x.flatten()[:1])
+
+
+def other_zero(self: ScaledSign, x: Tensor, key: Key | None = None) -> Tensor:
+    return self._scale(x) * x.sign()
+
+
+COMPRESSORS = [
+    ("has_a_name", broken(Identity, __repr__=object.__repr__), "of a copy, saw <"),
+    ("has_a_name", broken(Identity, __hash__=None), "unhashable type"),
+    (
+        "keeps_shape_and_dtype",
+        broken(Identity, decode=lambda self, p, d: p.values.double()),
+        "saw [2, 3, 1], torch.float64",
+    ),
+    ("keeps_shape_and_dtype", broken(Identity, decode=lambda self, p, d: p.values.view(-1, d)), "expected [2, 3, 1]"),
+    ("keeps_shape_and_dtype", broken(ScaledSign, _scale=overflowing_scale), "saw inf\nfor huge vectors, d = 1"),
+    ("crosses_the_wire", broken(ScaledSign, __call__=other_zero), "decode(encode(x)) and C(x): "),
+    ("crosses_the_wire", broken(TopK, encode=short_indices), "for random vectors, d = 70001"),
+    ("keeps_zero", broken(ScaledSign, _scale=lambda self, x: ScaledSign()._scale(x) + 1), "zeros, saw [1.0"),
+    ("takes_vectors_apart", broken(ScaledSign, _scale=scale_of_all), "C(x) alone and in [T, d]: "),
+    ("sends_tensors", broken(TopK, encode=ragged), "as for other vectors, saw"),
+    ("sends_tensors", broken(Identity, encode=lambda self, x, key=None: (x, x.shape[-1])), "'int' object"),
+    ("sends_tensors", broken(ScaledSign, encode=without_axes), "expected leading axes [2, 3], saw "),
+    (
+        "counts_its_bits",
+        broken(ScaledSign, bits=lambda self, d: d),
+        "expected 33 to 40 bits for a payload of uint8 [1]",
+    ),
+    ("counts_its_bits", broken(Identity, bits=lambda self, d: 32.0 * d), "a payload of float32 [1], saw 32.0"),
+    ("counts_its_bits", broken(Identity, encode=few_bytes, bits=lambda self, d: int(1.585 * d) + 1), "d = 70001"),
+    ("leaves_its_input", broken(TopK, encode=drop_in_place), "x after encode(x) and before: "),
+    ("leaves_its_input", broken(Identity, decode=consume), "and before: "),
+    ("depends_on_its_key_alone", broken(RandomK, encode=draw_from_the_stream), "at a later call and at the first: "),
+    ("depends_on_its_key_alone", broken(ScaledSign, __call__=remember), "at a later call and at the first: "),
+    ("draws_apart", blind(seed=0), "different draws for 16 seeds"),
+    ("draws_apart", blind(round=1), "different draws for 16 rounds"),
+    ("draws_apart", blind(direction="up"), "different draws up and down"),
+    ("draws_apart", blind(workers=(0,)), "different draws for 16 workers"),
+    ("contracts", broken(TopK, 0.1, 1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.25 (± 1e-09) times"),
+    ("contracts", broken(RandomK, 0.1, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
+    ("contracts", broken(Identity, pi=lambda self, d: 2.0), "0 < pi(1) ≤ 1, saw 2.0"),
+    ("contracts", broken(ScaledSign, "l2", contractive=True), "at most 1 − π = 0.999999 (± 1e-09)"),
+    ("is_unbiased", broken(TopK, unbiased=True), "in the mean of coordinate"),
+    ("is_unbiased", broken(ScaledSign, unbiased=True, _scale=scale_of_all), "in the mean of coordinate"),
+]
+
+
+def method(channel: type[Channel] = Direct, **attributes: Any) -> Callable[..., Algorithm]:
+    """A function whose algorithm differs from the plain one by these attributes."""
+
+    def function(compressor: Compressor, update: SGD) -> Algorithm:
+        return type("Broken", (Algorithm,), attributes)(channel(compressor), channel(compressor), update)
+
+    return function
+
+
+def sends(change: Callable[[Tensor], Tensor]) -> Callable[..., Algorithm]:
+    return method(outgoing=lambda self, gradient, *rest: (change(gradient), Moments()))
+
+
+def whisper(self: Algorithm, gradient: Tensor, *rest: Any) -> tuple:
+    """Workers tell the server of their process what they do not send."""
+    vars(self)["mean of all"] = gradient.mean(-2)
+    return Algorithm.worker(self, gradient, *rest)
+
+
+def overhear(self: Algorithm, payloads: Any, d: int, t: int) -> Tensor:
+    return vars(self)["mean of all"]
+
+
+def favour(self: Algorithm, payloads: Any, state: Any, t: int, seed: int) -> tuple:
+    vars(self)["is server"] = True
+    return Algorithm.server(self, payloads, state, t, seed)
+
+
+def moved(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
+    after = Algorithm.replica(self, payload, state, lr, t)
+    return replace(after, signal=after.signal + 1) if "is server" in vars(self) else after
+
+
+def hidden_momentum(self: Algorithm, gradient: Tensor, *rest: Any) -> tuple:
+    vars(self)["m"] = 0.9 * vars(self).get("m", 0) + 0.1 * gradient
+    return vars(self)["m"], Moments()
+
+
+def start_wide(self: Algorithm, x: Tensor, ids: Tensor) -> Any:
+    state = Algorithm.start_workers(self, x, ids)
+    return replace(state, moments=Moments(m=torch.zeros(*x.shape[:-1], len(ids), x.shape[-1], dtype=torch.float64)))
+
+
+def decay(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
+    after = Algorithm.replica(self, payload, state, lr, t)
+    return replace(after, x=after.x - 0.01 * lr * state.x)
+
+
+class InPlace(Markov):
+    """The memory that was handed in is the new one."""
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple:
+        payload = self.codec(key.round).encode(w - memory, key)
+        return payload, memory.add_(self.decode(payload, w.shape[-1], key.round))
+
+
+class Understating(Direct):
+    """Counts a dense start as compressed."""
+
+    def __init__(self, compressor: Compressor) -> None:
+        super().__init__(compressor, dense_rounds=3)
+
+    def bits(self, d: int, t: int) -> int:
+        return self.compressor.bits(d)
+
+
+class Rough(Direct):
+    def payload_bytes(self, d: int, t: int, dtype: torch.dtype) -> int:
+        return self.compressor.bits(d) // 8
+
+
+def untyped(compressor, update, eta=0.1):
+    return Algorithm.both_ways(Direct(compressor), update)
+
+
+def without_compressor(update: SGD) -> Algorithm:
+    return Algorithm.both_ways(Direct(TopK(k=1)), update)
+
+
+ALGORITHMS = [
+    ("has_typed_options", untyped, "expected annotations, saw none at compressor, update, eta"),
+    ("has_typed_options", without_compressor, "a parameter compressor, saw update"),
+    ("is_distributed_as_simulated", method(worker=whisper, mean=overhear), "x on two ranks and simulated: "),
+    ("is_distributed_as_simulated", method(server=favour, replica=moved), "signal of the second rank and of the"),
+    ("is_deterministic", sends(lambda g: g + torch.randn_like(g)), "x of the second run and of the first: "),
+    ("resumes", method(outgoing=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
+    (
+        "keeps_shapes_and_dtypes",
+        method(start_workers=start_wide),
+        "workers.moments.m: expected [2, 4, 12], torch.float32",
+    ),
+    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "gradients after round 4 and before: "),
+    ("leaves_gradients_and_state", method(InPlace), "memory after round 4 and before: "),
+    ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),
+    (
+        "takes_trials_apart",
+        method(outgoing=lambda self, g, *rest: (g * rest[2].unsqueeze(-2), Moments())),
+        "'float' object",
+    ),
+    ("stays_at_rest", method(replica=decay), "x after 16 rounds and before: "),
+    ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),
+    ("counts_its_bits", method(Understating), "float64 [12], saw 76\nfor round 1, up"),
+    ("counts_its_bits", method(Rough), "expected 36 payload_bytes, saw 18"),
+    ("descends", sends(torch.neg), "a tenth of f(x₁) − min f, saw by step size {'1': "),
+]
+
+FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)
+
+
+def task(kind: type = LogisticRegression, options: Any = (), **attributes: Any) -> Callable[..., Any]:
+    """Builds logistic regression that differs by these attributes."""
+    return partial(type("Broken", (kind,), attributes), FEW, **dict(options))
+
+
+def gradients(change: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
+    """Its gradients are made of the right ones and of x."""
+
+    def changed(self: Any, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        right, statistics = LogisticRegression.gradients(self, x, statistics, t)
+        return change(right, x), statistics
+
+    return task(gradients=changed)
+
+
+def measures(change: Callable[[dict], dict]) -> Callable[..., Any]:
+    """Its measurements are made of the right ones."""
+    return task(evaluate=lambda self, x, statistics: change(LogisticRegression.evaluate(self, x, statistics)))
+
+
+def count_calls(self: Any, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """Batches drawn one after the other: a resumed run draws others."""
+    self.calls += 1
+    return LogisticRegression.gradients(self, x, statistics, self.calls)
+
+
+def reuse(self: Any, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """The same memory every time."""
+    found, statistics = LogisticRegression.gradients(self, x, statistics, t)
+    buffer = vars(self).setdefault(found.shape, found)
+    return buffer.copy_(found), statistics
+
+
+class Untyped(LogisticRegression):
+    def __init__(self, dataset, workers: int, seed: int, ids=None):
+        super().__init__(dataset, workers, seed, ids)
+
+
+TASKS = [
+    ("says_what_it_is", task(devices=()), "devices=set(): expected some of cpu and cuda"),
+    ("has_typed_options", partial(Untyped, FEW), "annotations, saw none at dataset, ids"),
+    (
+        "starts_somewhere",
+        task(start=lambda self: torch.randn(self.d, dtype=self.dtype)),
+        "start() later and at first: ",
+    ),
+    ("gives_gradients", gradients(lambda g, x: g.mean(-2)), "expected [3, 4, 6], torch.float64, saw [3, 6], "),
+    ("gives_gradients", gradients(lambda g, x: g / 0), "gradients: expected finite numbers, saw "),
+    ("gives_measurements", measures(lambda m: {"train_loss": m["train_loss"]}), "expected both, saw train_loss"),
+    (
+        "gives_measurements",
+        measures(lambda m: m | {"margin": m["train_loss"] / 0}),
+        "margin: expected finite numbers",
+    ),
+    ("measures_its_gradient", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
+    ("averages_to_its_gradient", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
+    ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
+    (
+        "gives_ranks_what_it_gives_all",
+        gradients(lambda g, x: g + torch.arange(g.shape[-2]).unsqueeze(-1)),
+        "for the workers [2, 3] of 4",
+    ),
+    ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
+    ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "rank alone: "),
+    (
+        "depends_on_seed_and_round_alone",
+        task(options={"batch_size": 2}, gradients=count_calls, calls=0),
+        "gradients of round 7, rounds in another order: ",
+    ),
+    ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
+    ("leaves_what_it_is_given", task(gradients=reuse), "earlier gradients later and as given: "),
+    ("leaves_what_it_is_given", gradients(lambda g, x: g + x.mul_(0.5).mean()), "x later and as given: "),
+    ("counts_epochs", task(epoch=lambda self, t: t % 10), "saw [0, 1, 2, 0, 0]"),
+    ("keeps_a_record", task(facts=lambda self: {"rows": (self.rows,)}), "facts that come back from JSON, saw"),
+    ("keeps_a_record", task(step_unit=lambda self, compressor: 0.0), "a positive step_unit, saw 0.0"),
+]
+
+DENSE = np.random.default_rng(0).standard_normal((12, 3))
+POSITIVE = np.arange(12) % 2 == 0
+CALLS = count()
+
+
+def rows(**changes: Any) -> Callable[[], Dataset]:
+    """Loads a small set with something changed."""
+    return lambda: replace(Dataset.from_dense("few", DENSE, POSITIVE), **changes)
+
+
+def pictures(**changes: Any) -> Callable[[], Images]:
+    """Loads small images with something changed."""
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 2)).astype(np.uint8)
+    labels = np.arange(30, dtype=np.uint8) % 3
+    return lambda: replace(Images("few", pixels, labels, pixels[:6], labels[:6], (0.5, 0.5), (0.29, 0.29)), **changes)
+
+
+BACKWARDS = sparse.csr_array(
+    (DENSE.ravel(), np.tile([2, 1, 0], 12).astype(np.int32), np.arange(13, dtype=np.int32) * 3)
+)
+DATASETS = [
+    ("is_a_dataset", lambda: (DENSE, POSITIVE), "a Dataset or Images, saw tuple"),
+    ("is_a_dataset", rows(name="../few"), "name='../few': expected letters"),
+    ("has_rows", rows(features=DENSE), "a csr_array, saw ndarray"),
+    ("has_rows", rows(features=sparse.csr_array(DENSE.astype(np.float32))), "features of float64, saw float32"),
+    ("has_rows", rows(features=BACKWARDS), "column indices that ascend within each row"),
+    ("has_rows", rows(features=sparse.csr_array(DENSE * np.inf)), "expected finite features"),
+    ("has_rows", pictures(test_images=np.zeros((6, 4, 4, 2), np.uint8)), "expected (4, 5, 2) as train_images"),
+    ("has_labels", rows(labels=np.ones(12, np.int8)), "expected all of {1, -1}"),
+    ("has_labels", rows(labels=np.where(POSITIVE, 1.0, -1.0)), "labels of float64: expected int8"),
+    ("has_labels", pictures(test_labels=np.full(6, 9, np.uint8)), "expected all of {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}"),
+    (
+        "is_normalised_by_its_mean",
+        pictures(mean=(127.0, 127.0), std=(74.0, 74.0)),
+        "of mean 0 and std 1 (± 0.5), saw",
+    ),
+    ("is_the_same_every_time", lambda: synthetic(50, 4, 3, seed=next(CALLS)), "… again, saw"),
+]
+
+TABLES = {
+    test_compressor.TestCompressor: COMPRESSORS,
+    test_algorithm.TestAlgorithm: [(name, test_algorithm.cases(made)[-1], said) for name, made, said in ALGORITHMS],
+    test_task.TestTask: TASKS,
+    test_dataset.TestDataset: DATASETS,
+}
+ROWS = [
+    pytest.param(getattr(contracts(), f"test_{name}"), subject, message, id=f"{contracts.__name__}-{name}-{number}")
+    for contracts, table in TABLES.items()
+    for number, (name, subject, message) in enumerate(table)
+]
+
+
+@pytest.mark.parametrize(("test", "subject", "message"), ROWS)
+def test_what_is_broken_is_noticed(test: Callable, subject: Any, message: str, tmp_path: Path) -> None:
+    places = {"tmp_path": tmp_path} if "tmp_path" in inspect.signature(test).parameters else {}
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        test(subject, **places)
+    assert message in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+
+
+@pytest.mark.parametrize("contracts", TABLES, ids=lambda contracts: contracts.__name__)
+def test_every_contract_has_something_that_it_notices(contracts: type) -> None:
+    assert {f"test_{name}" for name, *_ in TABLES[contracts]} == {name for name in vars(contracts) if name[0] == "t"}

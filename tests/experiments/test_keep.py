@@ -1,0 +1,123 @@
+"""Finished runs of older code, kept where the golden trajectories show that the numbers are the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from common.errors import RunError
+from experiments import keep as command
+from experiments.config import identity
+from experiments.config.run import as_yaml, load_run
+from plots.runs.read import open_run
+
+OLD = "0" * 16
+
+
+@pytest.fixture
+def golden(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
+    """Golden trajectories that pass and are those of every commit, and use algorithms.channels."""
+    cases = {file.name: json.loads(file.read_text()) for file in command.GOLDEN.glob("*.json")}
+    assert cases
+    monkeypatch.setattr(command, "check_golden", lambda: None)
+    monkeypatch.setattr(command, "golden_code", lambda: {"algorithms.channels"})
+    monkeypatch.setattr(command, "git", lambda *words: json.dumps(cases.get(words[1].rpartition("/")[2])))
+    return cases
+
+
+@pytest.fixture
+def finished(tmp_path: Path):
+    """A finished run that was begun when the given modules were other ones."""
+
+    def make(*modules: str, override: str = "seed=0", **environment: object) -> Path:
+        run = load_run(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path}", override])
+        code = identity.code(run) | dict.fromkeys(modules, OLD)
+        folder = identity.folder(run).with_name(identity.identity(identity.settings(run), code))
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(as_yaml(run))
+        (folder / "metrics.jsonl").write_text('{"round": 20, "lr": 0.001, "trial": 0}\n')
+        facts = {"commit": "abc", "uncommitted_changes": False, **environment}
+        contents = {"environment": facts, "code": code, "summary": {}, "status": {"status": "finished"}}
+        for name, content in contents.items():
+            (folder / f"{name}.json").write_text(json.dumps(content))
+        return folder
+
+    return make
+
+
+def test_a_run_of_today_is_left_alone(golden, finished, capsys):
+    folder = finished()
+    command.main([str(folder.parents[3])])
+    assert folder.exists()
+    assert "every finished run is of today's code" in capsys.readouterr().out
+
+
+def test_a_run_of_older_code_gets_its_new_id_and_says_where_from(golden, finished, tmp_path, capsys):
+    folder = finished("algorithms.channels")
+    (tmp_path / "sweeps" / "mine").mkdir(parents=True)
+    cells = tmp_path / "sweeps" / "mine" / "cells.txt"
+    cells.write_text(f"{folder.name}\nfffffffffff0\n")
+    before = open_run(folder).code
+    command.main([str(tmp_path), "dry_run=true"])
+    assert folder.exists()
+    assert "would be kept as" in capsys.readouterr().out
+    command.main([str(tmp_path)])
+    [kept] = folder.parent.iterdir()
+    assert f"{folder}: kept as {kept.name} (algorithms/channels.py changed)" in capsys.readouterr().out
+    run = load_run(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path}"])
+    assert kept == identity.folder(run)
+    assert open_run(kept).code == identity.code(run)
+    [entry] = json.loads((kept / "code.json").read_text())["kept"]
+    assert (entry["from"], entry["code"]) == (folder.name, before)
+    assert cells.read_text().split() == [kept.name, "fffffffffff0"]
+    assert command.keep(open_run(kept), tmp_path) == ""
+
+
+def test_what_golden_runs_do_not_show_is_not_kept(golden, finished):
+    for folder, reason in [
+        (finished("data.partition"), "no golden run uses data.partition"),
+        (finished("algorithms.channels", uncommitted_changes=True, override="seed=1"), "code that was not committed"),
+    ]:
+        assert reason in command.keep(open_run(folder), folder.parents[3])
+        assert folder.exists()
+
+
+def test_a_run_from_before_golden_numbers_were_changed_is_not_kept(golden, finished):
+    case = next(iter(golden["methods.json"]["cases"].values()))
+    case["x"] = []
+    folder = finished("algorithms.channels")
+    assert "methods.json held other numbers at commit abc" in command.keep(open_run(folder), folder.parents[3])
+    assert folder.exists()
+
+
+def test_a_run_of_other_settings_or_whose_place_is_taken_is_not_kept(golden, finished):
+    folder = finished("algorithms.channels")
+    other = folder.rename(folder.with_name("f" * 12))
+    assert "its settings give another id too" in command.keep(open_run(other), folder.parents[3])
+    finished()
+    other.rename(folder)
+    assert "is there" in command.keep(open_run(folder), folder.parents[3])
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "message"),
+    [
+        (" M tests/golden/methods.json", 0, "not as it was committed"),
+        (None, 0, "not as it"),
+        ("", 1, "does not pass"),
+    ],
+    ids=["edited", "no-git", "failing"],
+)
+def test_without_golden_trajectories_nothing_is_kept(changes, status, message, finished, monkeypatch):
+    monkeypatch.setattr(command, "git", lambda *words: changes)
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, **how: subprocess.CompletedProcess(words, status, "1 failed")
+    )
+    command.check_golden.cache_clear()
+    folder = finished("algorithms.channels")
+    with pytest.raises(RunError, match=message):
+        command.keep(open_run(folder), folder.parents[3])
+    assert folder.exists()

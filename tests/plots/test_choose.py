@@ -1,0 +1,133 @@
+"""The best step sizes of run folders, against what the rows themselves say."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from folder_support import folder
+
+from common.errors import UsageError
+from plots.runs import columns
+from plots.runs.choose import Choice, best
+from plots.runs.find import find, of_study
+
+LRS = (0.1, 0.3, 0.5)
+
+
+def wavy(t: int, lr: float, seed: int) -> float:
+    """Curves of which none is best by every rule."""
+    return (1.1 + math.sin(t * (1 + 10 * lr) + seed)) * (1 - lr / 100) ** t
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Two methods with three step sizes, in one run a seed for one of them and in six for the other."""
+    for seed in (0, 1):
+        folder(tmp_path, f"grid{seed}", seed=seed, lrs=LRS, norm=wavy)
+        for lr in LRS:
+            folder(tmp_path, f"one{seed}-{lr}", algorithm="noisy", seed=seed, lrs=(lr,), norm=wavy)
+    return tmp_path
+
+
+def came_to(rule: str | None, lr: float) -> float:
+    """What a step size came to in both seeds, by the rule's definition."""
+    values = []
+    for seed in (0, 1):
+        norms = [wavy(t, lr, seed) for t in range(0, 101, 10)]
+        accuracies = [0.5 + 0.4 * t / 100 for t in range(0, 101, 10)]
+        of = {"final_grad_norm": norms[-1], "best_grad_norm": min(norms), "best_train_accuracy": max(accuracies)}
+        values.append(of[rule] if rule else norms[-1])  # the last tenth of the rounds is round 100 alone
+    return sum(values) / 2 if rule == "best_train_accuracy" else math.sqrt(values[0] * values[1])
+
+
+@pytest.mark.parametrize("rule", [None, "final_grad_norm", "best_grad_norm", "best_train_accuracy"])
+def test_the_best_by_the_rows(rule: str | None, place: Path) -> None:
+    noisy, plain = best(find(place), rule)
+    assert (noisy.algorithm, plain.algorithm) == ("noisy", "plain")
+    order = sorted(LRS, key=lambda lr: (came_to(rule, lr) * (-1 if rule == "best_train_accuracy" else 1), lr))
+    for choice in (noisy, plain):
+        assert (choice.lr, choice.second) == tuple(order[:2])
+        assert choice.value == pytest.approx(came_to(rule, order[0]), rel=1e-12)
+        assert choice.second_value == pytest.approx(came_to(rule, order[1]), rel=1e-12)
+        assert (choice.task, choice.seeds, choice.settings) == ("toy", (0, 1), "")
+        edges = {0.1: "smaller", 0.5: "larger"}
+        assert (f"at the edge of the grid: try {edges.get(choice.lr)}" in choice.note) == (choice.lr in edges)
+
+
+def only(place: Path, rule: str | None = None) -> Choice:
+    [choice] = best(find(place), rule)
+    return choice
+
+
+def test_other_settings_are_chosen_for_apart(tmp_path: Path) -> None:
+    for name, ratio in (("a", 0.1), ("b", 0.2)):
+        folder(tmp_path, name, lrs=(0.1, 0.2), compressor__ratio=ratio)
+    assert [choice.settings for choice in best(find(tmp_path))] == ["compressor.ratio=0.1", "compressor.ratio=0.2"]
+
+
+def test_what_is_not_finished_is_no_candidate_and_named(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.2))
+    folder(tmp_path, "b", lrs=(0.3,))
+    failed = folder(tmp_path, "c", seed=1, lrs=(0.3,), status="failed", reached=50)
+    (failed / "metrics.jsonl").write_text("")
+    choice = only(tmp_path)
+    assert (choice.lr, choice.second) == (0.2, 0.1)
+    assert choice.note == "not finished: lr=0.3 seed=1"
+
+
+def test_where_nothing_came_to_its_end(tmp_path: Path) -> None:
+    folder(tmp_path, "a", lrs=(0.1, 0.2), status="failed", reached=50)
+    choice = only(tmp_path, "final_grad_norm")
+    assert (choice.lr, choice.value, choice.second, choice.run) == (None, None, None, None)
+    assert choice.note == "no step size can win; not finished: lr=0.1 seed=0, lr=0.2 seed=0"
+
+
+def test_a_loss_that_ends_above_its_start_never_wins(tmp_path: Path) -> None:
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["train_loss"] = 1 + row["round"] if row["lr"] == 0.2 else row["train_loss"]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    choice = only(tmp_path)
+    assert (choice.lr, choice.second) == (0.1, None)
+    assert choice.note == "at the edge of the grid: try smaller; loss ends above its start: lr=0.2"
+
+
+def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "_declared", {})
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    declared = {"metric": "margin", "columns": [{"name": "margin", "better": "higher", "label": "least margin"}]}
+    (path / "environment.json").write_text(json.dumps(declared))
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps(row | {"margin": 1 - row["lr"]}) + "\n" for row in rows)
+    (path / "metrics.jsonl").write_text(text)
+    choice = only(tmp_path)
+    assert (choice.lr, choice.value) == (0.1, pytest.approx(0.9))
+    assert "the highest mean of the least margin over" in choice.rule.in_words()
+
+
+def test_a_metric_that_no_run_has(place: Path) -> None:
+    with pytest.raises(UsageError, match="select=final_gard_norm: no such choice; did you mean final_grad_norm"):
+        best(find(place), "final_gard_norm")
+    with pytest.raises(UsageError, match="select=best_seconds: no such choice"):
+        best(find(place), "best_seconds")
+
+
+def test_a_study_has_the_runs_of_all_its_commands(tmp_path: Path) -> None:
+    for name, lr, study in (("a", 0.1, "mine"), ("b", 0.2, "mine"), ("c", 0.3, "other")):
+        folder(tmp_path, name, lrs=(lr,), study=study)
+    [choice] = best(of_study(find(tmp_path), tmp_path, "mine"))
+    assert (choice.lr, choice.second) == (0.2, 0.1)
+
+
+def test_rows_from_before_there_were_step_sizes_have_the_configured_lr(tmp_path: Path) -> None:
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row | {"lr": 7 * row["lr"]}) + "\n" for row in rows))
+    [run] = find(tmp_path)
+    assert set(zip(run.rows["lr"], run.rows["step_size"], strict=True)) == {(0.1, 7 * 0.1), (0.2, 7 * 0.2)}
+    assert only(tmp_path).lr == 0.2
