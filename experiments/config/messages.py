@@ -44,7 +44,9 @@ def explained(overrides: Sequence[str], name: str = "config", also: Iterable[str
         _explain(list(overrides), name, also)
         cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
         key = getattr(cause, "full_key", None)
-        raise UsageError(f"{f'{key}: ' if key else ''}{str(cause).splitlines()[0]}") from error
+        said, *details = str(cause).splitlines()
+        said = f"{said} {details[0]}" if said.endswith(":") and details else said
+        raise UsageError(f"{f'{key}: ' if key else ''}{said}") from error
 
 
 def check(overrides: Iterable[str], multirun: bool) -> None:

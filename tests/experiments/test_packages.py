@@ -132,10 +132,15 @@ def test_an_edited_frozen_configuration_is_checked(key, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lrr: 3\nalgorithm: {name: a, display: {label: A, color: red, marker: o}}", "lrr: no such key"),
-        ("algorithm: {name: a}", "algorithm.display=None: must have label, color, marker"),
-        ("algorithm: {display: {label: A, color: red, marker: o}}", "algorithm.name=None: must be words"),
+        ("lrr: 3", "algorithm/mine.*'lrr'"),
+        ("algorithm: {name: a}", "algorithm={'name': 'a'}: a choice of conf/algorithm/"),
+        ("algorithm: {_target_: f, name: a}", "algorithm.display=None: must have label, color, marker"),
+        (
+            "algorithm: {_target_: f, display: {label: A, color: red, marker: o}}",
+            "algorithm.name=None: must be words",
+        ),
     ],
+    ids=["key", "target", "display", "name"],
 )
 def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message, package):
     (package / "conf" / "algorithm").mkdir()
