@@ -26,8 +26,11 @@ class Unavailable(DataError):
     """Data that is not here and cannot be fetched from here."""
 
 
-class Interrupted(Exception):
-    """The user or the system asked a run to stop; it can be resumed. Exit status 130."""
+class Interrupted(KeyboardInterrupt):
+    """The user or the system asked a run to stop; it can be resumed. Exit status 130.
+
+    A KeyboardInterrupt, since no launcher may take it for a run that failed and go on with the next.
+    """
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def exit_with_message() -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
-    except (Interrupted, KeyboardInterrupt) as error:
+    except KeyboardInterrupt as error:
         _leave(130, "" if rank else str(error) or "stopped")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.errors import DataError
+from common.errors import DataError, UsageError
 from data.keyed import generator
 
 
@@ -41,7 +41,7 @@ def contiguous(labels: np.ndarray, workers: int) -> Parts:
     """Rows in file order: worker i has rows i m to (i + 1) m - 1.
 
     labels: [N]. workers: n.
-    Raises DataError where n is below 1 or above N.
+    Raises DataError where n is below 1, and UsageError where it is above N.
     """
     return _split(np.arange(len(labels)), workers)
 
@@ -50,7 +50,7 @@ def shuffled(labels: np.ndarray, workers: int, seed: int) -> Parts:
     """Rows in random order: every worker has a uniform sample of them.
 
     labels: [N]. workers: n.
-    Raises DataError where n is below 1 or above N, or the seed is negative.
+    Raises DataError where n is below 1 or the seed is negative, and UsageError where n is above N.
     """
     return _split(generator(seed, "shuffled partition").permutation(len(labels)), workers)
 
@@ -102,5 +102,5 @@ def _part_size(rows: int, workers: int) -> int:
     if workers < 1:
         raise DataError(f"{workers} workers: give at least 1")
     if rows < workers:
-        raise DataError(f"the data set has {rows} rows for {workers} workers: give at most {rows} workers")
+        raise UsageError(f"cluster.workers={workers}: the data set has {rows} rows; give at most {rows} workers")
     return rows // workers

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from common.errors import DataError
+from common.errors import DataError, UsageError
 from data.dataset import Dataset
 from data.keyed import generator
 
@@ -35,13 +35,13 @@ def synthetic(
     features: d. workers: n, at most N. heterogeneity: h, at least 0.
     noise: standard deviation of the label noise, where <w_i, z_ij> has 1; at least 0.
     seed: worker i's first k rows depend on (seed, d, h, noise, i) alone, for any k.
-    Raises DataError for arguments outside these ranges.
+    Raises DataError for arguments outside these ranges, and UsageError where n is above N.
     """
     for name, count in (("features", features), ("workers", workers)):
         if count < 1:
             raise DataError(f"synthetic data: {name} is {count}: give at least 1")
     if rows < workers:
-        raise DataError(f"synthetic data: {rows} rows for {workers} workers: give at most {rows} workers")
+        raise UsageError(f"cluster.workers={workers}: the synthetic data have {rows} rows; give at most {rows} workers")
     for name, value in (("heterogeneity", heterogeneity), ("noise", noise)):
         if not 0 <= value < math.inf:
             raise DataError(f"synthetic data: {name} is {value}: give a finite number of at least 0")

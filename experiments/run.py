@@ -13,12 +13,16 @@ go on where they were.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from common.errors import exit_with_message
 from experiments.config.application import CONF, start
-from experiments.config.compose import resolved
+from experiments.config.compose import packages_of, resolved
 from experiments.config.run import launch_of, read
 
 
@@ -26,11 +30,12 @@ from experiments.config.run import launch_of, read
 def application(composed: DictConfig) -> float | None:
     """One run, in this process or in those of its own that the launching keys ask for; returns what sweeps select by.
 
-    Hydra calls it, or a launcher of Hydra's in another process.
+    Hydra calls it, or a launcher of Hydra's, in another process perhaps, to which an error is a failed run of several.
     """
-    with exit_with_message():
+    command = HydraConfig.get()
+    with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
         config = resolved(composed)
-        run = read(config, composed.packages)
+        run = read(config, packages_of(command.overrides.task))
         from experiments.training.command import train  # torch, once the configuration is known to be right
 
         return train(run, launch_of(config))

@@ -91,8 +91,10 @@ def _cells(run: Run, differing: str) -> list[str]:
 def _metric(run: Run) -> str | None:
     """What a run selects step sizes by, at its last evaluation with the best of them."""
     name = run.metric
+    if name is None:
+        return None
     values = [row[name] for row in run.last if row.get(name) is not None]
-    return f"{name} {(max if higher_is_better(name) else min)(values):.4g}" if name and values else None
+    return f"{name} {(max if higher_is_better(name) else min)(values):.4g}"
 
 
 def _left(run: Run) -> float | None:

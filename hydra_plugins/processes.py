@@ -22,7 +22,17 @@ class Processes(Launcher):
     """
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        self._loader, self._config = hydra_context.config_loader, config
+        self._config, self._composed = config, {}
+        loader = hydra_context.config_loader
+        self._compose = loader.load_sweep_config
+        # A sweeper composes every run to see whether it can be, and again to hand it over: once is enough.
+        setattr(loader, "load_sweep_config", self._once)  # noqa: B010
+
+    def _once(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        line = tuple(sweep_overrides)
+        if line not in self._composed:
+            self._composed[line] = self._compose(master_config, sweep_overrides)
+        return self._composed[line]
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         with exit_with_message():
@@ -30,19 +40,21 @@ class Processes(Launcher):
 
     def _launch(self, lines: list[list[str]]) -> list[JobReturn]:
         from experiments.config.compose import packages_of, resolved
-        from experiments.config.run import launch_of, read
+        from experiments.config.run import LAUNCH, launch_of, read
+
+        configs = [resolved(self._once(self._config, line)) for line in lines]
+        packages = packages_of(self._config.hydra.overrides.task)
+        runs = [read(config, packages) for config in configs]
+        launch, *others = [launch_of(config) for config in configs]
+        for key in LAUNCH:
+            if any(getattr(other, key) != getattr(launch, key) for other in others):
+                raise UsageError(f"{key}: has one value, for all runs of a sweep")
+        # torch, once every configuration is known to be right
         from experiments.sweep.cells import cells
+        from experiments.sweep.sweep import sweep
         from hydra_plugins import study
 
-        configs = [resolved(self._loader.load_sweep_config(self._config, line)) for line in lines]
-        runs = [read(config, packages_of(line)) for config, line in zip(configs, lines, strict=True)]
-        launches = {launch_of(config) for config in configs}
-        if len(launches) > 1:
-            raise UsageError("jobs, ranks, select and the like have one value, for all runs of a sweep")
-        [launch] = launches
         found = cells(lines, runs, _name(self._config))
-        from experiments.sweep.sweep import sweep  # torch, once every configuration is known to be right
-
         failed = sweep(found, launch)
         study.note(found, failed, launch)
         choices = [None if launch.dry_run or one in failed else one.choice(launch.select).value for one in found]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, read_write
 
 from common.errors import RunError, exit_with_message
 
@@ -24,7 +25,15 @@ def note(cells: Sequence[Cell], failed: Sequence[Cell], launch: Launch) -> None:
 
 
 class Study(Callback):
-    """Hydra's callback after the last run."""
+    """Hydra's callback before and after the runs of a sweep."""
+
+    def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
+        """Let go of what Hydra writes down of a sweep, multirun.yaml, where the study's folder says more."""
+        choices = config.hydra.runtime.choices
+        if (choices["hydra/sweeper"], choices["hydra/launcher"]) == ("basic", "processes"):
+            self._unwanted = TemporaryDirectory()
+            with read_write(config.hydra.sweep):
+                config.hydra.sweep.dir = self._unwanted.name
 
     def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
         """Print each method's best step size over all runs of the study; leave with status 1 where one failed."""

@@ -126,7 +126,7 @@ def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> p
 
 def _measured(variants: list[Variant]) -> list[str]:
     """The columns that y can be."""
-    columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)
+    columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
     return [name for name in columns if column(name).filled_by != "trainer"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from common.errors import UsageError, exit_with_message
@@ -13,19 +14,11 @@ from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
 
-_WITH_VALUE = {
-    "-cp",
-    "--config-path",
-    "-cn",
-    "--config-name",
-    "-cd",
-    "--config-dir",
-    "-p",
-    "--package",
-    "-c",
-    "--cfg",
-}
+_WITH_VALUE = set("-cp --config-path -cn --config-name -cd --config-dir -p --package -c --cfg".split())
 _SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--info", "--version"}
+_REFUSED = {"-cp", "--config-path", "-cn", "--config-name", "--experimental-rerun"}
+_FOLDER = {"-cd", "--config-dir"}
+_MULTIRUN, _PRINT = {"-m", "--multirun"}, {"-c", "--cfg"}
 _SEVERAL = ("sweep=", "hydra.mode=MULTIRUN")
 
 
@@ -44,32 +37,41 @@ def start(
     given = list(sys.argv[1:] if arguments is None else arguments)
     with exit_with_message():
         overrides, flags = _apart(given)
-        for flag in flags & {"-cp", "--config-path", "--experimental-rerun"}:
-            raise UsageError(f"{flag}: the configuration is conf/, which is checked; add to it by --config-dir")
         others = [text for text in given if text not in overrides]
-        if not flags & _SHOW:
+        for flag in _REFUSED & flags.keys():
+            raise UsageError(f"{flag}: the configuration is conf/{name}.yaml, which is checked; add by --config-dir")
+        if not _SHOW & flags.keys():
             overrides = moved(overrides)
-            multirun = flags & {"-m", "--multirun"} or any(text.startswith(_SEVERAL) for text in overrides)
-            check(overrides, bool(multirun))
+            multirun = bool(_MULTIRUN & flags.keys())
+            if multirun and _PRINT & flags.keys():
+                raise UsageError("--cfg prints one configuration: leave -m out, or plan all runs by dry_run=true")
+            check(overrides, multirun or any(text.startswith(_SEVERAL) for text in overrides))
+        folders = [flags[flag] for flag in _FOLDER & flags.keys()]
+        for folder in folders:
+            if not Path(folder).is_dir():
+                raise UsageError(f"--config-dir {folder}: no such folder")
         register()
         before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *others]
         # So that Hydra raises instead of printing a traceback of its own.
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:
-            with explained(overrides, name):
+            with explained(overrides, name, folders=folders):
                 application()
         finally:
             sys.argv = before
 
 
-def _apart(arguments: Sequence[str]) -> tuple[list[str], set[str]]:
-    """The overrides of a command line, and the flags of Hydra."""
-    overrides, flags = [], set()
-    before = ""
+def _apart(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The overrides of a command line, and the flags of Hydra with their values."""
+    overrides: list[str] = []
+    flags: dict[str, str] = {}
+    waiting = ""
     for text in arguments:
-        if text.startswith("-"):
-            flags.add(text.partition("=")[0])
-        elif before not in _WITH_VALUE:
+        if waiting:
+            flags[waiting] = text
+        elif text.startswith("-"):
+            flag, _, flags[flag] = text.partition("=")
+        else:
             overrides.append(text)
-        before = text
+        waiting = text if not waiting and text in _WITH_VALUE else ""
     return overrides, flags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,17 +53,22 @@ def composing() -> Iterator[None]:
         yield
 
 
-def compose(overrides: Iterable[str], name: str = "config", packages: Sequence[str] = ()) -> DictConfig:
-    """conf/<name>.yaml with overrides. Raises what Hydra raises; `packages` of users may bring a folder `conf`."""
+def compose(
+    overrides: Iterable[str], name: str = "config", packages: Sequence[str] = (), folders: Sequence[str] = ()
+) -> DictConfig:
+    """conf/<name>.yaml with overrides. Raises what Hydra raises; `packages` of users may bring a folder `conf`.
+
+    folders: more of them, as --config-dir names one.
+    """
     with composing():
-        return hydra_compose(name, [*search_path(packages), *overrides])
+        return hydra_compose(name, [*search_path(packages, folders), *overrides])
 
 
-def search_path(packages: Sequence[str]) -> list[str]:
-    """The override by which Hydra also looks in these packages, if any."""
-    folders = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    places = [SEARCH_PATH, *(f"file://{folder}" for folder in folders)]
-    return [f"hydra.searchpath=[{','.join(places)}]"] if folders else []
+def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    """The override by which Hydra also looks in these packages and folders, if any."""
+    found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
+    places = [SEARCH_PATH, *(f"file://{Path(folder).absolute()}" for folder in [*found, *folders])]
+    return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if len(places) > 1 else []
 
 
 def resolved(composed: DictConfig) -> Config:

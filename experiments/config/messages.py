@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
@@ -29,10 +29,12 @@ _ANSWERS = {
 
 
 @contextmanager
-def explained(overrides: Sequence[str], name: str = "config", also: Iterable[str] = ()) -> Iterator[None]:
+def explained(
+    overrides: Sequence[str], name: str = "config", also: Iterable[str] = (), folders: Sequence[str] = ()
+) -> Iterator[None]:
     """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml.
 
-    also: keys besides those of that file.
+    also: keys besides those of that file. folders: where else Hydra looks, by --config-dir.
     """
     try:
         yield
@@ -41,7 +43,10 @@ def explained(overrides: Sequence[str], name: str = "config", also: Iterable[str
         where = f"{place.name}, line {place.line + 1}: " if place else ""
         raise UsageError(f"{where}not YAML ({error.problem})") from error
     except (HydraException, OmegaConfBaseException) as error:
-        _explain(list(overrides), name, also)
+        _explain(list(overrides), name, also, folders)
+        if isinstance(error, MissingConfigException) and error.options:
+            group, _, choice = str(error.missing_cfg_file).rpartition("/")
+            raise UsageError(unknown(f"{group}={choice}: no such choice", choice, error.options)) from error
         cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
         key = getattr(cause, "full_key", None)
         said, *details = str(cause).splitlines()
@@ -54,7 +59,7 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
     for text in overrides:
         override = parse(text)
         key = override.key_or_group
-        if key in _OURS or key.startswith("hydra.sweep."):
+        if key in _OURS:
             raise UsageError(
                 f"{key}: is not yours to set: a run's folder follows from its configuration, so that ranks and "
                 "repeated commands agree on it; choose results_dir"
@@ -68,21 +73,26 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
             raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
 
 
-def _explain(overrides: list[str], name: str, also: Iterable[str]) -> None:
+def _explain(overrides: list[str], name: str, also: Iterable[str], folders: Sequence[str]) -> None:
     """Raise UsageError about the first override that is wrong, if one is."""
-    parsed = [parse(text) for text in overrides]
-    roots = [CONF, *(folder_of_package(package) / "conf" for package in packages_of(overrides))]
+    parsed = [one for one in map(parse, overrides) if not one.key_or_group.startswith("hydra")]
+    roots = [CONF, *map(Path, folders)]
+    roots += [folder_of_package(package) / "conf" for package in packages_of(overrides)]
     groups = [one for one in parsed if any((root / one.key_or_group).is_dir() for root in roots)]
+    for override in parsed:
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            text = override.input_line
+            raise UsageError(f"{text}: for a sweeper that searches: add hydra/sweeper=optuna, or list values")
     for override in groups:
         if not override.is_delete():
             for value in _values(override):
                 _check_choice(override.key_or_group, value, roots)
     with suppress(HydraException):
         plain = [one.input_line for one in groups if not one.is_sweep_override()]
-        base = compose(plain, name, packages_of(overrides))
+        base = compose(plain, name, packages_of(overrides), folders)
         keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
         for override in parsed:
-            if override not in groups and not override.key_or_group.startswith("hydra"):
+            if override not in groups:
                 _check_key(override, keys)
 
 

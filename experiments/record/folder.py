@@ -74,7 +74,7 @@ class RunFolder:
         """The recorded status; None for a run never begun. Raises RunError where it cannot be told."""
         with self._readable():
             status = read_status(self.path)
-        return status and status["status"]
+        return status["status"] if status else None
 
     def is_finished(self) -> bool:
         """Whether the run is, by the first rank's word. Raises RunError where it cannot be told."""
@@ -93,8 +93,8 @@ class RunFolder:
         keep: keys that stay as they were recorded.
         """
         target = self.path / "config.yaml"
-        recorded = yaml.safe_load(target.read_text()) if keep and target.exists() else None
-        config = {**config, **{key: recorded[key] for key in keep if key in (recorded or {})}}
+        recorded = yaml.safe_load(target.read_text()) if keep and target.exists() else {}
+        config = {**config, **{key: recorded[key] for key in keep if key in recorded}}
         text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         if not target.exists() or target.read_text() != text:
             with atomic(target) as file:

@@ -149,8 +149,8 @@ class _Jobs:
                 self._advance(cell, cell.folder.round())
 
     def _advance(self, cell: Cell, round: int) -> None:
-        left = len(self._cells) - self._ended
-        self._display.begin(f"{min(left, self._at_once)} running")
+        if left := len(self._cells) - self._ended:
+            self._display.begin(f"{min(left, self._at_once)} running")
         self._display.advance(max(0, round - self._rounds[cell]))
         self._rounds[cell] = max(round, self._rounds[cell])
 

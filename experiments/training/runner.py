@@ -144,7 +144,7 @@ def _declared(task: Task) -> dict:
     columns = [asdict(column) for column in getattr(task, "columns", ())]
     declare(columns)
     metric = getattr(task, "metric", None)
-    return {"columns": columns} | ({"metric": metric} if metric else {})
+    return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
 
 
 def _summary(rows: list[dict], lrs: list[float]) -> dict:

@@ -70,7 +70,8 @@ class Trainer:
         if diagnose:
             wanted, _ = self.cluster.algorithm.outgoing(gradients, before.workers, before.replica, lr, t)
             mean = self.cluster.mean(wanted)
-            self.diagnostics = {} if mean is None else self._diagnose(mean)
+            server = self.state.server
+            self.diagnostics = {} if mean is None or server is None else self._diagnose(mean, server.aggregate)
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
         """One row per trial: the model after t rounds, what they cost, and the last round's compression errors.
@@ -129,7 +130,7 @@ class Trainer:
             "seconds": self.seconds,
         }
 
-    def _diagnose(self, mean: Tensor) -> dict[str, Tensor]:
+    def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
         """‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
 
         w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
@@ -137,7 +138,7 @@ class Trainer:
         replica = self.state.replica
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
         return {
-            "aggregate_error": torch.linalg.vector_norm(self.state.server.aggregate - mean, dim=-1),
+            "aggregate_error": torch.linalg.vector_norm(aggregate - mean, dim=-1),
             "signal_error": torch.linalg.vector_norm(replica.signal - mean, dim=-1),
             **({} if second_moment is None else {"second_moment": second_moment.sum(-1)}),
         }

@@ -6,8 +6,9 @@ A check looks at one task's curves, one per method, and returns a verdict with t
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from plots.claims.finding import NOT_DECIDABLE, Curves, Finding, as_times, decide
+from plots.claims.finding import HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better
 
@@ -54,19 +55,8 @@ def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
 
     Measured: bits and payload bytes of a message, of the first subject that fails or of the last.
     """
-    for subject in subjects:
-        frame = curves[subject]
-        d = frame["d"].iloc[0]
-        exact = (
-            (frame["bits_up"] == frame["round"] * (32 + d))
-            & (frame["bits_down"] == frame["round"] * (32 + d))
-            & (frame["payload_bytes"] == frame["round"] * 2 * (-(-d // 8) + 8))
-        ).all()
-        if not exact:
-            break
-    last = frame.iloc[-1]
-    bits, size = last["bits_up"] / last["round"], last["payload_bytes"] / last["round"] / 2
-    return Finding(decide(exact), f"d = {d}: {bits:g} bits, {size:g} bytes")
+    findings = [_counted(curves[subject]) for subject in subjects]
+    return next((finding for finding in findings if finding.verdict != HOLDS), findings[-1])
 
 
 def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
@@ -102,3 +92,14 @@ def falls_with_rounds(curves: Curves, subject: str, exponent: float, tolerance: 
         return Finding(NOT_DECIDABLE, f"{len(frame)} runs")
     slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]
     return Finding(decide(slope <= exponent + tolerance, slope), f"T^{slope:.2f}, {len(frame)} runs")
+
+
+def _counted(frame: pd.DataFrame) -> Finding:
+    d, rounds, last = frame["d"].iloc[0], frame["round"], frame.iloc[-1]
+    exact = (
+        (frame["bits_up"] == rounds * (32 + d))
+        & (frame["bits_down"] == rounds * (32 + d))
+        & (frame["payload_bytes"] == rounds * 2 * (-(-d // 8) + 8))
+    ).all()
+    bits, size = last["bits_up"] / last["round"], last["payload_bytes"] / last["round"] / 2
+    return Finding(decide(bool(exact)), f"d = {d}: {bits:g} bits, {size:g} bytes")

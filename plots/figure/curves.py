@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots.figure.spec import Panel
@@ -32,7 +33,7 @@ def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
     seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
     """
-    tasks = dict(list(frame.groupby("task", sort=False)))
+    tasks = {str(task): rows for task, rows in frame.groupby("task", sort=False)}
     places = _places(list(tasks), rows)
     with plt.style.context(STYLE):
         width = max(6.6, 0.5 + 1.85 * len(places[0]))
@@ -53,7 +54,7 @@ def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
                     axis.set_title(tasks[task]["task_label"].iloc[0])
             for axis in axes[row][len(cells) :]:
                 axis.remove()
-        lines = {line.get_label(): line for axis in figure.axes for line in axis.get_lines()}
+        lines = {str(line.get_label()): line for axis in figure.axes for line in axis.get_lines()}
         figure.supxlabel(text)
         widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
         columns = max(1, min(len(lines), int(width / widest)))
@@ -82,7 +83,7 @@ def _places(tasks: list[str], panels: Sequence[Panel]) -> list[list[tuple[str, P
     return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
 
 
-def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: Panel) -> None:
+def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel) -> None:
     for _, curve in frame.groupby("algorithm", sort=False):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
@@ -109,7 +110,7 @@ def _draw_panel(axis: plt.Axes, frame: pd.DataFrame, panel: Panel) -> None:
             set_log_ticks(side)
 
 
-def _draw_guide(axis: plt.Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
+def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
     """A dotted line of this slope in log-log through the upper left of the curves."""
     ends = np.array([frame[x].min(), frame[x].max()], dtype=float)
     heights = frame.loc[frame[x] == ends[0], y].max() * (ends / ends[0]) ** slope

@@ -16,7 +16,7 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     """The best step size of each method on each task."""
     best = frame[frame["best"]].groupby(["task", "algorithm"], sort=False)["lr"].first().unstack(sort=False)
     return tables.markdown(
-        ["task", *best.columns], [[task, *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]
+        ["task", *best.columns], [[str(task), *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]
     )
 
 
@@ -71,7 +71,7 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
         grid = text.pivot(index="task", columns="step_size", values="cell").loc[rows["task"].unique(), settings]
         tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
         lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
-        lines += tables.markdown(["task", *settings], [[task, *row] for task, row in grid.iterrows()])
+        lines += tables.markdown(["task", *settings], [[str(task), *row] for task, row in grid.iterrows()])
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 

@@ -55,7 +55,7 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str) -> dict:
     variants = tell_apart(runs)
     shown = settled(variants)
     frame = pd.concat([variant.frame() for variant in shown]) if variants else pd.DataFrame()
-    metrics = dict.fromkeys(name for variant in variants for name in _measured(variant.run.rows))
+    metrics = dict.fromkeys(name for variant in variants for name in _measured(variant.run))
     return {
         "made": made,
         "older": len(runs) - len(variants),
@@ -135,7 +135,7 @@ def _run(variant: Variant, is_settled: bool) -> dict:
     run, rows = variant.run, variant.run.rows
     trials = [(lr, part.sort_values("round")) for lr, part in rows.groupby("lr") if lr in variant.lrs]
     first = trials[0][1] if trials else rows
-    metrics = _measured(rows)
+    metrics = _measured(run)
     return {
         "task": run.task,
         "method": variant.name,
@@ -153,8 +153,8 @@ def _run(variant: Variant, is_settled: bool) -> dict:
     }
 
 
-def _measured(rows: pd.DataFrame) -> list[str]:
-    return [name for name in rows if column(name).is_measured]
+def _measured(run: Run) -> list[str]:
+    return [name for name in run.columns if column(name).is_measured]
 
 
 def _commits(runs: Sequence[Run]) -> list[dict]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 
@@ -59,7 +59,7 @@ def _choice(task: str, algorithm: str, settings: str, parts: list[Variant], rule
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]
     failed = [f"lr={lr:g} seed={seed}" for lr, seed in product(tried, seeds) if (lr, seed) not in there]
     winners = ranks[ranks["why_not"] == ""]
-    (first, value), (second, second_value) = ([*winners["value"].items()] + [(None, None)] * 2)[:2]
+    (first, value), (second, second_value) = ([*_floats(winners["value"])] + [(None, None)] * 2)[:2]
     notes = [
         _edge(first, tried),
         f"loss ends above its start: {', '.join(above)}" if above else "",
@@ -72,6 +72,10 @@ def _choice(task: str, algorithm: str, settings: str, parts: list[Variant], rule
     )  # fmt: skip
 
 
+def _floats(values: pd.Series) -> Iterator[tuple[float, float]]:
+    return zip(values.index.astype(float), values.astype(float), strict=True)
+
+
 def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: str) -> Rule:
     """What `select=` asks for, or the task's own. Raises UsageError for a metric that these runs do not have."""
     if text is None:
@@ -80,7 +84,7 @@ def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: s
             raise UsageError(f"{who}: no loss and no gradient norm to select by; set select=final_<metric>")
         return Rule(metric)
     metrics = [
-        name for name in dict.fromkeys(chain(*(part.run.rows for part in finished))) if column(name).is_measured
+        name for name in dict.fromkeys(chain(*(part.run.columns for part in finished))) if column(name).is_measured
     ]
     rules = {f"{of}_{name}": Rule(name, of) for of in SELECTABLE for name in metrics}
     if text not in rules:

@@ -83,7 +83,7 @@ def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
     listed = {str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")}
-    begun = {run.config.get("study") for run in runs} - {None}
+    begun = {str(run.config["study"]) for run in runs if run.config.get("study")}
     if study not in {*listed, *begun}:
         raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
     return [run for run in runs if run.config.get("study") == study or run.id in listed.get(study, [])]

@@ -39,7 +39,8 @@ def _cheapest(first: pd.DataFrame, seeds: int) -> dict[str, float | None]:
     first = first[complete]
     if first.empty:
         return dict.fromkeys(("bits", "round", "lr", *several))
-    lr = first.groupby("lr")["bits"].mean().idxmin()
+    bits = first.groupby("lr")["bits"].mean()
+    lr = float(bits.index[int(bits.argmin())])
     chosen = first[first["lr"] == lr]
     if seeds == 1:
         return {name: chosen[name].iloc[0] for name in ("bits", "round", "lr")}

@@ -108,6 +108,11 @@ class Run:
         configured = frame["trial"].map(dict(enumerate(self.config["lr"])))
         return frame.assign(step_size=frame["lr"], lr=configured)
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the rows' columns."""
+        return [str(name) for name in self.rows]
+
     def frame(self) -> pd.DataFrame:
         """The rows with what identifies and labels the run in columns beside them."""
         algorithm, task = self.config["algorithm"], self.config["task"]

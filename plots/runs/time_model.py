@@ -44,5 +44,5 @@ def at_mean_times(frame: pd.DataFrame) -> pd.DataFrame:
     Seeds take different times for the same rounds, and a curve over them has one point a round.
     """
     times = [column for column in ("seconds", "modelled_seconds") if column in frame]
-    groups = frame.groupby(["task", "algorithm", "lr", "round"])[times]
-    return frame.assign(**groups.transform("mean"))
+    curves = frame.groupby(["task", "algorithm", "lr", "round"])
+    return frame.assign(**{column: curves[column].transform("mean") for column in times})

@@ -115,7 +115,7 @@ def test_w8a_in_file_order_gives_worker_0_every_positive(real: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "workers", "message"),
     [
-        (12, 20, "the data set has 12 rows for 20 workers: give at most 12 workers"),
+        (12, 20, "cluster.workers=20: the data set has 12 rows; give at most 12 workers"),
         (12, 0, "0 workers: give at least 1"),
         (12, -3, "-3 workers: give at least 1"),
     ],

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 from run_support import SMALL
 
 from experiments import run
-from experiments.config.compose import Config
-from experiments.sweep.grid import Cell, compose_cells, join
-from experiments.sweep.launching import launching
+from experiments.config.schema import Run
+from experiments.planning import cost
 
 
-@cache
-def cells(*overrides: str) -> tuple[list[Cell], Config]:
-    """The cells of a small sweep, and how it would be launched."""
-    launch, rest = launching([*SMALL, *overrides])
-    found = compose_cells(launch, rest)
-    join(found, launch)
-    return found, launch
+def planned(*overrides: str) -> list[Run]:
+    """The runs that a command line would do."""
+    found: list[Run] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost, "show", lambda runs, *others: found.extend(runs))
+        run.main([*overrides, "dry_run=true"])
+    return found
 
 
 def sweep(*overrides: str) -> int:
@@ -30,7 +28,7 @@ def sweep(*overrides: str) -> int:
     try:
         run.main(["-m", *SMALL, *overrides])
     except SystemExit as stop:
-        return stop.code
+        return int(stop.code or 0)
     return 0
 
 

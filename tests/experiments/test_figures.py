@@ -4,151 +4,142 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
-import torch
+from run_support import configuration
 
 from common.errors import UsageError
-from experiments.config.compose import CONF, load
+from experiments.config import figure as figures
+from experiments.config.compose import CONF, compose, resolved
 from experiments.config.identity import of as identity
-from experiments.reproduce import cells, planned
-from plots.claims.claims import CHECKS, DESCRIPTION, ROLES
+from experiments.config.schema import Reproduction, Run
+from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
+from plots.figure.spec import Figure
 
 FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
 CIFAR10 = ["figure_1", "figure_3", "figure_3_vgg16", "figure_3_wrn16_4"]
 """Those that have budgets."""
 
 
-def figure_named(name: str, budget: str = "auto", seeds: list[int] | None = None) -> dict:
-    composed = load([f"figure={name}", f"budget={budget}"], "reproduce")
-    return planned({**composed, "seeds": seeds})
+@pytest.fixture(autouse=True)
+def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures share most of their runs, and composing one takes a tenth of a second."""
+    monkeypatch.setattr(figures, "load_run", lambda overrides, also: configuration(*overrides))
+
+
+def node(name: str) -> dict[str, Any]:
+    """A figure's file."""
+    return resolved(compose([f"figure={name}"], "reproduce"))["figure"]
+
+
+def read(figure: object, budget: str = "auto", seeds: object = None, gpu: bool = False) -> Figure:
+    return figures.read(Reproduction(figure=figure, budget=budget, seeds=seeds), lambda: gpu)
+
+
+def figure_named(name: str, budget: str = "auto", seeds: Sequence[int] | None = None) -> Figure:
+    return read(node(name), budget, seeds)
+
+
+def runs(name: str, budget: str = "auto") -> list[Run]:
+    return figures.runs(figure_named(name, budget), [])
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_claims_and_derivations_fit_their_functions(name):
+def test_claims_derivations_and_cells_fit(name):
     figure = figure_named(name)
-    assert figure["name"] == name
-    methods = {
-        word.partition("=")[2] for entries in figure["grid"] for entry in entries for word in entry.split()
-        if word.startswith("algorithm=")
-    }  # fmt: skip
-    for claim in figure.get("claims", []):
-        options = {key: value for key, value in claim.items() if key not in DESCRIPTION}
-        inspect.signature(CHECKS[claim["check"]]).bind({}, **options)
-        for option in ROLES:
-            named = options.get(option, [])
-            assert set([named] if isinstance(named, str) else named) <= methods
-    for derivation in figure.get("derive", []):
-        inspect.signature(DERIVATIONS[derivation["name"]]).bind(None, **derivation.get("options", {}))
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_cells_check_and_are_different_runs(name):
-    configs = cells(figure_named(name), [])
-    assert len({identity(config) for config in configs}) == len(configs) >= (3 if name in [*CIFAR10, "digits"] else 8)
+    assert figure.name == name
+    for claim in figure.claims:
+        inspect.signature(CHECKS[claim.check]).bind({}, **claim.options)
+    for derivation in figure.derive:
+        inspect.signature(DERIVATIONS[derivation.name]).bind(None, **derivation.options)
+    found = figures.runs(figure, [])
+    methods = {run.algorithm.name for run in found}
+    named = [claim.options[role] for claim in figure.claims for role in ROLES if role in claim.options]
+    assert all(set([one] if isinstance(one, str) else one) <= methods for one in named)
+    assert len({identity(run) for run in found}) == len(found) >= (3 if name in [*CIFAR10, "digits"] else 8)
 
 
 @pytest.mark.parametrize("name", CIFAR10)
 def test_the_full_budget_is_the_papers(name):
-    configs = cells(figure_named(name, "full"), [])
-    step_sizes = {"ef21": [0.1], "onebit_adam": [1e-4], "cd_adam": [1e-4], "amsgrad": [1e-4]}
-    for config in configs:
-        method, task = config["algorithm"], config["task"]
-        assert config["lr"] == step_sizes[method["name"]]
-        assert (config["cluster"]["workers"], task["batch_size"], task["rows"]) == (8, 128, 50000)
-        assert (config["rounds"], config["eval_every"], config["lr_schedule"]) == (4800, 48, "step_decay")
+    step_sizes = {"ef21": (0.1,), "onebit_adam": (1e-4,), "cd_adam": (1e-4,), "amsgrad": (1e-4,)}
+    by_name = {run.algorithm.name: run for run in runs(name, "full")}
+    for method, run in by_name.items():
+        task = run.task.options
+        assert run.lr == step_sizes[method]
+        assert (run.cluster.workers, task["batch_size"], task["rows"]) == (8, 128, 50000)
+        assert (run.rounds, run.eval_every, run.lr_schedule) == (4800, 48, "step_decay")
         assert (task["padding"], task["flip"], task["evaluation_rows"]) == (4, True, None)
-        part = config["update"] if config["update"]["_target_"] else method
+        part = (run.update if run.update.target else run.algorithm).options
         assert part["weight_decay"] == 5e-4
         assert [part[key] for key in ("beta1", "beta2") if key in part] in ([0.9, 0.99], [])
-    by_name = {config["algorithm"]["name"]: config for config in configs}
-    assert by_name["onebit_adam"]["algorithm"]["warmup"] == 0.13
+    assert by_name["onebit_adam"].algorithm.options["warmup"] == 0.13
     if "ef21" in by_name:
-        assert by_name["ef21"]["compressor"]["ratio"] == 0.016
-        assert not by_name["ef21"]["algorithm"]["uplink_only"]
+        assert by_name["ef21"].compressor.options["ratio"] == 0.016
+        assert not by_name["ef21"].algorithm.options["uplink_only"]
 
 
 @pytest.mark.parametrize("name", CIFAR10)
 def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name):
-    figure = figure_named(name, "quick")
-    configs = cells(figure, [])
-    assert figure["note"].startswith("quick budget: ")
-    assert f"width {configs[0]['task']['model']['width']} of" in figure["note"]
-    assert {len(config["lr"]) for config in configs} == {3}
-    for key in ("rounds", "eval_every", "task"):
-        assert all(config[key] == configs[0][key] for config in configs)
-    assert configs[0]["task"]["rows"] == 50000
-    for config in configs:  # neighbouring step sizes about half a decade apart, for every method
-        assert all(2.9 < larger / smaller < 3.4 for smaller, larger in pairwise(config["lr"]))
+    figure, found = figure_named(name, "quick"), runs(name, "quick")
+    assert figure.note.startswith("quick budget: ")
+    assert f"width {found[0].task.options['model']['width']} of" in figure.note
+    assert len({(run.rounds, run.eval_every) for run in found}) == 1
+    assert all(run.task == found[0].task for run in found)
+    assert found[0].task.options["rows"] == 50000
+    for run in found:  # neighbouring step sizes about half a decade apart, for every method
+        assert len(run.lr) == 3
+        assert all(2.9 < larger / smaller < 3.4 for smaller, larger in pairwise(run.lr))
 
 
-@pytest.mark.parametrize("budget", ["full", "quick"])
-def test_figures_1_and_3_share_their_runs(budget):
-    first, third = ({identity(config) for config in cells(figure_named(name, budget), [])} for name in CIFAR10[:2])
-    assert len(first & third) == 2  # 1-bit Adam's and CD-Adam's
+@pytest.mark.parametrize(
+    ("name", "other", "budget", "shared"),
+    [
+        ("figure_1", "figure_3", "full", 2),  # 1-bit Adam's and CD-Adam's
+        ("figure_1", "figure_3", "quick", 2),
+        ("why", "figure_2", "auto", 16),
+        ("figure_2_top_k", "figure_2", "auto", 4),  # AMSGrad's
+    ],
+)
+def test_figures_share_their_runs(name, other, budget, shared):
+    first, second = ({identity(run) for run in runs(one, budget)} for one in (name, other))
+    assert len(first & second) == shared
 
 
 @pytest.mark.parametrize("name", ["figure_3_vgg16", "figure_3_wrn16_4"])
 def test_the_supplements_claims_are_cases_of_claim_13(name):
-    numbers = [claim["number"] for claim in figure_named(name)["claims"]]
-    assert numbers == [f"13 ({claim['number']})" for claim in figure_named("figure_3")["claims"]]
+    numbers = [claim.number for claim in figure_named(name).claims]
+    assert numbers == [f"13 ({claim.number})" for claim in figure_named("figure_3").claims]
 
 
 def test_seeds_are_an_axis_of_the_grid():
-    configs = cells(figure_named("figure_3", "quick", [0, 4]), [])
-    assert sorted({config["seed"] for config in configs}) == [0, 4]
-    assert len({identity(config) for config in configs}) == 6
+    found = figures.runs(figure_named("figure_3", "quick", [0, 4]), [])
+    assert [run.seed for run in found] == [0, 4] * 3
+    assert len({identity(run) for run in found}) == 6
+
+
+def test_an_entry_of_the_grid_may_set_several_keys():
+    found = runs("figure_2_top_k")[:4]
+    chosen = {run.algorithm.name: str(run.compressor.target).rpartition(".")[2] for run in found}
+    assert chosen == {"amsgrad": "Identity"} | dict.fromkeys(("naive", "error_feedback", "cd_adam"), "TopK")
+
+
+def test_overrides_reach_every_cell_and_win():
+    found = figures.runs(figure_named("demo"), ["rounds=7", "lr=0.5"])
+    assert {(run.rounds, run.lr, run.cluster.workers) for run in found} == {(7, (0.5,), 20)}
+    tasks, methods = ("logreg/breast_cancer", "logreg/digits"), ("amsgrad", "naive", "error_feedback", "cd_adam")
+    wanted = [(task, method) for task in tasks for method in methods]
+    assert [(run.task.name, run.algorithm.name) for run in found] == wanted
 
 
 @pytest.mark.parametrize(("gpu", "budget"), [(True, "full"), (False, "quick")])
-def test_auto_goes_by_the_hardware(gpu, budget, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    assert figure_named("figure_3")["budget"] == budget
-    assert figure_named("figure_2")["budget"] is None
-
-
-@pytest.mark.parametrize(
-    ("name", "keys", "message"),
-    [
-        ("figure_3", {"budget": "ful"}, "budget=ful: figure=figure_3 has full and quick"),
-        ("figure_2", {"budget": "quick"}, "budget=quick: figure=figure_2 has one setting only"),
-        ("figure_3", {"submit": "slurm"}, "budget=auto: what it will run on is not known here; say full or quick"),
-        ("demo", {"seeds": 3}, r"seeds=3: must be a list"),
-        ("demo", {"seeds": [1, 1]}, r"seeds=\[1, 1\]: must be a list of different"),
-    ],
-)
-def test_budgets_and_seeds_that_are_not(name, keys, message):
-    with pytest.raises(UsageError, match=message):
-        planned({**load([f"figure={name}"], "reproduce"), **keys})
-
-
-def test_figures_share_their_runs():
-    shared = {identity(config) for config in cells(figure_named("figure_2"), [])}
-    assert {identity(config) for config in cells(figure_named("why"), [])} == shared
-    assert len({identity(config) for config in cells(figure_named("figure_2_top_k"), [])} & shared) == 4  # AMSGrad's
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"grid": [["task=logreg/digits"], ["algorithm=amsgrad"]]}, "is about cd_adam"),
-        ({"grid": [["task=logreg/digits"], ["algorithm=naive", "algorithm=naive compressor=top_k"]], "claims": []},
-         "naive on logreg/digits stands twice"),
-        ({"rows": []}, "must not be empty"),
-        ({"select": {"metric": "test_accuracy"}}, "select by one of which less is better"),
-        ({"grid": []}, "must not be empty"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(change, message):
-    with pytest.raises(UsageError, match=message):
-        cells(figure_named("demo") | change, [])
-
-
-def test_an_override_of_what_the_figure_sets_is_refused():
-    with pytest.raises(UsageError, match="algorithm=sgd: the figure itself sets this key"):
-        cells(figure_named("demo"), ["algorithm=sgd"])
+def test_auto_goes_by_the_hardware(gpu, budget):
+    assert read(node("figure_3"), gpu=gpu).budget == budget
+    assert read(node("figure_2"), gpu=gpu).budget is None
 
 
 PANEL = {"x": "bits", "y": "grad_norm"}
@@ -156,49 +147,80 @@ CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subjec
 WRONG = [
     ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
     *[({key: None}, f"figure=demo: has no {key}; it needs name, title") for key in ("title", "grid", "rows")],
-    ({"name": None}, "figure: has no name; it needs name"),
+    ({"name": None}, "has no name; it needs name"),
     ({"name": "../up"}, "figure.name=../up: must be words"),
-    ({"grid": [["seed=0"], []]}, "figure=demo: figure.grid="),
-    ({"overrides": [3]}, "figure=demo: figure.overrides="),
+    ({"title": 3}, "figure=demo: title=3: must be text"),
+    ({"grid": [["seed=0"], []]}, "must not be empty"),
+    ({"grid": []}, "must not be empty"),
+    ({"rows": []}, "must not be empty"),
+    ({"grid": "seed=0"}, "figure=demo: grid=seed=0: must be a list, each of its values a list, each of its values text"),
+    ({"overrides": [3]}, "figure=demo: overrides=[3]: must be a list, each of its values text"),
     ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: no such choice; did you mean round?"),
     ({"rows": [PANEL, {**PANEL, "y": "trainloss"}]}, "rows[1]: y=trainloss: nothing is called that; did"),
     ({"rows": [{**PANEL, "xscale": "log"}]}, "rows[0]: xscale: no such key; did you mean x_scale?"),
-    ({"rows": [{**PANEL, "x_scale": "lgo"}]}, "x_scale=lgo: no such choice; did you mean log?"),
+    ({"rows": [{**PANEL, "x_scale": "lgo"}]}, "x_scale=lgo: must be linear or log"),
     ({"rows": [{**PANEL, "y_min": "low"}]}, "y_min=low: must be a number"),
     ({"rows": [{"x": "bits"}]}, "rows[0]: has no y; it needs x, y"),
-    ({"rows": [3]}, "rows=[3]: must be a list, each with keys of its own"),
+    ({"rows": [3]}, "rows[0]=3: must have keys of its own"),
+    ({"rows": 3}, "rows=3: must be a list, each with keys of its own"),
+    ({"claims": [3]}, "claim 3: must have keys of its own"),
     ({"claims": [{**CLAIM, "check": "reach_level"}]}, "check=reach_level: no such choice; did you mean reaches"),
     ({"claims": [{**CLAIM, "witin": 2.0}]}, "figure=demo: claim 1: witin: no such key; did you mean within?"),
     ({"claims": [CLAIM]}, "claim 1: has no within; it needs subject, reference, within"),
     ({"claims": [{**CLAIM, "within": "abc"}]}, "claim 1: within=abc: must be a number"),
     ({"claims": [{**CLAIM, "within": True}]}, "claim 1: within=True: must be a number"),
+    ({"claims": [{**CLAIM, "within": 2.0, "negated": 1}]}, "claim 1: negated=1: must be true or false"),
     ({"claims": [{"number": 1, "statement": "", "check": "one_bit_a_coordinate", "subjects": "cd_adam"}]},
-     "claim 1: subjects=cd_adam: must be a list, each text"),
+     "claim 1: subjects=cd_adam: must be a list, each of its values text"),
     ({"claims": [{"number": 1, "check": "reaches_level"}]}, "claim 1: has no statement"),
-    ({"derive": [{"name": "second_moment"}]}, "derive.name=second_moment: no such choice; did you mean second"),
-    ({"derive": [{"name": "second_moment_ratio"}]}, "derive.options: has no over"),
-    ({"targets": {"metric": "grad_norm", "levels": 0.1}}, "targets: levels=0.1: must be a list, each a number"),
-    ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "targets: metric=gradnorm: nothing is called that"),
+    ({"derive": [{"name": "second_moment"}]}, "derive[0]: name=second_moment: no such choice; did you mean second"),
+    ({"derive": [{"name": "second_moment_ratio"}]}, "derive[0]: options: has no over"),
+    ({"targets": {"metric": "grad_norm", "levels": 0.1}}, "levels=0.1: must be a list, each of its values a number"),
+    ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "metric=gradnorm: nothing is called that"),
     ({"select": {"metrik": "train_loss"}}, "select: metrik: no such key; did you mean metric?"),
-    ({"step_size": "large"}, "step_size=large: must be a number"),
+    ({"select": {"metric": "test_accuracy"}}, "select by one of which less is better"),
+    ({"step_size": "large"}, "step_size=large: must be best or a number"),
     ({"budgets": {"quick": {}}}, "budgets: has no full"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG)
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_what_a_figure_may_not_say(change, message):
-    composed = load(["figure=demo"], "reproduce")
     with pytest.raises(UsageError, match=re.escape(message)):
-        planned({**composed, "figure": composed["figure"] | change})
+        read(node("demo") | change)
 
 
-def test_what_is_not_drawn_by_default_must_be_run():
-    with pytest.raises(UsageError, match=r"step_size=0\.5: none of its runs has this one"):
-        cells(figure_named("why") | {"step_size": 0.5}, ["rounds=5"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": "quick"}, "budget=quick: figure=demo has one setting only"),
+        ({"seeds": 3}, "seeds=3: must be a list"),
+        ({"seeds": [1, 1]}, "seeds=[1, 1]: must be a list of different"),
+    ],
+    ids=["budget", "one", "twice"],
+)
+def test_budgets_and_seeds_that_are_not(options, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read(node("demo"), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "overrides", "message"),
+    [
+        ("demo", {"grid": (("task=logreg/digits",), ("algorithm=amsgrad",))}, [], "is about cd_adam"),
+        ("demo", {"grid": (("algorithm=naive", "algorithm=naive compressor=top_k"),), "claims": ()}, [],
+         "naive on logreg/digits stands twice"),
+        ("demo", {}, ["algorithm=sgd"], "algorithm=sgd: the figure itself sets this key"),
+        ("why", {"step_size": 0.5}, ["rounds=5"], "step_size=0.5: none of its runs has this one"),
+    ],
+    ids=["claim", "twice", "override", "step size"],
+)  # fmt: skip
+def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        figures.runs(replace(figure_named(name), **change), overrides)
 
 
 def test_a_task_may_measure_what_it_likes():
-    composed = load(["figure=demo"], "reproduce")
     for y in ("valid_accuracy", "perplexity", "bits_up", "train_loss_ema"):
-        planned({**composed, "figure": composed["figure"] | {"rows": [{**PANEL, "y": y}]}})
+        assert read(node("demo") | {"rows": [{**PANEL, "y": y}]}).rows[0].y == y

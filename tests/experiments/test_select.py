@@ -1,4 +1,4 @@
-"""A sweep's best step sizes as they are printed and written; how they are chosen is tested in plots/test_choose.py."""
+"""A sweep's best step sizes, printed and written; how they are chosen is tested in plots/test_choose.py."""
 
 from __future__ import annotations
 

@@ -47,6 +47,17 @@ def when_said(jobs: list[Job], do: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+def run_all(
+    jobs: list[Job],
+    at_once: int = 1,
+    timeout: float | None = None,
+    ended: Callable[[Job], bool] = lambda job: True,
+    say: Callable[[str], object] = print,
+) -> bool:
+    """Run them, with nobody who watches."""
+    return run_jobs(jobs, at_once, timeout, ended, watch=lambda: None, say=say)
+
+
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -119,11 +130,12 @@ def test_without_gpus_none_is_given() -> None:
 
 def test_the_command() -> None:
     file = Path("jobs/a b.yaml")
-    assert command(file, 1) == [sys.executable, "-m", "experiments.run", "--frozen", "jobs/a b.yaml"]
-    several = command(file, 4)
+    child = ["-m", "experiments.sweep.child", "jobs/a b.yaml", "theirs"]
+    assert command(file, 1, ["theirs"]) == [sys.executable, *child]
+    several = command(file, 4, ["theirs"])
     assert several[:3] == [sys.executable, "-m", "torch.distributed.run"]
     assert {"--standalone", "--nproc-per-node=4"} <= set(several)
-    assert several[-4:] == ["-m", "experiments.run", "--frozen", "jobs/a b.yaml"]
+    assert several[-4:] == child
 
 
 def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
@@ -132,7 +144,7 @@ def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
     monkeypatch.setenv("KEPT", "kept")
     jobs = [shell(tmp_path, name, 'echo "$SLOT $KEPT"', lambda slot: {"SLOT": str(slot)}) for name in "abc"]
     for _ in range(2):
-        assert not run_jobs(jobs, 1, None, lambda job: True)
+        assert not run_all(jobs, 1)
     for job in jobs:
         lines = job.log.read_text().splitlines()
         assert lines[1::2] == ["0 kept"] * 2
@@ -143,7 +155,7 @@ def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
 def test_a_process_has_a_session_of_its_own(tmp_path: Path) -> None:
     """Which Ctrl-C at the terminal does not reach."""
     job = shell(tmp_path, "a", "echo $$ $(cut -d ' ' -f 6 /proc/$$/stat)")
-    run_jobs([job], 1, None, lambda job: True)
+    run_all([job])
     process, session = said(job)[0].split()
     assert process == session
 
@@ -159,7 +171,7 @@ def test_as_many_as_asked_for_run_at_once(tmp_path: Path) -> None:
         shell(tmp_path, name, meet.format(mine=tmp_path / name, other=tmp_path / other))
         for name, other in ("ab", "ba")
     ]
-    run_jobs(jobs, 2, None, lambda job: codes.append(job.code) or True)
+    run_all(jobs, 2, None, lambda job: codes.append(job.code) or True)
     assert codes == [0, 0]
 
 
@@ -168,7 +180,7 @@ def test_never_more_than_asked_for(at_once: int, tmp_path: Path) -> None:
     script = f"mkdir {tmp_path}/$SLOT && sleep 0.05 && rmdir {tmp_path}/$SLOT"  # fails where the slot is taken
     ended = []
     jobs = [shell(tmp_path, str(number), script, lambda slot: {"SLOT": f"slot{slot}"}) for number in range(7)]
-    run_jobs(jobs, at_once, None, lambda job: ended.append(job) or True)
+    run_all(jobs, at_once, None, lambda job: ended.append(job) or True)
     assert [job.code for job in ended] == [0] * 7
     assert set(ended) == set(jobs)
 
@@ -182,7 +194,7 @@ def test_after_a_no_the_others_are_asked_to_end(tmp_path: Path) -> None:
     )
     never = shell(tmp_path, "never", "echo begun")
     ended = {}
-    assert not run_jobs([*patient, failing, never], 3, None, lambda job: ended.setdefault(job, job.code) == 130)
+    assert not run_all([*patient, failing, never], 3, None, lambda job: ended.setdefault(job, job.code) == 130)
     assert ended == {failing: 3, **dict.fromkeys(patient, 130)}
     assert [said(job) for job in patient] == [["ready", "stopped"]] * 2
     assert not never.log.exists()
@@ -190,7 +202,7 @@ def test_after_a_no_the_others_are_asked_to_end(tmp_path: Path) -> None:
 
 def test_what_takes_too_long_is_asked_to_end(tmp_path: Path) -> None:
     patient, quick = shell(tmp_path, "a", PATIENT), shell(tmp_path, "b", "exit 0")
-    run_jobs([patient, quick], 1, 1.0, lambda job: True)
+    run_all([patient, quick], 1, 1.0)
     assert (patient.timed_out, patient.code, said(patient)) == (True, 130, ["ready", "stopped"])
     assert (quick.timed_out, quick.asked, quick.code) == (False, None, 0)
 
@@ -200,14 +212,14 @@ def test_it_is_asked_once(tmp_path: Path) -> None:
     count = "while [ $i -lt 20 ]; do sleep 0.02; [ $i = 0 ] || i=$((i+1)); done"
     slow = shell(tmp_path, "a", f"i=0; trap 'i=$((i+1)); echo asked' TERM; echo ready; {count}")
     failing = shell(tmp_path, "b", f"until grep -x ready {tmp_path}/a.log; do sleep 0.02; done; exit 3")
-    run_jobs([slow, failing], 2, None, lambda job: False)
+    run_all([slow, failing], 2, None, lambda job: False)
     assert (slow.code, said(slow)) == (0, ["ready", "asked"])
 
 
 def test_what_does_not_end_is_killed_after_the_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs_module, "GRACE", 0.5)
     stubborn = shell(tmp_path, "a", STUBBORN)
-    run_jobs([stubborn], 1, 0.5, lambda job: True)
+    run_all([stubborn], 1, 0.5)
     assert (stubborn.timed_out, stubborn.code) == (True, -signal.SIGKILL)
 
 
@@ -224,7 +236,7 @@ def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
         return True
 
     thread = when_said(jobs[:2], interrupt)
-    assert run_jobs(jobs, 2, None, ended, told.append)
+    assert run_all(jobs, 2, None, ended, told.append)
     thread.join()
     assert codes == {"a": -signal.SIGKILL, "b": 130}
     assert said(jobs[0]).count("asked") <= 1
@@ -243,7 +255,7 @@ def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run_jobs(jobs, 2, None, fail)
+        run_all(jobs, 2, None, fail)
     assert said(jobs[0])[-1] == "stopped"
     assert list(processes(str(tmp_path))) == []
 
@@ -259,7 +271,7 @@ def test_processes_in_sessions_of_their_own_are_killed_too(
     last = "kill -9 $$" if "others" in who else STUBBORN
     job = shell(tmp_path, "a", f"setsid {child} & sleep 0.2; echo ready; {last}")
     job_timeout = None if "others" in who else 1.0
-    run_jobs([job], 1, job_timeout, lambda job: True)
+    run_all([job], 1, job_timeout)
     assert job.code == -signal.SIGKILL
     deadline = time.monotonic() + 10
     while list(processes(str(tmp_path))) and time.monotonic() < deadline:
@@ -285,5 +297,5 @@ def test_the_line_that_says_what_was_wrong(lines: list[str], error: str, tmp_pat
     (tmp_path / "a.log").write_text("# before\nerror: of an earlier try\n")
     text = "\n".join(lines)
     job = Job([sys.executable, "-c", f"print({text!r}); raise SystemExit(1)"], tmp_path / "a.log", lambda slot: {})
-    run_jobs([job], 1, None, lambda job: True)
+    run_all([job])
     assert job.error() == error
