@@ -45,6 +45,8 @@ class Processes(Launcher):
         configs = [resolved(self._once(self._config, line)) for line in lines]
         packages = packages_of(self._config.hydra.overrides.task)
         runs = [read(config, packages) for config in configs]
+        if not runs:
+            raise UsageError("no run in this sweep: what a glob(...) says matches no choice")
         launch, *others = [launch_of(config) for config in configs]
         for key in LAUNCH:
             if any(getattr(other, key) != getattr(launch, key) for other in others):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,13 +13,14 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "algorithms": {"algorithms", "torch", "numpy"},
     "common": {"common", "rich", "filelock"},
+    "hydra_plugins": {"hydra_plugins", "common", "experiments", "hydra", "omegaconf", "rich"},
     "data": {
         "data", "common", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
     },
     "plots": {"plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
     "experiments": {
-        "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf", "yaml",
-        "rich", "filelock", "pandas", "pytest", "wandb", "wandb_workspaces", "submitit",
+        "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",
+        "yaml", "rich", "filelock", "pandas", "pytest", "wandb", "wandb_workspaces",
     },
 }  # fmt: skip
 
@@ -41,7 +43,7 @@ def test_a_package_imports_only_what_it_may(package):
         assert _imports(file) <= ALLOWED[package], file
 
 
-@pytest.mark.parametrize("package", ["data", "experiments", "plots"])
+@pytest.mark.parametrize("package", ["common", "data", "experiments", "hydra_plugins", "plots"])
 def test_no_code_outside_algorithms_knows_a_method(package):
     """Methods are named in conf/ and, as examples, in docstrings; code that branched on one would hold its name."""
     methods = {file.stem for file in (ROOT / "conf" / "algorithm").glob("*.yaml")}
@@ -52,3 +54,25 @@ def test_no_code_outside_algorithms_knows_a_method(package):
         names |= {alias.name.rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
                   for alias in node.names}  # fmt: skip
         assert not methods & (words | names), file
+
+
+def test_a_wrong_key_is_answered_without_torch():
+    """Which takes seconds to import: neither `common` nor `experiments.config` needs it."""
+    modules = [path.relative_to(ROOT).with_suffix("") for name in ("common", "experiments/config")
+               for path in (ROOT / name).glob("[!_]*.py")]  # fmt: skip
+    code = f"""
+import importlib, sys
+from common.errors import UsageError
+from experiments.config.run import load_run
+try:
+    load_run(["task=logreg/digits", "sede=3"])
+except UsageError as error:
+    print(error)
+for module in {[".".join(path.parts) for path in modules]}:
+    importlib.import_module(module)
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    said, torch = done.stdout.splitlines()
+    assert "did you mean seed?" in said
+    assert torch == "False"

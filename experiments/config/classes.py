@@ -68,6 +68,12 @@ class Classes:
             for key, value in node.items()
             if key != "_target_"
         }
+        for key, kind in parameter_types(target).items():
+            ours = (
+                inspect.isclass(kind) and self._covers(kind.__module__) and not getattr(kind, "_is_protocol", False)
+            )
+            if ours and key in options and not isinstance(options[key], kind):
+                raise UsageError(f"{path}.{key}={node[key]}: must be a {kind.__name__}, with a _target_ of its own")
         try:
             return target(**options, **extra)
         except ValueError as error:

@@ -48,7 +48,10 @@ def explained(
             group, _, choice = str(error.missing_cfg_file).rpartition("/")
             raise UsageError(unknown(f"{group}={choice}: no such choice", choice, error.options)) from error
         cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
-        raise UsageError(str(cause).splitlines()[0]) from error
+        key = getattr(cause, "full_key", None)
+        said, *details = str(cause).splitlines()
+        said = f"{said} {details[0]}" if said.endswith(":") and details else said
+        raise UsageError(f"{f'{key}: ' if key else ''}{said}") from error
 
 
 def check(overrides: Iterable[str], multirun: bool) -> None:
@@ -63,6 +66,8 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
             )
         if override.is_delete() and not key.startswith("hydra."):
             raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
+        if (CONF / key).is_dir() and isinstance(override.value(), int | float | None):
+            _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
         if override.is_sweep_override() and not multirun and not key.startswith("hydra."):
             batch = f", or write lr=[{text.partition('=')[2]}] for one batched grid" if key == "lr" else ""
             raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
@@ -96,8 +101,6 @@ def _values(override: Override) -> list[object]:
 
 
 def _check_choice(group: str, value: object, roots: list[Path]) -> None:
-    if value is None:
-        return
     files = [(path, root / group) for root in roots for path in (root / group).rglob("*.yaml")]
     # A leading underscore is for files that others build on.
     names = sorted(
@@ -124,7 +127,7 @@ def _hint(key: str, keys: list[str]) -> str:
         return _ANSWERS[key]
     beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
     elsewhere = {other.rpartition(".")[2]: other for other in keys}
-    near = meant(key, keys) or meant(key, beside)
+    near = meant(key, [other for other in keys if other != parent]) or meant(key, beside)
     if near is None and (same := meant(last, elsewhere, cutoff=0.8)):
         near = elsewhere[same]
     top = [other for other in keys if "." not in other and other != "hydra"]

@@ -8,8 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -17,9 +16,9 @@ import torch
 from run_support import configuration
 
 from common.errors import exit_with_message
-from experiments.config.compose import Config
+from experiments.config.schema import Run
 from experiments.run import main as run_command
-from experiments.training.runner import run
+from experiments.training.runner import bring_to_end
 from experiments.training.session import session
 from experiments.training.trainer import Trainer
 
@@ -34,7 +33,7 @@ LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "TORCHELASTIC_
 class Ended:
     """How a rank ended."""
 
-    code: int  # the exit status; −s where signal s killed it
+    code: int | None  # the exit status; −s where signal s killed it
     said: str  # on both its outputs
 
 
@@ -117,19 +116,16 @@ def command(*overrides: str) -> None:
     run_command(list(overrides))
 
 
-def run_each(configs: list[Config]) -> None:
+def run_each(runs: list[Run]) -> None:
     """Several runs one after the other in one launch."""
-    with exit_with_message(), session(configs) as (ranks, display):
-        for config in configs:
-            run(config, display, ranks)
+    with exit_with_message(), session(runs) as (ranks, display):
+        for run in runs:
+            bring_to_end(run, display, ranks)
 
 
-def configurations(variants: dict[str, tuple[str, ...]], *common: str, results: Path) -> dict[str, Config]:
-    """The configuration of every variant of a run, with its results elsewhere."""
-    return {
-        name: deepcopy(configuration(*common, *overrides)) | {"results_dir": str(results)}
-        for name, overrides in variants.items()
-    }
+def variant(*overrides: str, results: Path) -> Run:
+    """The run of a command line, with its results elsewhere."""
+    return replace(configuration(*overrides), results_dir=str(results))
 
 
 def final_state(path: Path) -> dict:

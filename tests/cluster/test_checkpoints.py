@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import torch
 from cluster_support import (
     apart,
     at_round,
-    configurations,
     final_state,
     fine,
     interrupt,
@@ -21,10 +21,12 @@ from cluster_support import (
     run_each,
     same,
     this_rank,
+    variant,
 )
-from run_support import go, status, timeless, where
+from run_support import go, status, timeless
 
 from experiments.config.identity import folder
+from experiments.config.schema import Run
 from experiments.record import checkpoint
 
 COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
@@ -40,7 +42,6 @@ RUNS = {
         *("compressor=random_k", "compressor.k=4"),
     ),
 }
-LOGREG = {"logreg": RUNS["logreg"]}
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> dict:
-    """That of the run `logreg`."""
-    return configurations(LOGREG, *COMMON, results=tmp_path / "results")["logreg"]
+def run(tmp_path: Path) -> Run:
+    """The run `logreg`."""
+    return variant(*COMMON, *RUNS["logreg"], results=tmp_path / "results")
 
 
 def _ended(folder: Path, ranks: int, act: Callable) -> list:
@@ -73,8 +74,8 @@ def _ended(folder: Path, ranks: int, act: Callable) -> list:
 def test_a_run_goes_on_with_any_number_of_ranks(
     name: str, ranks: tuple, uninterrupted: dict[str, Path], tmp_path: Path
 ) -> None:
-    config = configurations({name: RUNS[name]}, *COMMON, results=tmp_path / "results")[name]
-    path, go_on = folder(config), partial(run_each, [config])
+    run = variant(*COMMON, *RUNS[name], results=tmp_path / "results")
+    path, go_on = folder(run), partial(run_each, [run])
     for part, (stop, size) in enumerate(zip((5, 7), ranks[:-1], strict=False)):
         last = (size or 1) - 1  # any rank will do
         first, *others = _ended(tmp_path / f"part-{part}", size, partial(at_round, stop, last, interrupt, go_on))
@@ -112,9 +113,9 @@ def _killed_while_saving(file: str, rank: int, act: Callable) -> None:
     ],
 )
 def test_a_checkpoint_is_kept_until_the_next_is_complete(
-    file: str, rank: int, uninterrupted: dict[str, Path], config: dict, tmp_path: Path
+    file: str, rank: int, uninterrupted: dict[str, Path], run: Run, tmp_path: Path
 ) -> None:
-    path, go_on = folder(config), partial(run_each, [config])
+    path, go_on = folder(run), partial(run_each, [run])
     ranks = launched(tmp_path / "first", 2, partial(_killed_while_saving, file, rank, go_on))
     assert [ended.code for ended in ranks] == ([-9, 1] if rank == 0 else [1, -9])
     assert "lost contact" in ranks[1 - rank].said
@@ -131,16 +132,16 @@ def test_a_checkpoint_is_kept_until_the_next_is_complete(
 def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run `logreg`, stopped after round 5 on two ranks."""
     place = tmp_path_factory.mktemp("stopped")
-    config = configurations(LOGREG, *COMMON, results=place / "results")["logreg"]
-    act = partial(at_round, 5, 0, interrupt, partial(run_each, [config]))
+    run = variant(*COMMON, *RUNS["logreg"], results=place / "results")
+    act = partial(at_round, 5, 0, interrupt, partial(run_each, [run]))
     assert [rank.code for rank in launched(place, 2, act)] == [130, 130]
-    return folder(config)
+    return folder(run)
 
 
 @pytest.fixture
-def stopped(stopped_once: Path, config: dict) -> Path:
+def stopped(stopped_once: Path, run: Run) -> Path:
     """A copy of it, as the run's own."""
-    return shutil.copytree(stopped_once, folder(config))
+    return shutil.copytree(stopped_once, folder(run))
 
 
 class Intruder:
@@ -153,11 +154,11 @@ class Intruder:
         return Path.touch, (self.traces,)
 
 
-def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, config: dict, tmp_path: Path) -> None:
+def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: Run, tmp_path: Path) -> None:
     file = stopped / "checkpoint" / "5" / "worker-6.pt"  # one that the second rank reads
     content = torch.load(file, weights_only=True)
     torch.save(content | {"more": Intruder(tmp_path / "traces")}, file)
-    first, second = launched(tmp_path / "again", 2, partial(run_each, [config]))
+    first, second = launched(tmp_path / "again", 2, partial(run_each, [run]))
     assert (first.code, second.code) == (1, 1)
     assert f"error: rank 1: {file.parent}: cannot be resumed" in second.said
     assert f"delete {stopped} to begin anew" in second.said
@@ -166,8 +167,8 @@ def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, config: dic
     assert not (tmp_path / "traces").exists()
 
 
-def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, config: dict, tmp_path: Path) -> None:
-    other = config | {"seed": 1}
+def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Run, tmp_path: Path) -> None:
+    other = replace(run, seed=1)
     shutil.copytree(stopped, folder(other))
     before = (folder(other) / "metrics.jsonl").read_bytes()
     for rank in launched(tmp_path / "again", 2, partial(run_each, [other])):
@@ -178,37 +179,35 @@ def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, config:
 
 
 @pytest.mark.slow
-def test_a_missing_file_is_named(stopped: Path, config: dict, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(stopped: Path, run: Run, tmp_path: Path) -> None:
     (stopped / "checkpoint" / "5" / "worker-6.pt").unlink()
-    first, second = launched(tmp_path / "again", 2, partial(run_each, [config]))
+    first, second = launched(tmp_path / "again", 2, partial(run_each, [run]))
     assert (first.code, second.code) == (1, 1)
     assert "worker-6.pt" in second.said
     assert "Traceback" not in first.said + second.said
 
 
-def _elsewhere(config: dict) -> None:
+def _elsewhere(run: Run) -> None:
     """A run whose second rank, as on a machine of its own, has other results."""
-    run_each([config | {"results_dir": config["results_dir"] + "-2" * this_rank()}])
+    run_each([replace(run, results_dir=run.results_dir + "-2" * this_rank())])
 
 
 @pytest.mark.parametrize("begun", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_machines_that_do_not_share_the_results_are_refused(
-    begun: bool, config: dict, request: pytest.FixtureRequest, tmp_path: Path
+    begun: bool, run: Run, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     if begun:
         request.getfixturevalue("stopped")
-        folder(config | {"results_dir": config["results_dir"] + "-2"}).mkdir(parents=True)
-    first, second = launched(tmp_path / "again", 2, partial(_elsewhere, config))
+        folder(replace(run, results_dir=run.results_dir + "-2")).mkdir(parents=True)
+    first, second = launched(tmp_path / "again", 2, partial(_elsewhere, run))
     assert (first.code, second.code) == (1, 1)
     assert "all machines must share results_dir" in second.said
     assert "Traceback" not in first.said + second.said
 
 
-def test_a_run_alone_overwrites_a_checkpoint_left_incomplete(
-    uninterrupted: dict, config: dict, tmp_path: Path
-) -> None:
-    path = where(*COMMON, *RUNS["logreg"], f"results_dir={config['results_dir']}")
+def test_a_run_alone_overwrites_a_checkpoint_left_incomplete(uninterrupted: dict, run: Run, tmp_path: Path) -> None:
+    path = folder(run)
     (path / "checkpoint" / "4").mkdir(parents=True)
     (path / "checkpoint" / "4" / "worker-0.pt").write_bytes(b"half")
-    fine([apart(tmp_path / "alone", partial(run_each, [config]))])
+    fine([apart(tmp_path / "alone", partial(run_each, [run]))])
     assert timeless(path) == timeless(uninterrupted["logreg"])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from cluster_support import configurations, final_state, fine, launched, run_each, same
+from cluster_support import final_state, fine, launched, run_each, same, variant
 from run_support import timeless
 
 from common.progress import Display
 from experiments.config.compose import CONF
 from experiments.config.identity import folder
-from experiments.training.runner import run
+from experiments.config.schema import Cluster, Run
+from experiments.training.runner import bring_to_end
 
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 
@@ -57,12 +59,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], dict
 
     @cache
     def simulate(task: str, workers: int) -> dict[str, Path]:
-        configs = _configurations(task, workers, tmp_path_factory.mktemp("alone"))
-        paths = {}
-        for name, config in configs.items():
-            with Display(config["rounds"]) as display:
-                paths[name] = run(config, display).path
-        return paths
+        runs = _runs(task, workers, tmp_path_factory.mktemp("alone"))
+        with Display(sum(run.rounds for run in runs.values())) as display:
+            return {name: bring_to_end(run, display).path for name, run in runs.items()}
 
     return simulate
 
@@ -74,19 +73,20 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int, in
     @cache
     def launch(task: str, ranks: int, workers: int) -> dict[str, Path]:
         place = tmp_path_factory.mktemp("together")
-        configs = _configurations(task, workers, place / "results")
-        fine(launched(place, ranks, partial(run_each, list(configs.values()))))
-        return {name: folder(config) for name, config in configs.items()}
+        runs = _runs(task, workers, place / "results")
+        fine(launched(place, ranks, partial(run_each, list(runs.values()))))
+        return {name: folder(run) for name, run in runs.items()}
 
     return launch
 
 
-def _configurations(task: str, workers: int, results: Path) -> dict[str, dict]:
+def _runs(task: str, workers: int, results: Path) -> dict[str, Run]:
     common = (*TASKS[task], "rounds=8", "lr=[0.003,0.01]", "device=cpu", "threads=1")
-    configs = configurations(VARIANTS, *common, results=results)
-    for config in configs.values():  # set here, because a configuration takes longer to compose than to run
-        config["cluster"]["workers"] = workers
-    return configs
+    cluster = Cluster(workers=workers)  # set here, because a run takes longer to compose than to do
+    return {
+        name: replace(variant(*common, *overrides, results=results), cluster=cluster)
+        for name, overrides in VARIANTS.items()
+    }
 
 
 @pytest.mark.parametrize(("task", "ranks", "workers"), SETTINGS)

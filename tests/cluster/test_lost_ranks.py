@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 from cluster_support import (
     Launch,
     at_round,
-    configurations,
     final_state,
     fine,
     kill,
@@ -18,34 +18,36 @@ from cluster_support import (
     run_each,
     same,
     this_rank,
+    variant,
 )
 from run_support import go, status, timeless
 
 from common.errors import DataError
 from experiments.config.identity import folder
+from experiments.config.schema import Cluster, Run
 from experiments.training import build
 from experiments.training.trainer import Trainer
 
-RUN = (
+COMMAND = (
     *("task=logreg/breast_cancer", "rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]"),
     *("cluster.workers=4", "threads=1"),
 )
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> dict:
-    """That of RUN."""
-    return configurations({"run": ()}, *RUN, results=tmp_path / "results")["run"]
+def run(tmp_path: Path) -> Run:
+    """That of COMMAND."""
+    return variant(*COMMAND, results=tmp_path / "results")
 
 
-def _goes_on(config: dict, tmp_path: Path, round: int) -> None:
+def _goes_on(run: Run, tmp_path: Path, round: int) -> None:
     """Whether the run comes to the same end as one that no rank was lost from."""
-    [said, other] = fine(launched(tmp_path / "again", 2, partial(run_each, [config])))
-    assert f"resumed at round {round}: {folder(config)}" in said
+    [said, other] = fine(launched(tmp_path / "again", 2, partial(run_each, [run])))
+    assert f"resumed at round {round}: {folder(run)}" in said
     assert other == ""
-    expected = go(*RUN, f"results_dir={tmp_path / 'alone'}")
-    assert timeless(folder(config)) == timeless(expected)
-    assert same(final_state(folder(config)), final_state(expected))
+    expected = go(*COMMAND, f"results_dir={tmp_path / 'alone'}")
+    assert timeless(folder(run)) == timeless(expected)
+    assert same(final_state(folder(run)), final_state(expected))
 
 
 def _one_message(said: str, path: Path) -> bool:
@@ -60,41 +62,39 @@ def _one_message(said: str, path: Path) -> bool:
     )
 
 
-def test_a_rank_that_dies(config: dict, tmp_path: Path) -> None:
+def test_a_rank_that_dies(run: Run, tmp_path: Path) -> None:
     begin = time.monotonic()
-    act = partial(at_round, 7, 1, kill, partial(run_each, [config]))
+    act = partial(at_round, 7, 1, kill, partial(run_each, [run]))
     first, second = launched(tmp_path / "first", 2, act)
     assert time.monotonic() - begin < 20  # not the 600 seconds of cluster.timeout
     assert (first.code, second.code, second.said) == (1, -9, "")
-    assert _one_message(first.said, folder(config)), first.said
-    assert status(folder(config))["status"] == "failed"
-    _goes_on(config, tmp_path, round=4)
+    assert _one_message(first.said, folder(run)), first.said
+    assert status(folder(run))["status"] == "failed"
+    _goes_on(run, tmp_path, round=4)
 
 
 @pytest.mark.slow
-def test_the_first_rank_dies(config: dict, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", 4, partial(at_round, 7, 0, kill, partial(run_each, [config])))
+def test_the_first_rank_dies(run: Run, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", 4, partial(at_round, 7, 0, kill, partial(run_each, [run])))
     assert [rank.code for rank in ranks] == [-9, 1, 1, 1]
     for number, rank in enumerate(ranks[1:], start=1):
         assert rank.said.startswith(f"error: rank {number}: ")
-        assert _one_message(rank.said, folder(config)), rank.said
-    assert status(folder(config))["status"] == "running"  # there was nobody to say otherwise
-    _goes_on(config, tmp_path, round=4)
+        assert _one_message(rank.said, folder(run)), rank.said
+    assert status(folder(run))["status"] == "running"  # there was nobody to say otherwise
+    _goes_on(run, tmp_path, round=4)
 
 
-def test_a_rank_that_hangs(config: dict, tmp_path: Path) -> None:
-    config["cluster"]["timeout"] = 2
-    launch = Launch(
-        tmp_path / "first", 2, partial(at_round, 7, 1, partial(time.sleep, 60), partial(run_each, [config]))
-    )
+def test_a_rank_that_hangs(run: Run, tmp_path: Path) -> None:
+    run = replace(run, cluster=Cluster(workers=4, timeout=2))
+    launch = Launch(tmp_path / "first", 2, partial(at_round, 7, 1, partial(time.sleep, 60), partial(run_each, [run])))
     begin = time.monotonic()
     launch.ranks[0].join(20)
     assert 2 < time.monotonic() - begin < 15
     first, _ = launch.ended(timeout=0)
     assert first.code == 1
-    assert _one_message(first.said, folder(config)), first.said
+    assert _one_message(first.said, folder(run)), first.said
     assert "2000ms" in first.said
-    assert status(folder(config))["status"] == "failed"
+    assert status(folder(run))["status"] == "failed"
 
 
 def _without_data(rank: int, act: partial) -> None:
@@ -111,12 +111,12 @@ def _without_data(rank: int, act: partial) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
-def test_a_rank_without_data(rank: int, config: dict, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", 2, partial(_without_data, rank, partial(run_each, [config])))
+def test_a_rank_without_data(rank: int, run: Run, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", 2, partial(_without_data, rank, partial(run_each, [run])))
     assert [ended.code for ended in ranks] == [1, 1]
     assert ranks[rank].said.endswith(("error: ", "error: rank 1: ")[rank] + "breast_cancer: not on this machine\n")
-    assert _one_message(ranks[1 - rank].said, folder(config)), ranks[1 - rank].said
-    assert not (folder(config) / "status.json").exists()
+    assert _one_message(ranks[1 - rank].said, folder(run)), ranks[1 - rank].said
+    assert not (folder(run) / "status.json").exists()
 
 
 def _fail() -> None:
@@ -125,13 +125,13 @@ def _fail() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_crashes(rank: int, config: dict, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, _fail, partial(run_each, [config])))
+def test_a_rank_that_crashes(rank: int, run: Run, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, _fail, partial(run_each, [run])))
     assert [ended.code for ended in ranks] == [1, 1]
     assert "ZeroDivisionError: by what?" in ranks[rank].said
-    assert _one_message(ranks[1 - rank].said, folder(config)), ranks[1 - rank].said
-    assert status(folder(config))["status"] == "failed"
-    _goes_on(config, tmp_path, round=4)
+    assert _one_message(ranks[1 - rank].said, folder(run)), ranks[1 - rank].said
+    assert status(folder(run))["status"] == "failed"
+    _goes_on(run, tmp_path, round=4)
 
 
 def _spoiled(act: partial) -> None:
@@ -145,9 +145,9 @@ def _spoiled(act: partial) -> None:
     act()
 
 
-def test_a_gradient_that_is_not_finite_on_one_rank(config: dict, tmp_path: Path) -> None:
-    first, second = launched(tmp_path / "first", 2, partial(_spoiled, partial(run_each, [config])))
+def test_a_gradient_that_is_not_finite_on_one_rank(run: Run, tmp_path: Path) -> None:
+    first, second = launched(tmp_path / "first", 2, partial(_spoiled, partial(run_each, [run])))
     assert (first.code, second.code) == (1, 1)
     assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said
-    assert _one_message(first.said, folder(config)), first.said
-    assert status(folder(config))["status"] == "failed"
+    assert _one_message(first.said, folder(run)), first.said
+    assert status(folder(run))["status"] == "failed"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import configurations, fine, launched, run_each
+from cluster_support import fine, launched, run_each, variant
 from run_support import rows
 from torch import Tensor
 
@@ -33,6 +33,7 @@ from algorithms.randomness import Key
 from algorithms.wire import Wire, from_bytes, to_bytes
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
+from experiments.config.schema import Run
 from experiments.training.build import build_algorithm, build_task
 
 LEADING = [(), (3,), (2, 3)]
@@ -151,7 +152,7 @@ OTHERS = (
 )
 
 
-def watched(target: Path, configs: list[dict]) -> None:
+def watched(target: Path, runs: list[Run]) -> None:
     """The runs, with every message of this rank written to a file."""
     messages, run, purpose = [], -1, ["agreement", 0]
 
@@ -195,24 +196,25 @@ def watched(target: Path, configs: list[dict]) -> None:
     mark(Wire, "exchange", "round")
     mark(Torchrun, "mean", "measurement")
     Torchrun.__init__ = begin
-    run_each(configs)
+    run_each(runs)
     (target / f"messages-{os.environ['RANK']}.json").write_text(json.dumps(messages))
 
 
 @pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, dict], list[list[dict]]]:
-    """The configurations that were run, and every rank's messages."""
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Run], list[list[dict]]]:
+    """The runs, and every rank's messages."""
     place = tmp_path_factory.mktemp("traffic")
-    configs = configurations(RUNS, *COMMON, f"cluster.workers={WORKERS}", "threads=1", results=place / "results")
-    fine(launched(place, RANKS, partial(watched, place, list(configs.values()))))
-    return configs, [json.loads((place / f"messages-{rank}.json").read_text()) for rank in range(RANKS)]
+    common = (*COMMON, f"cluster.workers={WORKERS}", "threads=1")
+    runs = {name: variant(*common, *overrides, results=place / "results") for name, overrides in RUNS.items()}
+    fine(launched(place, RANKS, partial(watched, place, list(runs.values()))))
+    return runs, [json.loads((place / f"messages-{rank}.json").read_text()) for rank in range(RANKS)]
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffic: tuple) -> None:
-    configs, ranks = traffic
-    task = build_task(configs[name])
-    algorithm = build_algorithm(configs[name], task.sizes)
+    runs, ranks = traffic
+    task = build_task(runs[name])
+    algorithm = build_algorithm(runs[name], task.sizes)
     up, down = (
         [payload_bytes(channel.codec(t), task.d, task.dtype) for t in range(1, ROUNDS + 1)]
         for channel in (algorithm.uplink, algorithm.downlink)
@@ -227,7 +229,7 @@ def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffi
                 (t, "broadcast", TRIALS * down[t - 1]),
             )
         ]
-    last = rows(folder(configs[name]))[-1]
+    last = rows(folder(runs[name]))[-1]
     gathered = sum(m["bytes"] for m in mine if m["by"] == "gather")
     received = sum(m["bytes"] for m in mine if m["by"] == "broadcast")
     assert last["payload_bytes"] == sum(up) + sum(down)
@@ -236,8 +238,8 @@ def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffi
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_else_crosses_is_for_measurements_and_to_agree(name: str, traffic: tuple) -> None:
-    configs, ranks = traffic
-    task = build_task(configs[name])
+    runs, ranks = traffic
+    task = build_task(runs[name])
     for messages in ranks:
         mine = [m for m in messages if m["run"] == list(RUNS).index(name)]
         measured = [m for m in mine if m["for"] == "measurement"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from run_support import SMALL, configuration, go, rows
+from run_support import SMALL, configuration, go, rows, small
 
 from experiments.config.evaluations import evaluations, is_due
 
@@ -20,9 +22,9 @@ from experiments.config.evaluations import evaluations, is_due
     ],
 )
 def test_rounds_that_are_due(rounds: int, every: int, early: bool, expected: list[int]) -> None:
-    config = {"rounds": rounds, "eval_every": every, "eval_early": early}
-    assert [t for t in range(1, rounds + 1) if is_due(t, config)] == expected
-    assert evaluations(config) == 1 + len(expected)
+    run = replace(small(), rounds=rounds, eval_every=every, eval_early=early)
+    assert [t for t in range(1, rounds + 1) if is_due(t, run)] == expected
+    assert evaluations(run) == 1 + len(expected)
 
 
 def test_a_run_writes_them(results: str) -> None:

@@ -95,12 +95,12 @@ def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
     file.write_text(SVMLIGHT.replace("0.5", "0.25", 1))
     after = load_run(overrides)
     assert identity(after) != identity(before)
-    assert before["task"]["dataset"]["sha256"] != after["task"]["dataset"]["sha256"]
+    assert before.task.options["dataset"]["sha256"] != after.task.options["dataset"]["sha256"]
 
 
 def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
-    config = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
-    assert config["task"]["dataset"]["sha256"] == "0" * 63 + "1"
+    run = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
+    assert run.task.options["dataset"]["sha256"] == "0" * 63 + "1"
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,18 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from run_support import SMALL, go, rows, status, stopped, stored_config, where
+from run_support import SMALL, configuration, go, rows, small, status, stopped, stored_config, where
 from wandb_server import KEY, black_hole, serving
 from wandb_support import NAMES, expected, logged, nobody, segments, to_send
 
 from benchmarks import soak
-from experiments.config.run import load_run
 from experiments.loggers import mirror, wandb_logger
 from experiments.loggers.layout import named, reached
 from experiments.loggers.tally import Tally
 from experiments.run import main as run_command
 from experiments.sweep.job import GRACE
 from experiments.tasks.logreg import LogisticRegression
-from experiments.training.runner import run
+from experiments.training.runner import bring_to_end
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody
@@ -241,8 +240,8 @@ def test_a_runs_environment_has_the_dimension_whatever_its_task_tells(
 
 
 def test_the_end_of_a_run_waits_less_than_a_sweep_does_before_it_kills() -> None:
-    logger = load_run(["logger=wandb"])["logger"]
-    assert logger["finish_timeout"] + wandb_logger._GRACE < GRACE - 10  # torchrun has ten seconds less
+    patience = small("logger=wandb").logger.options["finish_timeout"] + wandb_logger._GRACE
+    assert patience < GRACE - 10  # torchrun has ten seconds less
 
 
 def test_rows_written_in_pieces_are_read_whole(tmp_path: Path) -> None:
@@ -359,9 +358,9 @@ def test_ten_times_the_rows_take_the_mirror_no_more_memory(results: str) -> None
 @pytest.mark.slow
 def test_many_rows_neither_get_lost_nor_pile_up_in_memory(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "DEFAULT", [*soak.DEFAULT, "rounds=5000"])
-    config = load_run([*soak.DEFAULT, "logger=wandb", results])
-    with soak.Clock(config["rounds"]) as clock:
-        path = run(config, clock).path
+    run = configuration(*soak.DEFAULT, "logger=wandb", results)
+    with soak.Clock(run.rounds) as clock:
+        path = bring_to_end(run, clock).path
     [segment] = segments(path)
     assert logged(segment.rows) == expected(rows(path))
     assert len(segment.rows) == 5001

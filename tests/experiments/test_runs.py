@@ -7,34 +7,27 @@ from pathlib import Path
 
 import pytest
 import torch
-from run_support import RANDOM, SMALL, contents, go, rows, status, stored_config, timeless, where
+from run_support import RANDOM, SMALL, configuration, contents, go, rows, status, stored_config, timeless, where
 
+from experiments.config import identity
 from experiments.config.compose import CONF
-from experiments.config.run import load_run
+from experiments.config.run import read
 
-COLUMNS = {
-    "round",
-    "epoch",
-    "trial",
-    "lr",
-    "bits_up",
-    "bits_down",
-    "bits",
-    "payload_bytes",
-    "train_loss",
-    "grad_norm",
-}
-COLUMNS |= {"train_accuracy", "seconds", "step_size"}
+COLUMNS = {"round", "epoch", "trial", "lr", "step_size", "bits_up", "bits_down", "bits", "payload_bytes", "seconds"}
+COLUMNS |= {"train_loss", "grad_norm", "train_accuracy"}
 ERRORS = {"aggregate_error", "signal_error"}
 
 
 def test_what_a_finished_run_leaves(results: str) -> None:
-    path = go(*SMALL, results, "lr=[0.001,0.003]")
-    names = {"config.yaml", "status.json", "environment.json", "summary.json", "metrics.jsonl", "checkpoint/latest"}
+    command = [*SMALL, results, "lr=[0.001,0.003]"]
+    path = go(*command)
+    names = {f"{name}.json" for name in ("status", "environment", "code", "summary")}
+    names |= {"config.yaml", "metrics.jsonl", "checkpoint/latest"}
     names |= {"checkpoint/20/shared.pt", *(f"checkpoint/20/worker-{i}.pt" for i in range(20))}
     assert set(contents(path)) == names
     assert status(path)["status"] == "finished"
-    assert stored_config(path) == load_run([*SMALL, results, "lr=[0.001,0.003]"])
+    assert read(stored_config(path), []) == configuration(*command)
+    assert json.loads((path / "code.json").read_text()) == identity.code(configuration(*command))
     environment = json.loads((path / "environment.json").read_text())
     assert environment["packages"]["torch"] == torch.__version__
     assert (environment["data"], environment["d"], environment["rows"]) == ("breast_cancer", 30, 569)
@@ -77,9 +70,8 @@ def test_rows_at_the_start_then_regularly_and_at_the_end(
 )
 def test_bits(overrides: list[str], up: int, down: int, results: str) -> None:
     found = rows(go(*SMALL, results, *overrides))
-    assert [row["bits_up"] for row in found] == [up * row["round"] for row in found]
-    assert [row["bits_down"] for row in found] == [down * row["round"] for row in found]
-    assert [row["bits"] for row in found] == [(up + down) * row["round"] for row in found]
+    for name, size in (("bits_up", up), ("bits_down", down), ("bits", up + down)):
+        assert [row[name] for row in found] == [size * row["round"] for row in found]
 
 
 def test_a_dense_start_is_counted(results: str) -> None:
@@ -139,10 +131,9 @@ def test_a_finished_run_is_left_alone(results: str, capsys: pytest.CaptureFixtur
     assert go(*SMALL, results) == path
     assert contents(path) == before
     assert go(*SMALL, results, "task.display.label=other", "checkpoint_every=3") == path
+    after = contents(path)
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {"config.yaml"}
     assert stored_config(path)["task"]["display"]["label"] == "other"
-    assert {name: kept for name, kept in contents(path).items() if name != "config.yaml"} == {
-        name: kept for name, kept in before.items() if name != "config.yaml"
-    }
     assert f"already finished: {path}" in capsys.readouterr().err
 
 

@@ -86,12 +86,12 @@ def test_a_wrong_setting_of_wandb_is_named(
     assert value in line
 
 
-@pytest.mark.parametrize("file", ["environment.json", "status.json"])
+@pytest.mark.parametrize("file", ["environment.json", "status.json", "config.yaml"])
 def test_one_bad_folder_does_not_keep_the_others(
     file: str, finished: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, single = finished
-    (single / file).unlink()
+    (single / file).write_text("{")
     assert stopped(tmp_path / "results") == 1
     said = capsys.readouterr()
     [line] = [line for line in said.out.splitlines() if "failed" in line]
