@@ -30,7 +30,7 @@ from experiments.config.run import launch_of, read
 def application(composed: DictConfig) -> float | None:
     """One run, in this process or in those of its own that the launching keys ask for; returns what sweeps select by.
 
-    Hydra calls it, or a launcher of Hydra's, in another process perhaps, to which an error is a failed run of several.
+    Hydra calls it, or one of Hydra's launchers, in another process perhaps; to that an error is a run that failed.
     """
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():

@@ -40,10 +40,11 @@ def start(application: Callable[[], Any], name: str, arguments: Sequence[str] | 
     without composing is looked at before Hydra is.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    given.sort(key=lambda text: text not in _MULTIRUN)  # argparse wants overrides side by side
     with exit_with_message():
         overrides, flags = _apart(given)
         for flag in _REFUSED & flags.keys():
-            raise UsageError(f"{flag}: the configuration is conf/{name}.yaml, which is checked; add to it by --config-dir")
+            raise UsageError(f"{flag}: the configuration is conf/{name}.yaml; add choices to it by --config-dir")
         if not _SHOW & flags.keys():
             multirun = bool(_MULTIRUN & flags.keys())
             if multirun and _PRINT & flags.keys():

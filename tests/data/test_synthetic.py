@@ -71,7 +71,7 @@ def test_noise_flips_the_documented_share(noise: float) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rows": 3}, "cluster.workers=4: the synthetic data have 3 rows; give at most 3 workers"),
+        ({"rows": 3}, "cluster.workers=4: the data set has 3 rows; give at most 3 workers"),
         ({"features": 0}, "features is 0: give at least 1"),
         ({"workers": 0}, "workers is 0: give at least 1"),
         ({"heterogeneity": -0.1}, "heterogeneity is -0.1"),
