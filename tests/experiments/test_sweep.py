@@ -113,7 +113,7 @@ REFUSED = {
     "jobs=0": "jobs=0: must be a whole number of at least 1",
     "seed=0,1 jobs=1,2": "jobs: has one value, for all runs of a sweep",
     "cluster.workers=4,3 ranks=2": "cluster.workers=3: cannot be shared equally over 2 ranks",
-    "job_timeout=0": "job_timeout=0: must be a positive number of seconds",
+    "job_timeout=0": "job_timeout=0.0: must be a positive number of seconds",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
     "seed=0,1 algorithm=null": "algorithm=null: is no choice; leave algorithm out",
     "sweep=methdos": "sweep=methdos: no such choice; did you mean methods?",
