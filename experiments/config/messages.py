@@ -82,7 +82,7 @@ def _explain(overrides: list[str], name: str, folders: Sequence[str]) -> None:
             for value in _values(override):
                 _check_choice(_group(override), value, roots)
     with suppress(HydraException):
-        plain = [one.input_line for one in groups if not one.is_sweep_override()]
+        plain = [str(one.input_line) for one in groups if not one.is_sweep_override()]
         base = compose(plain, name, packages_of(overrides), folders)
         keys = list(dotted(OmegaConf.to_container(base, resolve=False)))
         for override in parsed:

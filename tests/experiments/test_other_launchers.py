@@ -93,9 +93,7 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Job, "start", start)
 
 
-def test_optuna_searches_a_step_size(
-    warm: None, results: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_optuna_searches_a_step_size(warm: None, results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2"]
     space = ["algorithm=sgd", "lr=tag(log,interval(0.001,1))", "study=search", "select=final_grad_norm"]
