@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from common.errors import DataError
+from common.errors import DataError, UsageError
 from data.dataset import Dataset
 from data.keyed import generator
 from data.synthetic import synthetic
@@ -81,5 +81,5 @@ def test_noise_flips_the_documented_share(noise: float) -> None:
     ],
 )
 def test_bad_arguments(changes: dict[str, float], message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises((DataError, UsageError), match=message):
         synthetic(**({"rows": 40, "features": 5, "workers": 4} | changes))
