@@ -88,7 +88,7 @@ def _explain(overrides: list[str], name: str, also: Iterable[str], folders: Sequ
             for value in _values(override):
                 _check_choice(override.key_or_group, value, roots)
     with suppress(HydraException):
-        plain = [one.input_line for one in groups if not one.is_sweep_override()]
+        plain = [str(one.input_line) for one in groups if not one.is_sweep_override()]
         base = compose(plain, name, packages_of(overrides), folders)
         keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
         for override in parsed:
