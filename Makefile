@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo report test test-full lint format docs data bench reproduce-all clean
+.PHONY: help setup demo report test test-full test-avx2 lint types format docs data bench reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -38,15 +38,25 @@ report: $(READY)  ## results/report.html: all runs on one interactive page, whic
 data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data
 
-test: $(READY)  ## the fast tests
-	$(BIN)/python -m pytest
+# A worker a core, each with one thread: more threads than cores make small tensors many times slower.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+test: $(READY)  ## the fast tests, in parallel
+	$(PYTEST)
 
 test-full: $(READY)  ## all tests
-	$(BIN)/python -m pytest -m ""
+	$(PYTEST) -m ""
+
+test-avx2: $(READY)  ## what depends on the processor's instructions, as on one without AVX-512
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/golden tests/algorithms/test_compressors.py \
+		tests/experiments/test_flat_model.py tests/experiments/test_models.py tests/experiments/test_image_task.py
 
 lint: $(READY)  ## ruff: style and format
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(READY)  ## pyright, which npm brings at its first call
+	$(BIN)/pyright
 
 format: $(READY)  ## ruff: mend what it can
 	$(BIN)/ruff check --fix

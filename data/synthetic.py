@@ -41,7 +41,7 @@ def synthetic(
         if count < 1:
             raise DataError(f"synthetic data: {name} is {count}: give at least 1")
     if rows < workers:
-        raise UsageError(f"cluster.workers={workers}: the synthetic data have {rows} rows; give at most {rows} workers")
+        raise UsageError(f"cluster.workers={workers}: the data set has {rows} rows; give at most {rows} workers")
     for name, value in (("heterogeneity", heterogeneity), ("noise", noise)):
         if not 0 <= value < math.inf:
             raise DataError(f"synthetic data: {name} is {value}: give a finite number of at least 0")

@@ -45,7 +45,7 @@ def page(figure: Figure, runs: list[Run], chosen: Mapping[str, Any], entity: str
 
     chosen: the logger's options; entity: whose project it is, where that is to be looked up in wandb.
     """
-    import wandb_workspaces.reports.v2 as wr
+    import wandb_workspaces.reports.v2.interface as wr
     from wandb_workspaces import expr
 
     keys = ["config.algorithm.name"]
@@ -76,7 +76,7 @@ def shown(figure: Figure) -> list[Panel]:
 
 def _panels(rows: list[Panel], targets: Mapping[str, list[float]]) -> list[Any]:
     """A line plot for every row, and bars for the levels of the metrics that they show."""
-    import wandb_workspaces.reports.v2 as wr
+    import wandb_workspaces.reports.v2.interface as wr
 
     panels: list[Any] = [
         wr.LinePlot(
@@ -163,7 +163,7 @@ def _create(figure: Figure, runs: list[Run], chosen: Mapping[str, Any]) -> str:
 
     try:
         entity = chosen["entity"] or wandb.Api(timeout=chosen["init_timeout"]).default_entity
-        return page(figure, runs, chosen, entity).save().url
+        return page(figure, runs, chosen, entity or "").save().url
     except (wandb.Error, ValueError, OSError) as error:
         raise RunError(f"wandb: {first_line(error)}") from error
 

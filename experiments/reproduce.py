@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydra
+from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -142,8 +143,7 @@ def _unchanging(key: str) -> bool:
 
 def _quoted(text: str) -> str:
     """An override as an element of a list in Hydra's grammar, with nothing in it that would be filled in there."""
-    escaped = text.replace("${", "\\${").replace("'", "\\'")
-    return f"'{escaped}'"
+    return QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes()
 
 
 if __name__ == "__main__":

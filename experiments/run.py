@@ -28,9 +28,10 @@ from experiments.config.run import launch_of, read
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def application(composed: DictConfig) -> float | None:
-    """One run, in this process or in those of its own that the launching keys ask for; returns what sweeps select by.
+    """One run, in this process or in those of its own that the launching keys ask for.
 
-    Hydra calls it, or a launcher of Hydra's, in another process perhaps, to which an error is a failed run of several.
+    Hydra calls it, or one of Hydra's launchers, in another process perhaps; to that an error is a run that failed.
+    Returns what sweeps select by.
     """
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():

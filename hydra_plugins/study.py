@@ -1,4 +1,4 @@
-"""What happens at the end of a sweep: the best step sizes of its study, and its exit status."""
+"""What happens at the end of a sweep: the best step sizes of its study, and the exit status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Study(Callback):
                 config.hydra.sweep.dir = self._unwanted.name
 
     def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
-        """Print each method's best step size over all runs of the study; leave with status 1 where one failed."""
+        """Print the best step sizes over all runs of the study; leave with status 1 where a run failed."""
         with exit_with_message():
             batches, _launched[:] = list(_launched), []
             if not batches or batches[0][2].dry_run:

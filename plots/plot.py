@@ -65,7 +65,9 @@ def plot(request: dict[str, str], console: Console) -> Path:
     not evaluated at the same rounds.
     """
     x = AXES[chosen("x", request["x"], AXES)]
-    scales = {key: SCALES[chosen(key, request[key] or usual, SCALES)] for key, usual in _scales(x, request["y"])}
+    scales: dict[str, Literal["linear", "log"]] = {
+        key: SCALES[chosen(key, request[key] or usual, SCALES)] for key, usual in _scales(x, request["y"])
+    }
     panel = Panel(x=x, y=request["y"], x_scale=scales["x_scale"], y_scale=scales["y_scale"])
     target = Path(request["out"] or _name(request, x))
     if target.suffix[1:] not in FigureCanvasAgg.filetypes:

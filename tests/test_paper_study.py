@@ -16,7 +16,7 @@ from benchmarks.plain_loop import gradient_norms
 from common.progress import Display
 from data.libsvm import load
 from experiments.config.run import load_run
-from experiments.training.runner import run
+from experiments.training.runner import bring_to_end
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "libsvm"
 LRS = [0.001, 0.003, 0.005, 0.007, 0.009]
@@ -40,11 +40,8 @@ def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[floa
     dense = np.ascontiguousarray(dataset.features.toarray())
     overrides = [f"task=logreg/{name}", f"algorithm={method}", f"lr={lrs}".replace(" ", ""), f"rounds={rounds}"]
     with Display(rounds) as display:
-        folder = run(
-            load_run([*overrides, "eval_every=1", f"data_dir={data_dir}", f"results_dir={data_dir / 'results'}"]),
-            display,
-        )
-    rows = folder.rows()
+        places = [f"data_dir={data_dir}", f"results_dir={data_dir / 'results'}"]
+        rows = bring_to_end(load_run([*overrides, "eval_every=1", *places]), display).rows()
     for trial, lr in enumerate(lrs):
         ours = [row["grad_norm"] for row in rows if row["trial"] == trial]
         expected = gradient_norms(dense, dataset.labels, 20, method, lr, rounds)

@@ -45,9 +45,13 @@ def launch() -> Launch | None:
     """
     try:
         if "TORCHELASTIC_RUN_ID" in os.environ or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
-            names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
             return Launch(
-                *(int(os.environ[name]) for name in names), os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+                rank=int(os.environ["RANK"]),
+                size=int(os.environ["WORLD_SIZE"]),
+                local_rank=int(os.environ["LOCAL_RANK"]),
+                local_size=int(os.environ["LOCAL_WORLD_SIZE"]),
+                address=os.environ["MASTER_ADDR"],
+                port=int(os.environ["MASTER_PORT"]),
             )
         if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
             return _slurm()
@@ -75,7 +79,7 @@ def _slurm() -> Launch:
 
 def _first_host(nodes: str) -> str:
     """The first of a list such as `gpu[07-09,12],login1`: gpu07."""
-    first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes).group()
+    first = next(iter(re.findall(r"^(?:[^,\[]|\[[^\]]*\])+", nodes)), "")
     if not first:
         raise ValueError("SLURM_STEP_NODELIST names no machine")
     return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first)

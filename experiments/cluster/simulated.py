@@ -19,5 +19,6 @@ class Simulated(Cluster):
     def mean(self, vectors: Tensor) -> Tensor:
         return vectors.contiguous().mean(-2)  # as the vectors of other ranks arrive
 
-    def _exchange(self, up: Payload, server: ServerState, x: Tensor, t: int) -> tuple[Payload, ServerState]:
+    def _exchange(self, up: Payload, server: ServerState | None, x: Tensor, t: int) -> tuple[Payload, ServerState]:
+        assert server is not None  # it is here
         return self._path.server(up, server, t, self.seed)

@@ -14,7 +14,8 @@ from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
 
-_WITH_VALUE = set("-cp --config-path -cn --config-name -cd --config-dir -p --package -c --cfg".split())
+_SHORT = {"-cp": "--config-path", "-cn": "--config-name", "-cd": "--config-dir", "-p": "--package", "-c": "--cfg"}
+_WITH_VALUE = {*_SHORT, *_SHORT.values()}
 _SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--info", "--version"}
 _REFUSED = {"-cp", "--config-path", "-cn", "--config-name", "--experimental-rerun"}
 _FOLDER = {"-cd", "--config-dir"}
@@ -35,11 +36,12 @@ def start(
     without composing is looked at before Hydra is.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    given.sort(key=lambda text: text not in _MULTIRUN)  # argparse wants overrides side by side
     with exit_with_message():
         overrides, flags = _apart(given)
         others = [text for text in given if text not in overrides]
         for flag in _REFUSED & flags.keys():
-            raise UsageError(f"{flag}: the configuration is conf/{name}.yaml, which is checked; add by --config-dir")
+            raise UsageError(f"{flag}: the configuration is conf/{name}.yaml; add choices to it by --config-dir")
         if not _SHOW & flags.keys():
             overrides = moved(overrides)
             multirun = bool(_MULTIRUN & flags.keys())

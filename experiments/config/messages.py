@@ -23,7 +23,7 @@ _OURS = {"hydra.run.dir", "hydra.output_subdir", "hydra.job.chdir", "hydra.searc
 """What a user may not set: a run's place follows from its configuration alone, and so do the ranks' agree on it."""
 
 _ANSWERS = {
-    "model": "the network belongs to the task: task=cifar10/vgg16, say, with options such as task.model.width",
+    "model": "the network belongs to the task: task=cifar10/vgg16, say; its options are task.model.width and others",
     "optimizer": "a method is chosen by algorithm=, and how replicas move by update=",
 }
 
@@ -66,8 +66,11 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
             )
         if override.is_delete() and not key.startswith("hydra."):
             raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
-        if (CONF / key).is_dir() and isinstance(override.value(), int | float | None):
-            _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
+        if (CONF / key).is_dir() and not override.is_delete():
+            if override.value() is None:
+                raise UsageError(f"{text}: is no choice; leave {key} out, or choose one of conf/{key}/")
+            if isinstance(override.value(), int | float):
+                _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
         if override.is_sweep_override() and not multirun and not key.startswith("hydra."):
             batch = f", or write lr=[{text.partition('=')[2]}] for one batched grid" if key == "lr" else ""
             raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
@@ -81,8 +84,7 @@ def _explain(overrides: list[str], name: str, also: Iterable[str], folders: Sequ
     groups = [one for one in parsed if any((root / one.key_or_group).is_dir() for root in roots)]
     for override in parsed:
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            text = override.input_line
-            raise UsageError(f"{text}: for a sweeper that searches: add hydra/sweeper=optuna, or list values")
+            raise UsageError(f"{override.input_line}: needs a sweeper that searches: add hydra/sweeper=optuna")
     for override in groups:
         if not override.is_delete():
             for value in _values(override):

@@ -104,7 +104,10 @@ def frozen(file: Path, packages: Sequence[str]) -> Run:
 
 def launch_of(config: Mapping[str, Any]) -> Launch:
     """How a command starts its runs, from its resolved configuration. Raises UsageError."""
-    return Launch(**checked(Launch, config))
+    launch = Launch(**checked(Launch, config))
+    if launch.select is not None and not launch.select.startswith(("final_", "best_")):
+        raise UsageError(f"select={launch.select}: final_<metric> or best_<metric>, as final_grad_norm")
+    return launch
 
 
 def path_name(value: object, key: str) -> None:

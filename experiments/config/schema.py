@@ -212,5 +212,5 @@ def _typed(schema: type, one: Field[Any]) -> tuple[str, Any, Any]:
     if about(one).derived:
         kind = kind | None
     if get_origin(kind) is Sequence:
-        return one.name, Any, field(default_factory=lambda: list(one.default) if one.default == () else one.default)
+        return one.name, Any, field(default_factory=list) if one.default == () else one.default
     return one.name, kind, one if one.default is MISSING else one.default

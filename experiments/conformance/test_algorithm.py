@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.compressors import Blocks, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
 from algorithms.meter import Meter
-from algorithms.protocol import Algorithm, ReplicaState
+from algorithms.protocol import Algorithm, ReplicaState, as_dicts, from_dicts
 from algorithms.randomness import Key
 from algorithms.updates import SGD, Adam, AMSGrad
 from algorithms.wire import from_bytes, to_bytes
@@ -122,10 +122,11 @@ class TestAlgorithm:
         """A run that goes on from a checkpoint, in a new process, is the uninterrupted one, bit for bit."""
         whole, half = states(build_algorithm(), start(2), LRS), ROUNDS // 2
         checkpoint = Checkpoint(tmp_path, Ranks())
-        content = {"t": half, "cluster": whole[half].state_dict(), "statistics": torch.zeros(2, WORKERS, 0)}
+        content = {"t": half, "cluster": as_dicts(whole[half]), "statistics": torch.zeros(2, WORKERS, 0)}
         checkpoint.save(content, range(WORKERS))
         loaded = checkpoint.load(range(WORKERS), torch.device("cpu"))
-        state, cluster = ClusterState.from_state_dict(loaded["cluster"]), Simulated(build_algorithm(), WORKERS, SEED)
+        cluster = Simulated(build_algorithm(), WORKERS, SEED)
+        state = from_dicts(loaded["cluster"], cluster.start(start(2)))
         for t in range(half + 1, ROUNDS + 1):
             state = cluster.round(gradients(state.replica.x), state, LRS, t)
             assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
@@ -136,7 +137,7 @@ class TestAlgorithm:
             algorithm, lrs = build_algorithm(), LRS.to(dtype)
             state = states(algorithm, start(2, dtype=dtype), lrs, rounds=3)[-1]
             wanted, _ = algorithm.outgoing(gradients(state.replica.x), state.workers, state.replica, lrs, ROUNDS)
-            for name, tensor in {**named(state.state_dict()), "workers: outgoing": wanted}.items():
+            for name, tensor in {**named(as_dicts(state)), "workers: outgoing": wanted}.items():
                 assert_form(tensor, (2, WORKERS, D) if name.startswith("workers") else (2, D), dtype, name)
 
     def test_leaves_gradients_and_state(self, build_algorithm: Case) -> None:
@@ -144,7 +145,7 @@ class TestAlgorithm:
         algorithm = build_algorithm()
         state = states(algorithm, start(2), LRS, rounds=3)[-1]
         given_gradients = gradients(state.replica.x)
-        kept = {**named(state.state_dict()), "gradients": given_gradients}
+        kept = {**named(as_dicts(state)), "gradients": given_gradients}
         before = {name: tensor.clone() for name, tensor in kept.items()}
         for t in (4, ROUNDS):
             Simulated(algorithm, WORKERS, SEED).round(given_gradients, state, LRS, t)

@@ -37,17 +37,18 @@ _SAID = {
 
 @dataclass(frozen=True)
 class _Cost:
-    """Of one run; None where that is not known."""
+    """Of one run; nothing but its state where the rest is not known."""
 
     state: str
-    up: int | None = None  # bits of one worker over the whole run
-    down: int | None = None
-    memory: int | None = None  # bytes of a process's vectors
-    seconds: float | None = None  # from now on
+    known: bool = False
+    up: int = 0  # bits of one worker over the whole run
+    down: int = 0
+    memory: int = 0  # bytes of a process's vectors
+    seconds: float = 0.0  # from now on
 
     def row(self) -> list[str]:
         """As it stands in the table."""
-        if self.up is None:
+        if not self.known:
             return [self.state, *"?????"]
         bits = [str(self.up), str(self.down), readable(self.up + self.down)]
         return [
@@ -61,15 +62,15 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
     """Print what every run is, how far it is and what it takes, one a line, and the totals; train none of them.
 
     A few rounds of one run of each kind are timed here, on data that are fetched as a run would fetch them; where
-    they cannot be had, what depends on them is a question mark. Of several ranks the
-    first one prints.
+    they cannot be had, what depends on them is a question mark. Of several ranks the first one prints.
     Raises UsageError or DataError where settings turn out not to fit the data.
     """
     place = place_of()
-    for run in runs if place else ():
-        place.check(run.cluster.workers)
-    if place and place.rank:
-        return
+    if place:
+        for run in runs:
+            place.check(run.cluster.workers)
+        if place.rank:
+            return
     ranks = Share(place.size if place else launch.ranks)
     trials, unknown = {}, {}
     begun = [_done(run) for run in runs]
@@ -92,11 +93,12 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
 
 def readable(bits: int) -> str:
     """A number of bits in words: 512 bit, 1.234 Gbit."""
+    value = float(bits)
     for unit in ("bit", "kbit", "Mbit", "Gbit"):
-        if bits < 1000:
-            return f"{bits:.4g} {unit}"
-        bits /= 1000
-    return f"{bits:.4g} Tbit"
+        if value < 1000:
+            return f"{value:.4g} {unit}"
+        value /= 1000
+    return f"{value:.4g} Tbit"
 
 
 def _done(run: Run) -> int | _Cost:
@@ -105,7 +107,7 @@ def _done(run: Run) -> int | _Cost:
     try:
         if folder.is_finished():
             last = folder.summary()["trials"][0]["final"]
-            return _Cost("finished", last["bits_up"], last["bits_down"], memory=0, seconds=0)
+            return _Cost("finished", True, last["bits_up"], last["bits_down"])
     except (RunError, LookupError, TypeError):
         return _Cost("damaged")
     checkpoint = Checkpoint(folder.path / "checkpoint", Ranks()).path()
@@ -124,7 +126,7 @@ def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
     for t in range(1, run.rounds + 1):
         meter.count(algorithm, tried.d, t, tried.dtype)
     memory = vectors(tried.d, tried.dtype, len(run.lr), len(ranks.ids(run.cluster.workers)))
-    return _Cost(state, meter.bits_up, meter.bits_down, memory, tried.seconds(run, done))
+    return _Cost(state, True, meter.bits_up, meter.bits_down, memory, tried.seconds(run, done))
 
 
 def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
@@ -165,7 +167,7 @@ def _flat(node: object, key: str = "") -> Iterable[tuple[str, str]]:
 
 
 def _totals(costs: list[_Cost], jobs: int) -> list[str]:
-    known = [cost for cost in costs if cost.up is not None]
+    known = [cost for cost in costs if cost.known]
     waiting = [cost for cost in costs if cost.state != "finished"]
     up, down = sum(cost.up for cost in known), sum(cost.down for cost in known)
     seconds = sum(cost.seconds for cost in known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -70,6 +71,7 @@ class Checkpoint:
     def load(self, ids: Sequence[int], device: torch.device) -> dict:
         """The state that was saved, with the workers `ids`. Raises whatever a damaged file leads to."""
         path = self.path()
+        assert path is not None  # `found` says so
         shared = _read(path / "shared.pt", device)
         rows = [_read(path / f"worker-{worker}.pt", device) for worker in ids]
         own = _stacked(rows)
@@ -78,7 +80,7 @@ class Checkpoint:
         return {**shared, "cluster": {**shared["cluster"], "workers": workers}, "statistics": statistics}
 
 
-def _write(target: Path, content: dict) -> None:
+def _write(target: Path, content: dict[str, Any]) -> None:
     with atomic(target) as file:
         torch.save(content, file)
 
@@ -91,14 +93,14 @@ def _read(file: Path, device: torch.device) -> dict:
         raise ValueError(f"{file.name}: {type(error).__name__}: {str(error).partition('. ')[0]}") from error
 
 
-def _row(node: object, worker: int) -> object:
+def _row(node: Any, worker: int) -> Any:
     """One worker's part of nested dicts of tensors [*T, W, d], in memory of its own: files hold whole storages."""
     if isinstance(node, dict):
         return {name: _row(part, worker) for name, part in node.items()}
     return None if node is None else node.select(-2, worker).clone()
 
 
-def _stacked(rows: list) -> object:
+def _stacked(rows: list[Any]) -> Any:
     """What `_row` took apart."""
     if isinstance(rows[0], dict):
         return {name: _stacked([row[name] for row in rows]) for name in rows[0]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
@@ -147,7 +147,7 @@ def _declared(task: Task) -> dict:
     return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
 
 
-def _summary(rows: list[dict], lrs: list[float]) -> dict:
+def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
     """Final and best metrics of every trial, total bits and seconds."""
     trials = []
     for trial, lr in enumerate(lrs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -31,7 +32,7 @@ class Trainer:
         task: Task,
         cluster: Cluster,
         *,
-        lrs: list[float],
+        lrs: Sequence[float],
         rounds: int,
         schedule: str = "constant",
         unit: float = 1.0,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.errors import DataError
+from common.errors import DataError, UsageError
 from data import libsvm
 from data.partition import Parts, contiguous, dirichlet, shuffled
 
@@ -121,7 +121,7 @@ def test_w8a_in_file_order_gives_worker_0_every_positive(real: Path) -> None:
     ],
 )
 def test_impossible_numbers_of_workers(way: str, rows: int, workers: int, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises((DataError, UsageError), match=message):
         WAYS[way](two_classes(rows), workers)
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from common.errors import DataError
+from common.errors import DataError, UsageError
 from data.dataset import Dataset
 from data.keyed import generator
 from data.synthetic import synthetic
@@ -71,7 +71,7 @@ def test_noise_flips_the_documented_share(noise: float) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rows": 3}, "cluster.workers=4: the synthetic data have 3 rows; give at most 3 workers"),
+        ({"rows": 3}, "cluster.workers=4: the data set has 3 rows; give at most 3 workers"),
         ({"features": 0}, "features is 0: give at least 1"),
         ({"workers": 0}, "workers is 0: give at least 1"),
         ({"heterogeneity": -0.1}, "heterogeneity is -0.1"),
@@ -81,5 +81,5 @@ def test_noise_flips_the_documented_share(noise: float) -> None:
     ],
 )
 def test_bad_arguments(changes: dict[str, float], message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises((DataError, UsageError), match=message):
         synthetic(**({"rows": 40, "features": 5, "workers": 4} | changes))

@@ -17,29 +17,57 @@ from experiments.training.trainer import Trainer
 RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
 
 
-def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With rounds of 10 ms and evaluations of 30 ms, a run is 100 of the first and 11 of the second."""
-    clock = [0.0]
+class Clock:
+    """Seconds that rounds and evaluations are made to take."""
 
-    def taking(seconds: float, method: Callable) -> Callable:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        self._patch = monkeypatch
+
+    def takes(self, name: str, seconds: Callable[[Trainer], float]) -> None:
+        method = getattr(Trainer, name)
+
         def slow(trainer: Trainer) -> object:
-            clock[0] += seconds
+            self.now += seconds(trainer)
             return method(trainer)
 
-        return slow
+        self._patch.setattr(Trainer, name, slow)
 
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    monkeypatch.setattr(Trainer, "step", taking(0.01, Trainer.step))
-    monkeypatch.setattr(Trainer, "evaluate", taking(0.03, Trainer.evaluate))
-    missing, seconds = estimate([configuration(*RUN, results), configuration(*RUN, results, "seed=1")], Ranks())
-    assert missing == 2
-    assert seconds == pytest.approx(2 * 1.33)
+
+def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With rounds of 10 ms and evaluations of 30 ms, a run is 100 of the first and 11 of the second."""
+    clock, said = Clock(monkeypatch), []
+    clock.takes("step", lambda trainer: 0.01)
+    clock.takes("evaluate", lambda trainer: 0.03)
+    runs = [configuration(*RUN, results), configuration(*RUN, results, "seed=1")]
+    missing, seconds = estimate(runs, Ranks(), said.append)
+    assert (missing, seconds) == (2, pytest.approx(2 * 1.33))
+    assert said == ["timing a round of logreg/breast_cancer with 20 workers"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rows", "round", "evaluation"),
+    [
+        (("task=logreg/breast_cancer", "rounds=100", "eval_every=10"), 28, 28 * 20, 28 * 20),
+        (("task=digits", "rounds=100", "eval_every=10", "task.evaluation_rows=80"), 16, 32 * 8, 80),
+    ],
+    ids=["all rows", "batches"],
+)
+def test_a_long_round_is_told_from_a_few_rows_of_one_worker(
+    overrides: tuple[str, ...], rows: int, round: int, evaluation: int, results: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a row takes a second, forward and backward."""
+    clock = Clock(monkeypatch)
+    clock.takes("step", lambda trainer: len(trainer.cluster.ids) * (trainer.task.batch_size or trainer.task.rows))
+    assert estimate([configuration(*overrides, results)], Ranks(), print)[1] == 100 * round + 11 * evaluation
+    assert clock.now == rows
 
 
 def test_finished_runs_take_no_time_and_are_not_tried(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     go(*RUN, results)
     monkeypatch.setattr(module, "build_trainer", None)
-    assert estimate([configuration(*RUN, results)], Ranks()) == (0, 0)
+    assert estimate([configuration(*RUN, results)], Ranks(), print) == (0, 0)
 
 
 def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,26 +76,26 @@ def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytes
     monkeypatch.setattr(module, "build_trainer", lambda *about: (tried.append(about), build(*about))[1])
     methods = [configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "onebit_adam", "ef21")]
     grid = configuration(*RUN, results, "lr=[0.1,0.2]")
-    assert estimate([*methods, grid], Ranks())[0] == 4
-    assert len(tried) == 2
+    assert estimate([*methods, grid], Ranks(), print)[0] == 4
+    assert [len(run.lr) for run, _ in tried] == [1, 1, 2, 2]  # one worker's part, then all
 
 
 def test_a_step_size_that_diverges_is_for_its_run_to_report(results: str) -> None:
     steep = configuration(*RUN, results, "algorithm=sgd", "lr=1e308")
-    missing, seconds = estimate([steep], Ranks())
+    missing, seconds = estimate([steep], Ranks(), print)
     assert missing == 1
     assert seconds > 0
 
 
-@pytest.mark.parametrize("where", ["build_trainer", "_measured"])
-def test_out_of_memory_is_said(where: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("owner", "name"), [(module, "build_trainer"), (Trainer, "step")], ids=["built", "timed"])
+def test_out_of_memory_is_said(owner: object, name: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*about: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(module, where, full)
+    monkeypatch.setattr(owner, name, full)
     with pytest.raises(RunError, match="out of memory"):
-        estimate([configuration(*RUN, results)], Ranks())
+        estimate([configuration(*RUN, results)], Ranks(), print)
 
 
 def test_short_runs_can_be_tried(results: str) -> None:
-    assert estimate([configuration(*RUN[:1], "rounds=1", results)], Ranks())[0] == 1
+    assert estimate([configuration(*RUN[:1], "rounds=1", results)], Ranks(), print)[0] == 1

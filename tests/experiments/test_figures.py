@@ -153,7 +153,7 @@ WRONG = [
     ({"grid": [["seed=0"], []]}, "must not be empty"),
     ({"grid": []}, "must not be empty"),
     ({"rows": []}, "must not be empty"),
-    ({"grid": "seed=0"}, "figure=demo: grid=seed=0: must be a list, each of its values a list, each of its values text"),
+    ({"grid": "seed=0"}, "grid=seed=0: must be a list, each of its values a list, each of its values text"),
     ({"overrides": [3]}, "figure=demo: overrides=[3]: must be a list, each of its values text"),
     ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: no such choice; did you mean round?"),
     ({"rows": [PANEL, {**PANEL, "y": "trainloss"}]}, "rows[1]: y=trainloss: nothing is called that; did"),

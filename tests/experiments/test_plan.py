@@ -12,7 +12,7 @@ from run_support import SMALL, configuration, contents, go, rows
 from run_support import run_command as command
 
 from common.errors import DataError, Unavailable, UsageError
-from experiments.config.compose import Config, load
+from experiments.config.schema import Launch, Run
 from experiments.planning import cost as plan
 from experiments.planning import estimate
 from experiments.planning.estimate import Trial
@@ -21,13 +21,13 @@ TRIAL = Trial(d=30, sizes=(30,), dtype=torch.float64, round=1.0, evaluation=60.0
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""
 
 
-def said(configs: list[Config], *launching: str, width: int = 200) -> list[str]:
+def said(runs: list[Run], width: int = 200, **launching: int) -> list[str]:
     """The lines that are printed at a terminal of so many columns that shows no colours and no animations."""
     file = io.StringIO()
     plain = Console(
         file=file, width=width, height=50, force_terminal=True, color_system=None, _environ={"TERM": "dumb"}
     )
-    plan.show(configs, load(launching, "multirun"), plain)
+    plan.show(runs, Launch(**launching), plain)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -39,10 +39,10 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     """What is tried, in no time."""
-    asked: list[Config] = []
-    monkeypatch.setattr(plan, "trial", lambda config, ranks: (asked.append(config), TRIAL)[1])
+    asked: list[Run] = []
+    monkeypatch.setattr(plan, "trial", lambda run, ranks: (asked.append(run), TRIAL)[1])
     return asked
 
 
@@ -52,7 +52,7 @@ def test_bits_are_those_that_a_run_will_record(results: str) -> None:
     configs = [configuration(*SMALL, results, f"algorithm={name}") for name in methods]
     lines = said(configs)
     for config, planned in zip(configs, table(lines), strict=True):
-        last = rows(go(*SMALL, results, f"algorithm={config['algorithm']['name']}"))[-1]
+        last = rows(go(*SMALL, results, f"algorithm={config.algorithm.name}"))[-1]
         assert (planned["bits up"], planned["bits down"]) == (str(last["bits_up"]), str(last["bits_down"]))
     assert table(lines)[0]["bits up"] == str(20 * (32 + 30))
     up = 20 * 62 + (2 * 960 + 18 * 62) + 20 * 960  # the second has a warm-up of 2 rounds
@@ -73,7 +73,7 @@ def test_nothing_is_written(results: str, tmp_path: Path, capsys: pytest.Capture
     assert not list(tmp_path.iterdir())
 
 
-def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried: list[Config]) -> None:
+def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried: list[Run]) -> None:
     path = go(*SMALL, results)
     before = contents(path)
     lines = said([configuration(*SMALL, results)])
@@ -84,19 +84,19 @@ def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried:
     assert "time: none" in lines
 
 
-def test_what_is_left_of_an_interrupted_run(interrupted: Path, results: str, tried: list[Config]) -> None:
+def test_what_is_left_of_an_interrupted_run(interrupted: Path, results: str, tried: list[Run]) -> None:
     """20 rounds and 5 evaluations take 320 s, of which 8 rounds are left."""
     lines = said([configuration(*SMALL, results)])
     assert (table(lines)[0]["state"], table(lines)[0]["time"]) == ("at round 12", "2 min")
     assert "time: about 2 min one after the other" in lines
 
 
-def test_one_trial_serves_a_task(results: str, tried: list[Config]) -> None:
+def test_one_trial_serves_a_task(results: str, tried: list[Run]) -> None:
     """4 × 320 s, and on two at once no less than half of it."""
     configs = [configuration(*SMALL, results, f"seed={seed}", f"algorithm={name}")
                for seed in (0, 1) for name in ("cd_adam", "ef21")]  # fmt: skip
-    assert "time: about 21 min one after the other, 11 min at best with jobs=2" in said(configs, "jobs=2")
-    assert "time: about 21 min one after the other, 5 min at best with jobs=50" in said(configs, "jobs=50")
+    assert "time: about 21 min one after the other, 11 min at best with jobs=2" in said(configs, jobs=2)
+    assert "time: about 21 min one after the other, 5 min at best with jobs=50" in said(configs, jobs=50)
     assert len(tried) == 2  # one a plan
 
 
@@ -108,14 +108,14 @@ def test_memory_is_that_of_one_process(
     built = []
     build = estimate.build_trainer
     monkeypatch.setattr(estimate, "build_trainer", lambda *about: (built.append(build(*about)), built[-1])[1])
-    [row] = table(said([configuration(*SMALL, results)], f"ranks={ranks}"))
+    [row] = table(said([configuration(*SMALL, results)], ranks=ranks))
     assert row["memory"] == memory
-    assert len(built[0].cluster.ids) == workers
+    assert len(built[-1].cluster.ids) == workers
 
 
 def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trial(config: Config, ranks: object) -> Trial:
-        if config["task"]["name"] == "logreg/a9a":
+    def trial(run: Run, ranks: object) -> Trial:
+        if run.task.name == "logreg/a9a":
             raise Unavailable("could not download a9a: no network\nat all")
         return TRIAL
 
@@ -129,7 +129,7 @@ def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.Mon
     assert any("5 min" in line and "without those marked ?" in line for line in lines)
 
 
-def test_a_damaged_run_is_said_to_be(results: str, tried: list[Config]) -> None:
+def test_a_damaged_run_is_said_to_be(results: str, tried: list[Run]) -> None:
     (go(*SMALL, results) / "summary.json").write_text("{}")
     [row] = table(said([configuration(*SMALL, results)]))
     assert (row["state"], row["bits up"]) == ("damaged", "?")
@@ -154,7 +154,7 @@ def test_settings_that_do_not_fit_the_data_are_wrong(results: str) -> None:
         said([configuration(*SMALL, results), configuration(*SMALL, results, "compressor=top_k", "compressor.k=31")])
 
 
-def test_columns_are_the_settings_that_differ(results: str, tried: list[Config]) -> None:
+def test_columns_are_the_settings_that_differ(results: str, tried: list[Run]) -> None:
     configs = [configuration(*SMALL, results, f"algorithm={name}", "compressor=top_k", f"compressor.k={k}")
                for name in ("cd_adam", "ef21") for k in (1, 2)]  # fmt: skip
     lines = said(configs)
@@ -176,7 +176,7 @@ def test_a_large_figure_fits_a_terminal(results: str, monkeypatch: pytest.Monkey
     lines = said(configs, width=100)
     cells = [line for line in lines if "to do  " in line]
     assert len(cells) == len(configs)
-    assert sum(f" {32 * 11_173_962 * configs[0]['rounds']} " in line for line in cells) == 2
+    assert sum(f" {32 * 11_173_962 * configs[0].rounds} " in line for line in cells) == 2
 
 
 @pytest.mark.parametrize(

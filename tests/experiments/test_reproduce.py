@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +13,7 @@ from matplotlib.figure import Figure
 from run_support import rows
 
 from experiments import reproduce
-from experiments.config.compose import load
-from experiments.config.identity import of as identity
+from experiments.config.compose import compose
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
@@ -115,43 +115,29 @@ def test_another_override_is_other_runs(results: Path) -> None:
     assert set(table["run"]).isdisjoint(path.name for path in before)
 
 
-def test_overrides_reach_every_cell_and_win() -> None:
-    figure = load(["figure=demo"], "reproduce")["figure"]
-    configs = reproduce.cells(figure, ["rounds=7", "lr=0.5"])
-    assert [(config["task"]["name"], config["algorithm"]["name"]) for config in configs] == [
-        (task, method) for task in TASKS for method in METHODS
-    ]
-    assert {(config["rounds"], tuple(config["lr"]), config["cluster"]["workers"]) for config in configs} == {
-        (7, (0.5,), 20)
-    }
-
-
-def test_an_entry_of_the_grid_may_set_several_keys() -> None:
-    figure = load(["figure=figure_2_top_k"], "reproduce")["figure"]
-    tasks, methods = figure["grid"]
-    configs = reproduce.cells({**figure, "grid": [tasks[:1], methods]}, [])
-    compressors = {config["algorithm"]["name"]: config["compressor"]["_target_"] for config in configs}
-    assert compressors.pop("amsgrad") == "algorithms.compressors.Identity"
-    assert compressors == dict.fromkeys(("naive", "error_feedback", "cd_adam"), "algorithms.compressors.TopK")
-    assert len({identity(config) for config in configs}) == 4
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         ("figure=figure_3000", "figure=figure_3000: no such choice; did you mean figure_3"),
-        ("rounds=20", "figure"),
-        ("figure=demo rouns=3", "rouns: no such key; did you mean rounds?"),
+        ("rounds=20", "figure: which one? figure=demo, digits"),
+        ("figure=demo rouns=3", "rouns: no such key; did you mean rounds? Valid here: algorithm, "),
+        ("figure=demo bugdet=full", "bugdet: no such key; did you mean budget? Valid here: algorithm, "),
+        ("figure=demo jobz=2", "jobz: no such key; did you mean jobs? Valid here: algorithm, "),
         ("figure=demo figure.nam=x", "figure.nam: no such key; did you mean figure.name?"),
         (
             "figure=demo figure.rows=[{x:rounds,y:grad_norm}]",
             "figure=demo: rows[0]: x=rounds: no such choice; did you",
         ),
-        ("figure=demo slurm.time=90", "slurm.time=90: is for runs that are submitted; add submit=slurm"),
+        ("figure=figure_3 budget=ful", "budget=ful: no such choice; did you mean full?"),
         ("figure=demo compressor=top_k", "algorithm=amsgrad takes Identity"),
         ("figure=demo lr=-1", "step sizes are positive"),
-        ("figure=demo seed=0,1", "several values are a sweep"),
+        ("figure=demo lr=[0.1", "its brackets do not match"),
+        ("figure=demo jobs=0", "jobs=0: must be a whole number of at least 1"),
+        ("figure=demo seed=0,1", "seed=0,1: several values are a sweep, which a figure is already"),
         ("figure=demo,figure_2", "several values are a sweep"),
+        ("-m figure=demo seed=0,1", "-m: a figure is a sweep already"),
+        ("figure=demo algorithm=sgd", "algorithm=sgd: the figure itself sets this key"),
+        ("figure=demo task=logreg/digits", "task=logreg/digits: the figure itself sets this key"),
     ],
 )
 def test_refusals_before_anything_is_run(
@@ -171,8 +157,38 @@ def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkey
     assert set(drawn[0]["task_label"]) == {"mine"}
 
 
-@pytest.mark.parametrize("override", ["algorithm=sgd", "task=logreg/digits"])
-def test_overrides_that_undo_the_grid_are_refused(override: str, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as stop:
-        reproduce.main(["figure=demo", override, "rounds=2", "lr=0.1", f"results_dir={tmp_path / 'results'}"])
-    assert stop.value.code == 2
+def test_runs_in_processes_of_their_own_are_the_same(results: Path, tmp_path: Path) -> None:
+    reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path}", "jobs=2"])
+    apart, here = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (tmp_path, results))
+    pd.testing.assert_frame_equal(apart.drop(columns="seconds"), here.drop(columns="seconds"))
+
+
+def test_a_dry_run_says_the_budget_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path / 'results'}", "dry_run=true"])
+    said = capsys.readouterr()
+    assert said.err.splitlines()[:2] == ["demo: 8 runs", "timing a round of logreg/breast_cancer with 4 workers"]
+    assert "8 runs, 8 of them to do" in said.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
+    values = ["lr=[0.1,0.3]", "data_dir='a b/it\\'s'", "results_dir=${data_dir}/x", 'study="x"', "+new=1"]
+    [figure, dry, moved] = reproduce.moved(["figure=demo", *values, "dry_run=true"])
+    assert (figure, dry) == ("figure=demo", "dry_run=true")
+    composed = compose([figure, moved], "reproduce")
+    assert list(composed.overrides) == values
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--help"], ["figure: demo, digits", "budget: auto", "python -m experiments.run --help"]),
+        (["figure=demo", "rounds=7", "--cfg", "job"], ["title: The study of Figure 2 on", "- rounds=7", "jobs: 1"]),
+    ],
+    ids=["help", "cfg"],
+)
+def test_hydras_flags(arguments: list[str], said: list[str], capsys: pytest.CaptureFixture) -> None:
+    with suppress(SystemExit):
+        reproduce.main(arguments)
+    shown = capsys.readouterr().out
+    assert all(words in shown for words in said)

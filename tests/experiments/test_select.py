@@ -1,55 +1,108 @@
-"""A sweep's best step sizes, printed and written; how they are chosen is tested in plots/test_choose.py."""
+"""Choosing step sizes, against what the rows themselves say."""
 
 from __future__ import annotations
 
 import csv
-import io
+import math
+import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from run_support import SMALL, go, rows
-from sweep_support import cells, sweep
+from run_support import SMALL, go, rows, stopped, where
+from sweep_support import sweep
 
+from common.errors import UsageError
 from experiments import report, run
-from experiments.sweep import selection
-from experiments.sweep.folder import SweepFolder
+from experiments.config.run import load_run
+from experiments.sweep.cells import cells
 from experiments.sweep.job import Job
 from plots import plot
-from plots.runs.choose import best
+from plots.runs.choose import Choice, best
 from plots.runs.find import find
 
-LRS = (0.01, 0.3, 1e300)
-COMMAND = ("algorithm=sgd,ef21", "lr=0.01,0.3,1e300", "study=mine")
+RANDOM = ("task.batch_size=3", "cluster.workers=4")
+LRS = (0.01, 0.3, 1e3)
 
 
-@pytest.fixture
-def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where two methods were run with every step size; nothing more is to be started."""
-    for algorithm in ("sgd", "ef21"):
+def of(path: Path, lr: float, metric: str) -> list[float]:
+    """A metric of a run's every row with one step size."""
+    return [row[metric] for row in rows(path) if math.isclose(row["lr"], lr)]
+
+
+def expected(results: str, algorithm: str, rule: str) -> dict[float, float]:
+    """What each step size of `swept` came to, by its definition."""
+    came_to = {}
+    kind, metric = rule.split("_", 1)
+    best = max if metric.endswith("accuracy") else min
+    for lr in LRS:
+        values = []
+        for seed in (0, 1):
+            path = where(*SMALL, *RANDOM, f"algorithm={algorithm}", f"lr={lr}", f"seed={seed}", results)
+            curve = of(path, lr, metric)
+            values.append(curve[-1] if kind == "final" else best(curve))
+        came_to[lr] = sum(values) / 2 if best is max else math.sqrt(values[0] * values[1])
+    return came_to
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where two methods were run with every step size and two seeds."""
+    results = f"results_dir={tmp_path_factory.mktemp('swept')}"
+    for algorithm in ("cd_adam", "ef21"):
         for lr in LRS:
-            go(*SMALL, f"algorithm={algorithm}", f"lr={lr}", f"results_dir={tmp_path}")
+            for seed in (0, 1):
+                go(*SMALL, *RANDOM, f"algorithm={algorithm}", f"lr={lr}", f"seed={seed}", results)
+    return results
+
+
+@pytest.fixture(autouse=True)
+def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is started here but what fails at once."""
 
     def start(job: Job, slot: int) -> None:
         raise AssertionError(f"started: {job.log}")
 
     monkeypatch.setattr(Job, "start", start)
-    return tmp_path
 
 
-def test_it_is_printed_and_written(swept: Path, capsys: pytest.CaptureFixture) -> None:
-    assert sweep(*COMMAND, "select=final_grad_norm", f"results_dir={swept}") == 0
-    printed = capsys.readouterr().out.splitlines()
-    choices = best(find(swept), "final_grad_norm")
-    assert printed[0] == "best: the step size with the lowest gradient norm at the last evaluation"
-    assert printed[1].split("\t")[:5] == ["task", "algorithm", "settings", "best lr", "value"]
-    assert [line.split("\t")[3] for line in printed[2:4]] == [f"{choice.lr:g}" for choice in choices]
-    assert all("loss ends above its start: lr=1e+300" in choice.note for choice in choices)
-    with (swept / "sweeps" / "mine" / "selection.csv").open() as stream:
+COMMAND = (*RANDOM, "algorithm=cd_adam,ef21", "lr=0.01,0.3,1e3", "seed=0,1")
+
+
+def chosen(results: str, rule: str | None) -> list[Choice]:
+    """The best step sizes of what lies there."""
+    return sorted(best(find(Path(results.partition("=")[2])), rule), key=lambda choice: choice.algorithm)
+
+
+@pytest.mark.parametrize("rule", ["final_grad_norm", "best_grad_norm", "final_train_loss", "best_train_accuracy"])
+def test_the_best_by_the_rows(rule: str, swept: str) -> None:
+    choices = chosen(swept, rule)
+    assert [choice.algorithm for choice in choices] == ["cd_adam", "ef21"]
+    for choice in choices:
+        came_to = expected(swept, choice.algorithm, rule)
+        above = {float(text) for text in re.findall(r"lr=([^\s,;]+)", choice.note)}
+        order = sorted({*LRS} - above, key=lambda lr: came_to[lr], reverse=rule.endswith("accuracy"))
+        assert (choice.lr, choice.second) == (*order, None)[:2]
+        assert choice.value == pytest.approx(came_to[order[0]], rel=1e-12)
+        assert (choice.task, choice.seeds) == ("logreg/breast_cancer", (0, 1))
+        edges = {0.01: "smaller", 1e3: "larger"}
+        assert (f"at the edge of the grid: try {edges.get(order[0])}" in choice.note) == (order[0] in edges)
+
+
+def test_it_is_printed_and_written(swept: str, capsys: pytest.CaptureFixture) -> None:
+    assert sweep(*COMMAND, "select=final_grad_norm", swept) == 0
+    rule, header, *printed = capsys.readouterr().out.splitlines()
+    choices = chosen(swept, "final_grad_norm")
+    [file] = Path(swept.partition("=")[2]).glob("sweeps/*/selection.csv")
+    with file.open() as stream:
         written = list(csv.DictReader(stream))
-    assert [(float(line["lr"]), float(line["value"])) for line in written] == [(c.lr, c.value) for c in choices]
+    assert [float(line["lr"]) for line in written] == [choice.lr for choice in choices]
+    assert [float(line["value"]) for line in written] == [choice.value for choice in choices]
+    assert rule.startswith("best: ")
+    assert "gradient norm" in rule
+    assert header.split("\t")[:5] == ["task", "algorithm", "settings", "best lr", "value"]
+    assert [line.split("\t")[3] for line in printed[:2]] == [f"{choice.lr:g}" for choice in choices]
     # The commands are those of runs that are there already.
-    for command, choice in zip(printed[4:], choices, strict=True):
+    for command, choice in zip(printed[2:], choices, strict=True):
         words = command.split()
         assert words[:3] == ["python", "-m", "experiments.run"]
         assert f"algorithm={choice.algorithm}" in words
@@ -57,38 +110,46 @@ def test_it_is_printed_and_written(swept: Path, capsys: pytest.CaptureFixture) -
         assert "already finished" in capsys.readouterr().err
 
 
-def test_a_second_command_adds_to_its_study(swept: Path) -> None:
-    place = f"results_dir={swept}"
-    folder = SweepFolder(str(swept), "mine")
-    first, second = (cells("algorithm=sgd", f"lr={lr}", "study=mine", place)[0] for lr in ("0.01", "0.3"))
-    for found in (first, second, first):
-        folder.freeze(found)
-    assert (folder.path / "cells.txt").read_text().split() == [first[0].id, second[0].id]
-    [choice] = selection.select(swept, "mine", "final_train_loss")
-    assert {choice.lr, choice.second} == {0.01, 0.3}
-    file = swept / "selection.csv"
-    selection.report([choice], file, Console(file=io.StringIO()))
-    assert len(file.read_text().splitlines()) == 2
+def test_a_batched_grid_has_the_same_candidates(swept: str, results: str) -> None:
+    for seed in (0, 1):
+        go(*SMALL, *RANDOM, "algorithm=ef21", "lr=[0.01,0.3]", f"seed={seed}", results)
+        go(*SMALL, *RANDOM, "algorithm=ef21", "lr=1e3", f"seed={seed}", results)
+    [mixed], [_, apart] = chosen(results, "final_grad_norm"), chosen(swept, "final_grad_norm")
+    assert (mixed.lr, mixed.second, mixed.note) == (apart.lr, apart.second, apart.note)
+    assert mixed.value == pytest.approx(apart.value, rel=1e-9)
 
 
-def test_a_finished_run_is_told_by_its_best_step_size(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    path = go(*SMALL, "algorithm=sgd", "lr=[0.0003,0.1,1e300]", f"results_dir={tmp_path}")
-    last = {row["lr"]: row for row in rows(path)}
-    better = min((0.0003, 0.1), key=lambda lr: last[lr]["grad_norm"])
-    [choice] = best(find(tmp_path))
-    assert choice.lr == better
+def test_a_finished_run_is_told_by_its_best_step_size(results: str) -> None:
+    line = [*SMALL, "algorithm=sgd", "lr=[0.0003,0.1]", results]
+    path = go(*line)
+    [cell] = cells([line], [load_run(line)], "mine")
+    lr = min((0.0003, 0.1), key=lambda lr: of(path, lr, "train_loss")[-1])
+    said = cell.outcome("final_train_loss")
+    assert said.startswith(f"lr {lr:g}: train_loss {of(path, lr, 'train_loss')[-1]:.4g}, ")
+    assert said.endswith(" bits, best of 2 step sizes")
 
 
-def test_a_metric_that_no_run_has(swept: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_metric_that_no_run_has(results: str, capsys: pytest.CaptureFixture) -> None:
+    go(*SMALL, "lr=0.1", results)
+    capsys.readouterr()
     # One of the runs is finished and says so before another is begun.
-    assert sweep("algorithm=sgd", "lr=0.01,0.2", "select=final_test_loss", f"results_dir={swept}") == 2
-    assert "select=final_test_loss: no such choice; did you mean final_train_loss? Valid: " in capsys.readouterr().err
+    assert sweep("lr=0.1,0.2", "select=final_test_loss", results) == 2
+    assert "select=final_test_loss: no such choice; did you mean final_train_loss?" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="select=best_seconds: no such choice"):
+        chosen(results, "best_seconds")
 
 
-def test_step_sizes_in_the_unit_of_theory_are_drawn_and_reported(tmp_path: Path) -> None:
-    place = f"results_dir={tmp_path}"
-    go(*SMALL, "algorithm=ef21", "task.step_unit=theory", "lr=[1,2]", place)
-    plot.main([place, f"out={tmp_path / 'it.png'}"])
-    plot.main([place, "lr=2", f"out={tmp_path / 'two.png'}"])
-    report.main([place])
-    assert {"it.png", "two.png", "report.html"} <= {file.name for file in tmp_path.iterdir()}
+def test_where_nothing_came_to_its_end(results: str) -> None:
+    assert stopped([*SMALL, "algorithm=sgd", "lr=[0.1,1e308]", results]) == 1
+    [choice] = chosen(results, "final_grad_norm")
+    assert (choice.lr, choice.value, choice.second) == (None, None, None)
+    assert choice.note.startswith("no step size can win")
+
+
+def test_step_sizes_in_the_unit_of_theory_are_drawn_and_reported(results: str) -> None:
+    folder = Path(results.partition("=")[2])
+    go(*SMALL, "algorithm=ef21", "task.step_unit=theory", "lr=[1,2]", results)
+    plot.main([results, f"out={folder / 'it.png'}"])
+    plot.main([results, "lr=2", f"out={folder / 'two.png'}"])
+    report.main([results])
+    assert {"it.png", "two.png", "report.html"} <= {file.name for file in folder.iterdir()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import signal
@@ -11,11 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, contents, go, status, stored_config, timeless, where
-from sweep_support import cells, linux, log_of, processes, sweep
+from run_support import SMALL, contents, go, status, stopped, timeless, where
+from sweep_support import linux, log_of, planned, processes, sweep
 
-from experiments import reproduce
+from experiments import run
+from experiments.config import identity
 from experiments.config.compose import CONF
+from experiments.config.run import frozen
+from experiments.sweep.folder import StudyFolder
 from experiments.sweep.job import Job
 
 
@@ -32,9 +36,9 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
     results: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["algorithm=sgd", "lr=0.01,1e308", results]
+    command = ["algorithm=sgd", "lr=0.01,1e308", results, "study=mine"]
     assert sweep(*command, "jobs=2") == 1
-    said = capsys.readouterr().err
+    out, said = capsys.readouterr()
     [table] = [line for line in said.splitlines() if line.startswith("lr=1e+308\t")]
     name, how, error, log = table.split("\t")
     assert (name, how) == ("lr=1e+308", "exit status 1")
@@ -43,11 +47,14 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
     assert "error: 1 of 2 runs failed, see above; the others are done" in said
     line = r"^\d of 2  lr=0.01: lr 0.01: train_loss 0\.\d+, .* after 20 rounds and \d+ bits  \(\d+ s\)$"
     assert re.search(line, said, re.MULTILINE)
-    found, _ = cells(*command)
+    assert "not finished: lr=1e+308 seed=0" in out
     good, bad = (where(*SMALL, "algorithm=sgd", lr, results) for lr in ("lr=0.01", "lr=1e308"))
     assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
     assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
-    assert stored_config(good) == found[0].config  # its study included
+    for path in (good, bad):
+        thawed = frozen(StudyFolder(str(tmp_path / "results"), "mine").job(path.name), ())
+        assert identity.folder(thawed) == path
+        assert thawed.study == "mine"
     # Again, only what failed is started.
     started, before = [], contents(good)
     monkeypatch.setattr(Job, "start", lambda job, slot: started.append(job.log.stem) or fail(job))
@@ -71,30 +78,95 @@ def test_a_finished_sweep_starts_nothing(results: str, no_process: None, capsys:
     assert [contents(path) for path in paths] == before
 
 
-@pytest.mark.slow
-def test_figures_runs_can_be_processes(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    tiny = ("figure=demo", "rounds=10", "eval_every=5", "cluster.workers=4", "lr=0.01", results)
-    reproduce.main([*tiny])
-    runs = sorted(path.parent for path in (tmp_path / "results").rglob("status.json"))
-    assert {stored_config(path)["study"] for path in runs} == {"demo"}
-    finished, missing = runs[:-1], runs[-1]
-    before = timeless(missing)
-    (missing / "status.json").write_text('{"status": "failed", "error": "by what?"}')
-    [checkpoint] = (missing / "checkpoint").glob("[0-9]*")
-    (missing / "checkpoint" / "latest").unlink()
-    assert checkpoint.exists()
-    kept = [contents(path) for path in finished]
-    capsys.readouterr()
-    reproduce.main([*tiny, "jobs=2"])
-    said = capsys.readouterr().err
-    assert "1 of 8 runs to do, 2 at once" in said
-    assert timeless(missing) == before
-    assert [contents(path) for path in finished] == kept
-    assert [log.stem for log in (tmp_path / "results" / "sweeps" / "demo" / "jobs").glob("*.log")] == [missing.name]
-    # How its runs were launched is no part of a figure's name.
-    assert [path.name for path in (tmp_path / "results" / "figures").iterdir()] == [
-        "demo-rounds=10-eval_every=5-cluster.workers=4-lr=0.01"
-    ]
+def test_a_study_accumulates(results: str, no_process: None, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    lrs = (0.01, 0.1, 0.3)
+    paths = {lr: go(*SMALL, "algorithm=sgd", f"lr={lr}", results) for lr in lrs}
+    for grid in ("lr=0.01,0.1", "lr=0.3,0.1"):
+        assert sweep("algorithm=sgd", grid, "study=mine", "select=final_train_loss", results) == 0
+    folder = StudyFolder(str(tmp_path / "results"), "mine")
+    assert folder.ids() == [paths[lr].name for lr in lrs]
+    loss = {lr: timeless(path)[-1]["train_loss"] for lr, path in paths.items()}
+    first, second = sorted(lrs, key=loss.__getitem__)[:2]
+    with folder.selection.open() as stream:
+        [chosen] = csv.DictReader(stream)
+    assert (float(chosen["lr"]), float(chosen["second"])) == (first, second)
+    assert float(chosen["value"]) == loss[first]
+    assert f"lr={first!r}\n" in capsys.readouterr().out  # the command that runs the best
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
+def test_the_sweeps_that_come_with_it(name: str) -> None:
+    # One value of the longest axis, to compose fewer of them.
+    found = planned(f"sweep={name}", "seed=0", "algorithm=ef21,cd_adam", "rounds=20")
+    assert len({identity.of(run) for run in found}) == len(found) >= 2
+    assert {run.algorithm.name for run in found} == {"ef21", "cd_adam"}  # the command line wins
+    assert {run.rounds for run in found} == {20}
+    assert {run.task.name for run in found} <= {"logreg/breast_cancer", "logreg/digits"}  # no download
+    assert f"python -m experiments.run sweep={name}" in (CONF / "sweep" / f"{name}.yaml").read_text()
+
+
+REFUSED = {
+    "seed=0,x": "seed=x: must be a whole number",
+    "seed=0,1 sede=3": "sede: no such key; did you mean seed?",
+    "algorithm=sgd,cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam?",
+    "compressor=top_k compressor.ratio=0.1,2": "compressor: ratio=2: ",
+    "jobs=0": "jobs=0: must be a whole number of at least 1",
+    "seed=0,1 jobs=1,2": "jobs: has one value, for all runs of a sweep",
+    "cluster.workers=4,3 ranks=2": "cluster.workers=3: cannot be shared equally over 2 ranks",
+    "job_timeout=0": "job_timeout=0.0: must be a positive number of seconds",
+    "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
+    "seed=0,1 algorithm=null": "algorithm=null: is no choice; leave algorithm out",
+    "sweep=methdos": "sweep=methdos: no such choice; did you mean methods?",
+    "results_dir=a,b": "results_dir=b: must be the same for all runs of a sweep",
+    "study=a,b": "study=b: must be the same for all runs of a sweep",
+    "lr=interval(0.1,1)": "lr=interval(0.1,1): needs a sweeper that searches: add hydra/sweeper=optuna",
+    "hydra/launcher=joblb": "hydra/launcher=joblb: no such choice; did you mean ",
+}
+
+
+@pytest.mark.parametrize(("wrong", "message"), REFUSED.items(), ids=REFUSED)
+def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
+    wrong: str, message: str, tmp_path: Path, no_process: None, capsys: pytest.CaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert stopped(["-m", *SMALL, *wrong.split()]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_within_a_launch_is_refused(
+    results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "0")
+    assert stopped(["-m", *SMALL, "seed=0,1", results]) == 2
+    assert "a sweep starts its ranks itself: leave torchrun or srun out, and set ranks=2" in capsys.readouterr().err
+
+
+def test_the_name_of_a_study_is_that_of_its_command(results: str, no_process: None, tmp_path: Path) -> None:
+    go(*SMALL, "seed=1", results)
+    go(*SMALL, "seed=2", results)
+    for command in (["seed=1,2"], ["seed=1,2", "jobs=7"], ["seed=2"]):
+        assert sweep(*command, results) == 0
+    names = [path.name for path in (tmp_path / "results" / "sweeps").iterdir()]
+    assert len(names) == 2
+    assert all(re.fullmatch(r"sweep-[0-9a-f]{8}", name) for name in names)
+
+
+def test_a_second_sweep_of_the_same_name_is_kept_out(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    with StudyFolder(str(tmp_path), "twice").locked():
+        assert stopped(["-m", *SMALL, "seed=0,1", "study=twice", f"results_dir={tmp_path}"]) == 1
+    assert "another process is at this sweep" in capsys.readouterr().err
+    assert not (tmp_path / "sweeps" / "twice" / "cells.txt").exists()
+
+
+@pytest.mark.parametrize("command", [[], ["-m", "seed=0,1,0"], ["jobs=2", "ranks=2"]], ids=" ".join)
+def test_a_plan_leaves_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run.main([*SMALL, *command, "dry_run=true", f"results_dir={tmp_path / 'results'}"])
+    count = 2 if "-m" in command else 1
+    assert f"{count} runs, {count} of them to do" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
 
 
 LONG = ("task=logreg/breast_cancer", "rounds=6000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
@@ -201,7 +273,14 @@ def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture)
 @pytest.mark.slow
 def test_a_sweep_from_its_file(results: str, capsys: pytest.CaptureFixture) -> None:
     tiny = ("rounds=20", "eval_every=5", *FOUR, "jobs=2", results)
-    assert sweep("sweep=step_sizes", "select=final_grad_norm", "algorithm=cd_adam,naive", *tiny) == 0
+    run.main(["sweep=step_sizes", "algorithm=cd_adam,naive", *tiny])
     out = capsys.readouterr().out
-    assert out.startswith("task\talgorithm\t")
+    assert out.startswith("best: ")
     assert len(re.findall(r"^python -m experiments.run .* lr=[0-9.]+$", out, re.MULTILINE)) == 2
+
+
+@pytest.mark.slow
+def test_what_is_left_of_a_sweep_is_counted_within_its_runs(results: str, capsys: pytest.CaptureFixture) -> None:
+    assert sweep(*LONG, *FOUR, "algorithm=cd_adam", results) == 0
+    counted = re.findall(r"^1 running: (\d+) of 6000 rounds, .* left$", capsys.readouterr().err, re.MULTILINE)
+    assert any(0 < int(rounds) < 6000 for rounds in counted)

@@ -29,5 +29,10 @@ def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
     finally:
         torch.set_num_threads(threads)
     return [
-        {name: value for name, value in {**row, "lr": row["step_size"]}.items() if name not in ("seconds", "step_size")} for row in rows
+        {
+            name: value
+            for name, value in {**row, "lr": row["step_size"]}.items()
+            if name not in ("seconds", "step_size")
+        }
+        for row in rows
     ], trainer.state.replica.x

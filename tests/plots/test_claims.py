@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from curve_support import curve, labelled
 
 from plots.claims.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, ROLES, judge
+from plots.figure.spec import Claim
 from plots.runs.best import mark_best
 
 
@@ -271,14 +273,8 @@ def test_error_vanishes_without_an_early_evaluation() -> None:
 NOT_METHODS = {"curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis", "until",
                "times", "since"}  # fmt: skip
 
-REACHES = {
-    "number": "3",
-    "statement": "as low",
-    "check": "reaches_level",
-    "subject": "a",
-    "reference": "ref",
-    "within": 2.0,
-}
+REACHES = Claim(number="3", statement="as low", check="reaches_level",
+                options={"subject": "a", "reference": "ref", "within": 2.0})  # fmt: skip
 
 
 def two_step_sizes(task: str, subject: tuple[float, float], reference: tuple[float, float]) -> pd.DataFrame:
@@ -291,7 +287,9 @@ def two_step_sizes(task: str, subject: tuple[float, float], reference: tuple[flo
 
 def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
     frame = pd.concat([two_step_sizes("s", (1.0, 9.0), (4.0, 1.0)), two_step_sizes("t", (1.0, 1.0), (1.0, 1.0))])
-    findings = judge(mark_best(frame), [REACHES, {**REACHES, "number": "3b", "within": 0.5}])
+    findings = judge(
+        mark_best(frame), [REACHES, replace(REACHES, number="3b", options={**REACHES.options, "within": 0.5})]
+    )
     assert list(findings.columns) == ["number", "statement", "task", "step_size", "verdict", "measured"]
     assert findings[["number", "task", "step_size", "verdict", "measured"]].values.tolist() == [
         ["3", "s", "best", HOLDS, "1×"],
@@ -329,14 +327,14 @@ def test_only_step_sizes_that_all_methods_share_are_judged() -> None:
 # over seeds
 
 
-def over_seeds(ratios: dict[int, float], **claim: object) -> pd.Series:
+def over_seeds(ratios: dict[int, float], negated: bool = False) -> pd.Series:
     """The finding of REACHES where in each seed the subject ends at this ratio to the reference."""
     frame = pd.concat(
         labelled(name, "s", flat(value), seed=seed)
         for seed, ratio in ratios.items()
         for name, value in (("a", ratio), ("ref", 1.0))
     )
-    return judge(mark_best(frame), [REACHES | claim]).set_index("step_size").loc["best"]
+    return judge(mark_best(frame), [replace(REACHES, negated=negated)]).set_index("step_size").loc["best"]
 
 
 @pytest.mark.parametrize(
@@ -367,8 +365,8 @@ def test_a_negated_claim_over_seeds() -> None:
 
 
 def test_numbers_that_are_no_ratio_are_listed_by_seed() -> None:
-    claim = {"number": 4, "statement": "below", "check": "below_at_equal_bits", "subject": "a", "others": ["b"],
-             "share": 0.5}  # fmt: skip
+    claim = Claim(number="4", statement="below", check="below_at_equal_bits",
+                  options={"subject": "a", "others": ["b"], "share": 0.5})  # fmt: skip
     frame = pd.concat(
         labelled(name, "s", flat(value), seed=seed)
         for seed, ratio in ((0, 0.5), (1, 0.25))
@@ -382,7 +380,7 @@ def test_numbers_that_are_no_ratio_are_listed_by_seed() -> None:
 
 
 def test_what_is_the_same_in_every_seed_is_said_once() -> None:
-    claim = {"number": 10, "statement": "bits", "check": "one_bit_a_coordinate", "subjects": ["a"]}
+    claim = Claim(number="10", statement="bits", check="one_bit_a_coordinate", options={"subjects": ["a"]})
     frame = pd.concat(labelled("a", "s", signs(30, 62, 62, 24), seed=seed) for seed in (0, 1))
     assert judge(mark_best(frame), [claim])["measured"].iloc[0] == "d = 30: 62 bits, 12 bytes (2 seeds alike)"
 

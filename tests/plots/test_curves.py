@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from matplotlib.lines import Line2D
 
 from experiments import run
 from plots.figure.curves import draw
+from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.read import read
 
-ROWS = [{"x": "bits", "x_scale": "log", "y": "grad_norm"}, {"x": "round", "y": "grad_norm", "y_scale": "linear"}]
+NORM = Panel(x="round", y="grad_norm")
+ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +51,7 @@ def two_by_two(second_task: str = "t") -> pd.DataFrame:
     return frame.sort_values(["task", "algorithm", "round"], ascending=[True, True, False])
 
 
-def panels(frame: pd.DataFrame, rows: list[dict]) -> list[Axes]:
+def panels(frame: pd.DataFrame, rows: list[Panel]) -> list[Axes]:
     return draw(frame, rows, "caption").axes
 
 
@@ -66,10 +69,10 @@ def test_one_panel_for_each_row_and_task() -> None:
 
 
 FOUR = [
-    {"x": "epoch", "y": "grad_norm"},
-    {"x": "bits", "x_scale": "log", "y": "grad_norm"},
-    {"x": "bits", "x_scale": "log", "y": "train_loss"},
-    {"x": "bits", "x_scale": "log", "y": "test_accuracy", "y_scale": "linear"},
+    Panel(x="epoch", y="grad_norm"),
+    ROWS[0],
+    Panel(x="bits", x_scale="log", y="train_loss"),
+    Panel(x="bits", x_scale="log", y="test_accuracy", y_scale="linear"),
 ]
 
 
@@ -128,7 +131,7 @@ def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
         if row == 0:
             rows = rows[rows["round"] > 0]  # it has no place on a logarithmic axis
         line = drawn[algorithm.upper()]
-        assert np.array_equal(line.get_xdata(), rows[ROWS[row]["x"]])
+        assert np.array_equal(line.get_xdata(), rows[ROWS[row].x])
         assert np.array_equal(line.get_ydata(), rows["grad_norm"])
 
 
@@ -166,27 +169,22 @@ def test_markers_lie_on_points_and_reach_from_end_to_end() -> None:
         assert steps == pytest.approx([steps.mean()] * 6, rel=0.1)
 
 
-def test_y_min_cuts_what_lies_below_and_nothing_else() -> None:
+@pytest.mark.parametrize(("side", "far", "near"), [("y_min", 1e-30, 1e-2), ("y_max", 1e30, 0.1)])
+def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float, near: float) -> None:
     frame = two_by_two()
-    low, high = (panels(frame, [{"x": "round", "y": "grad_norm", "y_min": y_min}])[0] for y_min in (1e-30, 1e-2))
-    free = panels(frame, [{"x": "round", "y": "grad_norm"}])[0]
-    assert low.get_ylim() == pytest.approx(free.get_ylim())
-    assert high.get_ylim()[0] == 1e-2
-    assert np.array_equal(lines(high)["A"].get_ydata(), lines(free)["A"].get_ydata())
-
-
-def test_y_max_cuts_what_lies_above_and_nothing_else() -> None:
-    frame = two_by_two()
-    low, high = (panels(frame, [{"x": "round", "y": "grad_norm", "y_max": y_max}])[0] for y_max in (0.1, 1e30))
-    free = panels(frame, [{"x": "round", "y": "grad_norm"}])[0]
-    assert high.get_ylim() == pytest.approx(free.get_ylim())
-    assert low.get_ylim() == pytest.approx((free.get_ylim()[0], 0.1))
-    assert np.array_equal(lines(low)["A"].get_ydata(), lines(free)["A"].get_ydata())
+    free, loose, tight = (
+        panels(frame, [panel])[0] for panel in (NORM, *(replace(NORM, **{side: at}) for at in (far, near)))
+    )
+    kept, cut = (0, 1) if side == "y_max" else (1, 0)
+    assert loose.get_ylim() == pytest.approx(free.get_ylim())
+    assert tight.get_ylim()[cut] == near
+    assert tight.get_ylim()[kept] == pytest.approx(free.get_ylim()[kept])
+    assert np.array_equal(lines(tight)["A"].get_ydata(), lines(free)["A"].get_ydata())
 
 
 def test_a_column_without_a_label_is_its_own() -> None:
     frame = two_by_two().assign(extra=1.0)
-    assert panels(frame, [{"x": "round", "y": "extra"}])[0].get_ylabel() == "extra"
+    assert panels(frame, [Panel(x="round", y="extra")])[0].get_ylabel() == "extra"
 
 
 def test_one_evaluation_can_be_drawn() -> None:

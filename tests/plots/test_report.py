@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -15,8 +16,13 @@ from rich.console import Console
 
 from plots.figure import curves
 from plots.figure.publish import report
+from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
 
 ROUNDS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+
+TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
+AS_LOW = Claim(number="3", statement="As low", check="reaches_level",
+               options={"subject": "noisy", "reference": "plain", "within": 2.0})  # fmt: skip
 
 HEAD = "# toy\n\n![A toy](toy.png)\n\n"
 
@@ -32,10 +38,7 @@ def run_folder(
         "algorithm": {"name": algorithm, "display": display},
         "task": {"name": "toy", "display": {"label": "Toy"}},
         "compressor": {"_target_": "x.Y"},
-        "cluster": {"workers": 1},
-        "rounds": 100,
-        "lr": lrs,
-        "seed": seed,
+        **{"seed": seed, "rounds": ROUNDS[-1], "lr": lrs, "cluster": {"workers": 2}},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "environment.json").write_text(json.dumps({"d": 8}))
@@ -58,7 +61,7 @@ def folders(tmp_path):
 
 
 def written(folders: list[Path], **options: object) -> tuple[pd.DataFrame, str, Path]:
-    figure = {"name": "toy", "title": "A toy", "rows": [{"x": "round", "y": "grad_norm"}], **options}
+    figure = replace(TOY, **options)
     target = folders[0].parent / "out"
     report(folders, figure, target, Console(file=io.StringIO()))
     return pd.read_csv(target / "toy.csv"), (target / "report.md").read_text(), target
@@ -80,13 +83,13 @@ def test_a_step_size_can_be_drawn_for_all(folders):
 
 
 def test_derived_columns_are_there_to_draw(folders):
-    derive = [{"name": "second_moment_ratio", "options": {"over": "plain"}}]
-    frame, _, _ = written(folders, derive=derive, rows=[{"x": "round", "y": "second_moment_ratio"}])
+    derive = (Derivation(name="second_moment_ratio", options={"over": "plain"}),)
+    frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
 
 
 def test_targets_are_tabled(folders):
-    _, text, target = written(folders, targets={"metric": "grad_norm", "levels": [1.0, 0.05, 1e-9]})
+    _, text, target = written(folders, targets=(Target(metric="grad_norm", levels=(1.0, 0.05, 1e-9)),))
     assert "| method | 1 | 0.05 | 1e-09 |" in text
     assert "| Plain | at the start | 3.2e3 (0.5) | – |" in text
     table = pd.read_csv(target / "targets.csv")
@@ -94,9 +97,7 @@ def test_targets_are_tabled(folders):
 
 
 def test_a_negated_claim_holds_where_its_check_fails(folders):
-    check = {"check": "reaches_level", "subject": "noisy", "reference": "plain", "within": 2.0}
-    does, does_not = {"number": "a", "statement": "It does"}, {"number": "b", "statement": "Not", "negated": True}
-    claims = [does | check, does_not | check]
+    claims = (replace(AS_LOW, number="a"), replace(AS_LOW, number="b", statement="Not", negated=True))
     _, text, target = written(folders, claims=claims)
     table = pd.read_csv(target / "claims.csv").set_index(["number", "step_size"])["verdict"]
     assert (table["a", "0.1"], table["b", "0.1"]) == ("holds", "fails")
@@ -117,9 +118,8 @@ def seeded(tmp_path):
 
 
 def test_seeds_are_stated_and_all_drawn(seeded):
-    claim = {"number": 3, "statement": "As low", "check": "reaches_level", "subject": "noisy", "reference": "plain",
-             "within": 100.0}  # fmt: skip
-    frame, text, target = written(seeded, claims=[claim])
+    loose = replace(AS_LOW, options={**AS_LOW.options, "within": 100.0})
+    frame, text, target = written(seeded, claims=(loose,))
     assert "Up to 100 rounds, seeds 0, 7." in text
     assert "over the last tenth of the rounds and over seeds:" in text
     assert "Every claim is checked seed by seed" in text
@@ -155,19 +155,26 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders, monkeypatch):
     )
 
 
+def test_the_caption_names_the_precision_of_the_runs(tmp_path, monkeypatch):
+    run = run_folder(tmp_path, "plain", [0.1], [1e-2], 2.0)
+    assert "Convolutions" not in captions([run], monkeypatch)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["task"]["precision"] = "bf16"
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    assert "A toy. Convolutions in bf16, also in evaluations." in captions([run], monkeypatch)
+
+
 def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
-    rows = [{"x": "round", "y": "grad_norm", "y_min": 0.1, "y_max": 0.5}, {"x": "round", "y": "test_accuracy"}]
-    caption = " ".join(captions(folders, monkeypatch, rows=rows).split())
+    cut, accuracy = replace(TOY.rows[0], y_min=0.1, y_max=0.5), Panel(x="round", y="test_accuracy")
+    caption = " ".join(captions(folders, monkeypatch, rows=(cut, accuracy)).split())
     assert "The gradient norm goes on above 0.5." in caption
-    rows[0]["y_max"] = 5.0
-    assert "above" not in captions(folders, monkeypatch, rows=rows)
+    assert "above" not in captions(folders, monkeypatch, rows=(replace(cut, y_max=5.0), accuracy))
     assert "Curves go on below 0.1." in caption
     assert "accuracy" not in caption
 
 
-@pytest.mark.parametrize("options", [{}, {"note": None}, {"note": ""}])
-def test_without_a_note_there_is_none(folders, monkeypatch, options):
-    assert captions(folders, monkeypatch, **options).splitlines()[0] == "A toy."
+def test_without_a_note_there_is_none(folders, monkeypatch):
+    assert captions(folders, monkeypatch).splitlines()[0] == "A toy."
     assert (folders[0].parent / "out" / "report.md").read_text().startswith(f"{HEAD}A toy. Up to")
 
 
@@ -176,29 +183,23 @@ def test_step_sizes_can_be_selected_by_another_metric(tmp_path, monkeypatch):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     rows = [row | {"train_loss": row["lr"]} for row in rows]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    frame, text, _ = written([folder], select={"metric": "train_loss"})
+    frame, text, _ = written([folder], select="train_loss")
     assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
     rule = "the step size with the lowest geometric mean of the training loss over the last tenth of the rounds"
     assert f"Best step sizes, that is {rule}:" in text
-    assert f"Each method with {rule}." in captions([folder], monkeypatch, select={"metric": "train_loss"}).replace(
-        "\n", " "
-    )
+    assert f"Each method with {rule}." in captions([folder], monkeypatch, select="train_loss").replace("\n", " ")
 
 
 def test_grids_that_differ_are_listed_beside_claims(seeded, folders):
-    claim = {"number": 3, "statement": "As low", "check": "reaches_level", "subject": "noisy", "reference": "plain",
-             "within": 2.0}  # fmt: skip
     grids = "Step sizes tried:\n\n| task | plain | noisy |\n| --- | --- | --- |\n| toy | 0.1, 0.5 | 0.5 |\n"
-    assert grids in written(seeded, claims=[claim])[1]
+    assert grids in written(seeded, claims=(AS_LOW,))[1]
     assert "Step sizes tried" not in written(seeded)[1]
-    assert "Step sizes tried" not in written(folders, claims=[claim])[1]  # the columns of the claims name them
+    assert "Step sizes tried" not in written(folders, claims=(AS_LOW,))[1]  # the columns of the claims name them
 
 
 def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_equal_ones(tmp_path, monkeypatch):
     runs = [run_folder(tmp_path, name, [lr], [1e-2], 2.0) for name, lr in (("plain", 0.1), ("noisy", 0.5))]
-    claim = {"number": 3, "statement": "As low", "check": "reaches_level", "subject": "noisy", "reference": "plain",
-             "within": 2.0}  # fmt: skip
-    text = written(runs, claims=[claim])[1]
+    text = written(runs, claims=(AS_LOW,))[1]
     assert (
         "\n\nStep sizes, one a method:\n\n| task | plain | noisy |\n| --- | --- | --- |\n| toy | 0.1 | 0.5 |\n"
         in text
@@ -212,7 +213,7 @@ def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_eq
 
 
 def test_targets_of_several_metrics(folders):
-    asked = [{"metric": "grad_norm", "levels": [0.05]}, {"metric": "test_accuracy", "levels": [0.7, 0.95]}]
+    asked = (Target(metric="grad_norm", levels=(0.05,)), Target(metric="test_accuracy", levels=(0.7, 0.95)))
     _, text, target = written(folders, targets=asked)
     first, second = text.split("## Bits to reach a ")[1:]
     assert first.startswith("grad_norm\n")
@@ -228,7 +229,7 @@ def test_targets_of_several_metrics(folders):
 
 
 def test_targets_over_seeds_show_their_spread(seeded):
-    _, text, _ = written(seeded, targets={"metric": "grad_norm", "levels": [1.0, 0.05, 1e-9]})
+    _, text, _ = written(seeded, targets=(Target(metric="grad_norm", levels=(1.0, 0.05, 1e-9)),))
     assert "| Noisy | at the start | 4.4e3 (4e3 to 4.8e3; 0.5) | – |" in text
     assert "Bits are means over seeds" in text
 
@@ -242,7 +243,7 @@ def test_nothing_is_cut_off(tasks, methods):
         for t in range(tasks) for m in range(methods)
     )  # fmt: skip
     caption = "Nonconvex logistic regression with a long explanation of what was run and how. " * 2
-    figure = curves.draw(frame, [{"x": "round", "y": "grad_norm"}] * 2, caption)
+    figure = curves.draw(frame, TOY.rows * 2, caption)
     figure.canvas.draw()
     renderer, canvas = figure.canvas.get_renderer(), figure.bbox
     for artist in [*figure.legends, figure._supxlabel]:
@@ -254,7 +255,7 @@ def test_nothing_is_cut_off(tasks, methods):
 
 def test_a_guide_has_the_slope_it_is_given():
     frame = labelled("m", "a", curve([1.0, 0.2, 0.1], (1, 10, 100)))
-    figure = curves.draw(frame, [{"x": "round", "x_scale": "log", "y": "grad_norm", "guide": -0.5}], "")
+    figure = curves.draw(frame, [replace(TOY.rows[0], x_scale="log", guide=-0.5)], "")
     [line] = [line for line in figure.axes[0].get_lines() if line.get_label() == "slope −0.5"]
     assert line.get_ydata().tolist() == pytest.approx([1.0, 0.1])
     assert line.get_xdata().tolist() == [1, 100]

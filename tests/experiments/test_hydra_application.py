@@ -1,0 +1,205 @@
+"""What Hydra's documentation says of an application, line by line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from run_support import SMALL, stopped
+from sweep_support import planned
+
+from experiments import run
+from experiments.config import compose
+from experiments.config.compose import CONF, ROOT
+
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Say:
+    """What a command line prints, in an empty folder where it leaves nothing."""
+    monkeypatch.chdir(tmp_path)
+
+    def printed(*arguments: str) -> str:
+        with suppress(SystemExit):  # as --help ends
+            run.main(list(arguments))
+        assert list(tmp_path.iterdir()) == []
+        return capsys.readouterr().out
+
+    return printed
+
+
+@pytest.fixture
+def extra(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a user's configurations, whose name needs care, with the method `mine`."""
+    folder = tmp_path_factory.mktemp("a folder, é (1)")
+    (folder / "algorithm").mkdir()
+    display = "display: {label: Mine, color: black, marker: o}"
+    (folder / "algorithm" / "mine.yaml").write_text(
+        f"# @package _global_\ndefaults: [ef21, _self_]\nalgorithm:\n  name: mine\n  {display}\n"
+    )
+    return folder
+
+
+def test_help_lists_all_groups_and_choices(say: Say) -> None:
+    printed = say("--help")
+    for group in sorted(path for path in CONF.iterdir() if path.is_dir() and path.name not in ("hydra", "figure")):
+        [line] = re.findall(rf"^{group.name}: (.*)$", printed, re.MULTILINE)
+        listed = set(line.split(", "))
+        assert {path.stem for path in group.glob("[!_]*.yaml")} <= listed
+    assert re.search(r"^seed: 0$", printed, re.MULTILINE)
+    assert "hydra/launcher: basic" in say("--hydra-help")
+
+
+def test_cfg(say: Say) -> None:
+    job = yaml.safe_load(say("algorithm=ef21", "seed=3", "--cfg", "job", "--resolve"))
+    assert (job["algorithm"]["name"], job["seed"], job["data_dir"]) == ("ef21", 3, "data/downloads")
+    assert "hydra" not in job
+    hydra = yaml.safe_load(say("--cfg", "hydra"))["hydra"]
+    assert (hydra["run"]["dir"], hydra["output_subdir"], hydra["job"]["chdir"]) == (".", None, False)
+    assert {"hydra", "seed"} <= yaml.safe_load(say("--cfg", "all")).keys()
+    assert "name: logreg/digits" in say("--cfg", "job", "--package", "task")
+
+
+def test_a_folder_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixture) -> None:
+    for flag in (["-cd", str(extra)], [f"--config-dir={extra}"]):
+        assert yaml.safe_load(say(*flag, "algorithm=mine", "--cfg", "job"))["algorithm"]["name"] == "mine"
+    assert stopped(["-cd", str(extra), "algorithm=mien"]) == 2
+    assert "algorithm=mien: no such choice; did you mean mine?" in capsys.readouterr().err
+
+
+REFUSED = {
+    "-cn reproduce": "-cn: the configuration is conf/config.yaml",
+    "--config-path conf": "--config-path: the configuration is conf/config.yaml",
+    "-cd nowhere": "--config-dir nowhere: no such folder",
+    "-m seed=0,1 --cfg job": "--cfg prints one configuration: leave -m out",
+    "hydra.run.dir=x": "hydra.run.dir: is not yours to set: a run's folder follows from its configuration",
+    "-m hydra.job.chdir=true": "hydra.job.chdir: is not yours to set",
+    "hydra.output_subdir=x": "hydra.output_subdir: is not yours to set",
+    "+new=3": "new: no such key",
+    "+seed=3": "Could not append to config. An item is already at 'seed'",
+    "~seed": "~seed: every key has a value, and can be set but not deleted; drop the ~",
+    "seed=choice(0,1)": "several values are a sweep: add -m",
+    "-m lr=interval(0.1,1)": "lr=interval(0.1,1): needs a sweeper that searches: add hydra/sweeper=optuna",
+    "cluster.workers=100000": "cluster.workers=100000: the data set has 569 rows; give at most 569 workers",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), REFUSED.items(), ids=REFUSED)
+def test_what_is_refused(
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert stopped([*line.split(), *SMALL]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["a b", "é", "f(x)", "~x", "a=b", "it's"])
+def test_a_value_is_quoted_as_the_message_says(text: str, say: Say, capsys: pytest.CaptureFixture) -> None:
+    key = "algorithm.display.label"
+    with suppress(SystemExit):
+        run.main([f"{key}={text}", "--cfg", "job"])
+    out, refused = capsys.readouterr()
+    if refused:
+        assert refused.endswith(f"one pair for the shell and one for Hydra: '{key}=\"{text}\"'\n")
+        out = say(f'{key}="{text}"', "--cfg", "job")
+    assert yaml.safe_load(out)["algorithm"]["display"]["label"] == text
+
+
+def test_sweeps_as_hydra_spells_them() -> None:
+    expected = {
+        "seed=choice(0,1)": [("cd_adam", 0), ("cd_adam", 1)],
+        "seed=range(0,6,3)": [("cd_adam", 0), ("cd_adam", 3)],
+        "algorithm=glob([am*,cd*])": [("amsgrad", 0), ("cd_adam", 0)],
+    }
+    for text, cells in expected.items():
+        found = [(one.algorithm.name, one.seed) for one in planned(*SMALL, text, "-m")]
+        assert sorted(found) == cells, text
+    assert [one.seed for one in planned(*SMALL, "++seed=4")] == [4]
+
+
+def shell(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, with this project on Python's path."""
+    known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=known, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("algorithm=cd", "algorithm=cd_adam"),
+        ("compressor=top", "compressor=top_k"),
+        ("cluster.w", "cluster.workers="),
+    ],
+)
+def test_completion(typed: str, completed: str, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_LINE", f"python run.py {typed}")
+    assert completed in say("--shell-completion", "query=bash").split()
+    assert "complete -o nospace" in say("--shell-completion", "install=bash")
+
+
+def test_info(tmp_path: Path) -> None:
+    """In a process of its own, since it turns on Hydra's log."""
+    said = shell(tmp_path, "-m", "experiments.run", "--info", "all").stdout
+    for part in ("Installed Hydra Plugins", "Config search path", "Defaults List", "Config\n", "target://"):
+        assert part in said, part
+    assert "algorithm/cd_adam" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_beside_the_results(tmp_path: Path) -> None:
+    done = shell(tmp_path, "-m", "experiments.run", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^results: results/logreg/breast_cancer/cd_adam/[0-9a-f]{12}$", done.stdout, re.MULTILINE)
+    again = shell(tmp_path, "-m", "experiments.run", "-m", *SMALL, "study=again")  # finished, so no further process
+    assert again.returncode == 0, again.stderr
+    assert "all 1 runs are finished" in again.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    results = tmp_path / "results"
+    assert sorted(str(path.relative_to(results)) for path in results.glob("*/*")) == [
+        "logreg/breast_cancer",
+        "sweeps/again",
+    ]
+
+
+@pytest.mark.slow
+def test_ranks_agree_on_the_folder(tmp_path: Path) -> None:
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "experiments.run"]
+    done = shell(tmp_path, *launch, *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    assert len(list(tmp_path.rglob("summary.json"))) == 1
+    assert len(list(tmp_path.rglob("config.yaml"))) == 1
+
+
+def test_python_without_the_environment(tmp_path: Path) -> None:
+    done = shell(tmp_path, "-S", "-m", "experiments.run", PYTHONHOME="")
+    assert done.returncode
+    assert re.fullmatch(r"error: .* has no hydra-core: .*\n", done.stderr)
+
+
+def test_packages_are_let_in_by_the_command_line_alone(
+    extra: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    (extra / "theirs").mkdir()
+    (extra / "theirs" / "__init__.py").touch()
+    (extra / "algorithm" / "sly.yaml").write_text(
+        "# @package _global_\ndefaults: [mine, _self_]\npackages: [theirs]\n"
+    )
+    monkeypatch.syspath_prepend(extra)
+    line = ["-cd", str(extra), "algorithm=sly", *SMALL]
+    for words in (line, ["-m", *line], ["-m", *line, "hydra/launcher=basic"]):
+        assert stopped(words) == 2
+        assert "packages=['theirs']: are let in by the command line alone" in capsys.readouterr().err
+    assert [one.packages for one in planned(*line, "packages=[theirs]")] == [("theirs",)]
+    assert compose.packages_of(["packages=[theirs]"]) == ["theirs"]
