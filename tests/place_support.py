@@ -22,7 +22,6 @@ from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
 from experiments.config import application, compose
-from experiments.config.compose import SEARCH_PATH, folder_of_package
 from experiments.run import main
 
 SMALLER = {
@@ -53,7 +52,9 @@ import pathlib, runpy, sys
 from experiments.config import application, compose
 conf = pathlib.Path("conf").absolute()
 if conf.is_dir():
-    compose.search_path = application.search_path = lambda packages: [f"hydra.searchpath=[target://,file://{conf}]"]
+    found = compose.search_path
+    compose.search_path = lambda packages, folders=(): found(packages, [conf, *folders])
+    application.search_path = compose.search_path
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 """`python -m`, with the page's files for conf/ beside those of the project."""
@@ -117,9 +118,11 @@ def lay_out(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, "search_path", partial(_search_path, place / "conf"))
 
 
-def _search_path(conf: Path, packages: Sequence[str]) -> list[str]:
-    folders = [conf, *(folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir())]
-    return [f"hydra.searchpath=[{','.join([SEARCH_PATH, *(f'file://{folder}' for folder in folders)])}]"]
+_found = compose.search_path
+
+
+def _search_path(conf: Path, packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    return _found(packages, [str(conf), *folders])
 
 
 @cache
