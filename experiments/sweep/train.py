@@ -22,10 +22,8 @@ def train(run: Run, launch: Launch) -> float:
     if launch.dry_run:
         cost.show([run], launch, Console())
         return float("nan")
-    if launch.ranks > 1 or launch.job_timeout is not None:
-        folder = alone(run, launch)
-    else:
-        folder = train_here(run)
+    apart = launch.ranks > 1 or launch.job_timeout is not None
+    folder = alone(run, launch) if apart else train_here(run)
     if folder is None:
         return float("nan")
     [choice] = best([open_run(folder.path)], launch.select)

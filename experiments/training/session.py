@@ -1,4 +1,4 @@
-"""What the commands that run things share: the ranks of this launch, the display of its first one, and one whole run."""
+"""What the commands that run things share: the ranks of a launch, the display of its first one, and one whole run."""
 
 from __future__ import annotations
 
