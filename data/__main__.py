@@ -1,6 +1,7 @@
-"""Fetch and verify the four LibSVM sets and CIFAR-10: `python -m data [DIRECTORY [NAME ...]]`.
+"""Fetch and verify the four LibSVM sets and CIFAR-10: `python -m data [data_dir=DIRECTORY] [NAME ...]`.
 
-DIRECTORY is DATA_DIR, or data/downloads, unless given; NAMEs are all sets unless given.
+DIRECTORY is DATA_DIR, or data/downloads, unless given; a folder may also be named alone, as ./folder. NAMEs are all
+sets unless given.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import sys
 
 from common.errors import DataError
+from common.names import unknown
 from data import cifar10, libsvm
 from data.dataset import shape
 
@@ -20,18 +22,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "directory", nargs="?", metavar="DIRECTORY", default=os.environ.get("DATA_DIR", "data/downloads")
-    )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
-    given = parser.parse_args()
-    unknown = [name for name in given.names if name not in known]
-    if unknown:
-        sys.exit(f"error: there is no set {unknown[0]!r}: known are {', '.join(known)}")
+    parser.add_argument("words", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
+    names, directory = [], os.environ.get("DATA_DIR", "data/downloads")
+    for word in parser.parse_args().words:
+        if word.startswith("data_dir=") or os.sep in word:
+            directory = word.removeprefix("data_dir=")
+        elif word in known:
+            names.append(word)
+        else:
+            parser.error(f"{unknown(f'{word}: no such set', word, known)}; a folder is data_dir={word}")
     failures = []
-    for name in given.names or known:
+    for name in names or known:
         try:
-            print(f"{name}: {_described(name, given.directory)}, content verified", flush=True)
+            print(f"{name}: {_described(name, directory)}, content verified", flush=True)
         except DataError as error:
             failures.append(f"error: {name}: {error}")
     if failures:
