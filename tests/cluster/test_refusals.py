@@ -58,7 +58,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         (2, ["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
         (2, ["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
         (2, ["-m", "cluster.workers=4", "seed=0,1"], ["leave torchrun or srun out, and set ranks=2"]),
-        (2, ["jobs=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
+        (2, ["ranks=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
     ],
 )
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
