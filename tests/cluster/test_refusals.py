@@ -113,14 +113,13 @@ def test_a_batch_larger_than_a_workers_rows(results: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_that_never_come(rank: int, results: str, tmp_path: Path) -> None:
-    begin, port = time.monotonic(), free_port()
+    port = free_port()
     [ended] = launched(
         tmp_path / "ranks",
         1,
         partial(command, *SMALL, results, "cluster.workers=4", "cluster.timeout=1"),
         environment=lambda _: as_torchrun(rank, 2, port),
     )
-    assert time.monotonic() - begin < 20
     assert ended.code == 1
     assert f"the other ranks could not be reached at 127.0.0.1:{port}" in ended.said
     assert "Traceback" not in ended.said
