@@ -76,16 +76,16 @@ def _words(columns: Sequence[str], rows: Sequence[Sequence[str]], shared: Iterab
 
 def _cells(run: Run, differing: str) -> list[str]:
     """A run's line, but for where it lies."""
-    config, lrs = run.config, run.config["lr"]
+    lrs = run.lrs
     few = lrs if len(lrs) < 4 else (lrs[0], lrs[-1])
     lr = (" " if few is lrs else " … ").join(f"{value:g}" for value in few)
-    done = config["rounds"] if run.is_finished else run.round
+    done = run.rounds if run.is_finished else run.round
     left = _left(run)
     cells = (
         run.last[-1].get("bits") if run.last else None, _metric(run), left and duration(left), run.task,
-        run.algorithm, config["cluster"]["workers"], config["seed"], lr or None, differing or None,
+        run.algorithm, run.workers, run.seed, lr or None, differing or None,
     )  # fmt: skip
-    return [run.state, f"{done}/{config['rounds']}", *("–" if cell is None else str(cell) for cell in cells)]
+    return [run.state, f"{done}/{run.rounds}", *("–" if cell is None else str(cell) for cell in cells)]
 
 
 def _metric(run: Run) -> str | None:
@@ -107,14 +107,14 @@ def _left(run: Run) -> float | None:
     rounds = last - run.status.get("round", 0)
     if rounds <= 0 or measured <= begin:
         return None
-    return max(1.0, (measured - begin) / rounds * (run.config["rounds"] - last) - (time.time() - measured))
+    return max(1.0, (measured - begin) / rounds * (run.rounds - last) - (time.time() - measured))
 
 
 def _other_code(runs: Iterable[Run], differing: Mapping[Path, str]) -> list[str]:
     """Why runs with the same configuration are several: for all but the one that stands, what was edited."""
     alike: dict[tuple, list[Run]] = {}
     for run in runs:
-        key = (run.task, run.algorithm, differing[run.folder], run.config["seed"], *run.config["lr"])
+        key = (run.task, run.algorithm, differing[run.folder], run.seed, *run.lrs)
         alike.setdefault(key, []).append(run)
     lines = []
     for group in alike.values():
@@ -132,8 +132,7 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 def _place(run: Run) -> tuple:
     """By which runs are ordered."""
-    config = run.config
-    return (run.task, run.algorithm, config["cluster"]["workers"], config["seed"], config["lr"], str(run.folder))
+    return (run.task, run.algorithm, run.workers, run.seed, run.lrs, str(run.folder))
 
 
 if __name__ == "__main__":

@@ -62,14 +62,14 @@ def ids(run: str, lr: Sequence[float]) -> list[str]:
 def arguments(run: Run, trial: int, options: Options) -> dict[str, Any]:
     """What wandb.init is told of one curve of a run: its id, name, place and configuration."""
     config, facts = run.config, run.environment
-    study, commit, workers = config.get("study"), facts.get("commit"), config["cluster"]["workers"]
-    lr = config["lr"][trial]
-    kind = "tune" if len(config["lr"]) > 1 else "train" if facts.get("ranks", 1) > 1 else "simulate"
+    study, commit, workers = run.study, facts.get("commit"), run.workers
+    lr = run.lrs[trial]
+    kind = "tune" if len(run.lrs) > 1 else "train" if facts.get("ranks", 1) > 1 else "simulate"
     own = _without(config, ("logger", "results_dir", "data_dir", "file"))
     return {
         "project": options["project"],
         "entity": options["entity"],
-        "id": ids(run.id, config["lr"])[trial],
+        "id": ids(run.id, run.lrs)[trial],
         "name": f"{run.algorithm}-{run.task}-n{workers}-s{config['seed']}-lr{lr:g}",
         "group": group(study, run.task, workers),
         "job_type": options["job_type"] or kind,

@@ -64,7 +64,7 @@ class Mirror:
             shutil.rmtree(folder / "wandb", ignore_errors=True)
             return [
                 Curve(arguments(run, trial, options), options, str(folder), self._mode)
-                for trial in range(len(run.config["lr"]))
+                for trial in range(len(run.lrs))
             ]
 
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from common.errors import exit_with_message
 from experiments.config.run import frozen
-from experiments.training.command import train_here
+from experiments.training.session import train_here
 
 if __name__ == "__main__":
     with exit_with_message():

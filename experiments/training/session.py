@@ -1,4 +1,4 @@
-"""What the commands that run things share: the ranks of this launch and the display of its first one."""
+"""What the commands that run things share: the ranks of a launch, the display of its first one, and one whole run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from common.progress import Display
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import Run
+from experiments.record.folder import RunFolder
 from experiments.training.build import device_of
+from experiments.training.runner import bring_to_end
 
 
 @contextmanager
@@ -35,3 +37,16 @@ def session(runs: list[Run]) -> Iterator[tuple[Ranks, Display]]:
         console = None if ranks.is_first else Console(quiet=True)
         with Display(sum(run.rounds for run in runs), console) as display:
             yield ranks, display
+
+
+def train_here(run: Run) -> RunFolder | None:
+    """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
+
+    Returns its folder, None where another rank has it.
+    """
+    with session([run]) as (ranks, display):
+        folder = bring_to_end(run, display, ranks)
+        if not ranks.is_first:
+            return None
+    print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
+    return folder

@@ -116,7 +116,7 @@ def _methods(variants: Sequence[Variant]) -> list[dict]:
     """How each variant of a method is drawn, on every task alike."""
     looks = {}
     for variant in variants:
-        display = variant.run.config["algorithm"]["display"]
+        display = variant.run.display
         looks.setdefault(
             variant.name,
             {
@@ -139,13 +139,13 @@ def _run(variant: Variant, is_settled: bool) -> dict:
     return {
         "task": run.task,
         "method": variant.name,
-        "seed": run.config["seed"],
+        "seed": run.seed,
         "folder": run.id,
         "settled": is_settled,
         "status": run.status["status"],
-        "rounds": run.config["rounds"],
+        "rounds": run.rounds,
         "commit": _commit(run),
-        "workers": run.config["cluster"]["workers"],
+        "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
         "grid": int(rows["trial"].nunique()),
         "axes": {name: _values(first[name]) for name in axes()},

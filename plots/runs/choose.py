@@ -47,10 +47,10 @@ def best(runs: Iterable[Run], rule: str | None = None) -> list[Choice]:
 
 
 def _choice(task: str, algorithm: str, settings: str, parts: list[Variant], rule: str | None) -> Choice:
-    seeds = tuple(sorted({part.run.config["seed"] for part in parts}))
+    seeds = tuple(sorted({part.run.seed for part in parts}))
     tried = sorted({lr for part in parts for lr in part.lrs})
     finished = [part for part in parts if part.run.is_finished]
-    there = {(lr, part.run.config["seed"]) for part in finished for lr in part.lrs}
+    there = {(lr, part.run.seed) for part in finished for lr in part.lrs}
     chosen, ranks = None, pd.DataFrame(columns=["value", "why_not"])
     if finished:
         frame = pd.concat([part.frame() for part in finished])

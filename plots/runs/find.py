@@ -16,7 +16,7 @@ _FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 _NAMES: dict[str, Callable[[Run], str]] = {
     "task": lambda run: run.task,
     "algorithm": lambda run: run.algorithm,
-    "seed": lambda run: str(run.config["seed"]),
+    "seed": lambda run: str(run.seed),
     "state": lambda run: run.state,
 }
 
@@ -83,10 +83,10 @@ def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
     listed = {str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")}
-    begun = {str(run.config["study"]) for run in runs if run.config.get("study")}
+    begun = {str(run.study) for run in runs if run.study}
     if study not in {*listed, *begun}:
         raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
-    return [run for run in runs if run.config.get("study") == study or run.id in listed.get(study, [])]
+    return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
 def _opened(place: Path, opener: Callable[[Path], Run]) -> Run:

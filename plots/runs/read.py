@@ -59,6 +59,33 @@ class Run:
         return self.config["algorithm"]["name"]
 
     @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+    @property
+    def workers(self) -> int:
+        return self.config["cluster"]["workers"]
+
+    @property
+    def rounds(self) -> int:
+        """How many it is to have."""
+        return self.config["rounds"]
+
+    @property
+    def lrs(self) -> list[float]:
+        """Its step sizes, as configured."""
+        return self.config["lr"]
+
+    @property
+    def study(self) -> str | None:
+        return self.config.get("study")
+
+    @property
+    def display(self) -> dict[str, str]:
+        """How its method is drawn."""
+        return self.config["algorithm"]["display"]
+
+    @property
     def is_finished(self) -> bool:
         return self.state == "finished"
 
@@ -105,7 +132,7 @@ class Run:
             raise ValueError(f"{file}: not rows of JSON ({error}); delete the run or move it elsewhere") from error
         if "step_size" in frame or not {"lr", "trial"} <= set(frame):
             return frame
-        configured = frame["trial"].map(dict(enumerate(self.config["lr"])))
+        configured = frame["trial"].map(dict(enumerate(self.lrs)))
         return frame.assign(step_size=frame["lr"], lr=configured)
 
     @property
@@ -120,7 +147,7 @@ class Run:
         frame.insert(0, "task", task["name"])
         frame.insert(1, "algorithm", algorithm["name"])
         frame.insert(2, "compressor", self.config["compressor"]["_target_"].rpartition(".")[2])
-        frame.insert(3, "seed", self.config["seed"])
+        frame.insert(3, "seed", self.seed)
         return frame.assign(
             run=self.id,
             d=self.environment.get("d", math.nan),

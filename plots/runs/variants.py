@@ -47,7 +47,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        return ", ".join(filter(None, [self.run.config["algorithm"]["display"]["label"], self.settings]))
+        return ", ".join(filter(None, [self.run.display["label"], self.settings]))
 
     def frame(self) -> pd.DataFrame:
         """The rows as `plots.runs.read.read` has them, every variant an algorithm of its own, and further columns.
@@ -58,7 +58,7 @@ class Variant:
             algorithm=self.name,
             label=self.label,
             dash=self.dash,
-            workers=self.run.config["cluster"]["workers"],
+            workers=self.run.workers,
             ranks=self.run.environment.get("ranks", 1),
             trials=self.run.rows["trial"].nunique(),
         )
@@ -75,8 +75,8 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     differing = settings(runs)
     standing: dict[tuple, Run] = {}
     for run in sorted(runs, key=precedence):
-        for lr in run.config["lr"]:
-            standing[run.task, run.algorithm, differing[run.folder], run.config["seed"], lr] = run
+        for lr in run.lrs:
+            standing[run.task, run.algorithm, differing[run.folder], run.seed, lr] = run
     lrs: dict[Path, list[float]] = {}
     for (*_, lr), run in standing.items():
         lrs.setdefault(run.folder, []).append(lr)

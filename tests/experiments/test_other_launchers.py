@@ -18,7 +18,7 @@ from sweep_support import sweep
 from experiments.config.compose import ROOT
 from experiments.sweep import sweep as sweeping
 from experiments.sweep.job import Job
-from experiments.training.command import train_here
+from experiments.training.session import train_here
 
 TWO = ("lr=0.01", "lr=1e308")
 GRID = ("algorithm=sgd", "lr=0.01,1e308")

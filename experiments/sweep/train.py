@@ -6,10 +6,9 @@ from rich.console import Console
 
 from experiments.config.schema import Launch, Run
 from experiments.planning import cost
-from experiments.record.folder import RunFolder
+from experiments.sweep.sweep import alone
 from experiments.training.build import check
-from experiments.training.runner import bring_to_end
-from experiments.training.session import session
+from experiments.training.session import train_here
 from plots.runs.choose import best
 from plots.runs.read import open_run
 
@@ -23,26 +22,9 @@ def train(run: Run, launch: Launch) -> float:
     if launch.dry_run:
         cost.show([run], launch, Console())
         return float("nan")
-    if launch.ranks > 1 or launch.job_timeout is not None:
-        from experiments.sweep.sweep import alone
-
-        folder = alone(run, launch)
-    else:
-        folder = train_here(run)
+    apart = launch.ranks > 1 or launch.job_timeout is not None
+    folder = alone(run, launch) if apart else train_here(run)
     if folder is None:
         return float("nan")
     [choice] = best([open_run(folder.path)], launch.select)
     return float("nan") if choice.value is None else choice.value
-
-
-def train_here(run: Run) -> RunFolder | None:
-    """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
-
-    Returns its folder, None where another rank has it.
-    """
-    with session([run]) as (ranks, display):
-        folder = bring_to_end(run, display, ranks)
-        if not ranks.is_first:
-            return None
-    print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
-    return folder
