@@ -84,9 +84,8 @@ def test_the_first_rank_dies(run: Run, tmp_path: Path) -> None:
 
 def test_a_rank_that_hangs(run: Run, tmp_path: Path) -> None:
     run = replace(run, cluster=Cluster(workers=4, timeout=2))
-    launch = Launch(
-        tmp_path / "first", 2, partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))
-    )
+    act = partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))
+    launch = Launch(tmp_path / "first", 2, act)
     launch.ranks[0].join(60)
     first, _ = launch.ended(timeout=0)
     assert first.code == 1
