@@ -25,7 +25,7 @@ from common.progress import Display
 from experiments.config.run import load_run
 from experiments.record.environment import environment
 from experiments.training.build import check
-from experiments.training.runner import run
+from experiments.training.runner import bring_to_end
 
 PAIRS = 5
 DEFAULT = ["task=logreg/breast_cancer", "algorithm=cd_adam", "rounds=50000", "eval_every=1", "threads=1"]
@@ -78,12 +78,12 @@ def main() -> None:
 def _once(overrides: list[str], logger: str) -> tuple[tuple[float, float], float, dict]:
     """Milliseconds a round by both clocks, seconds from the last round to the end, and memory by rounds."""
     with tempfile.TemporaryDirectory() as folder:
-        config = load_run([*overrides, f"logger={logger}", f"results_dir={folder}"])
-        check(config)
-        with Clock(config["rounds"]) as clock:
-            run(config, clock)
+        run = load_run([*overrides, f"logger={logger}", f"results_dir={folder}"])
+        check(run)
+        with Clock(run.rounds) as clock:
+            bring_to_end(run, clock)
         waited = time.perf_counter() - clock.times[1][0]
-        first, last = (1e3 * (after - before) / config["rounds"] for before, after in zip(*clock.times, strict=True))
+        first, last = (1e3 * (after - before) / run.rounds for before, after in zip(*clock.times, strict=True))
         return (first, last), waited, clock.memory
 
 

@@ -31,18 +31,18 @@ REPEATS, PLAIN_ROUNDS, ROUNDS = 3, 20, 200
 def main() -> None:
     """Print both times per curve and 1,000 rounds, and their ratio."""
     rounds = f"rounds={ROUNDS * (REPEATS + 1)}"
-    config = load_run(["algorithm=cd_adam", "task=logreg/w8a", "lr=[0.001,0.003,0.005,0.007,0.009]", rounds])
-    trainer = build_trainer(config, Ranks())
+    run = load_run(["algorithm=cd_adam", "task=logreg/w8a", "lr=[0.001,0.003,0.005,0.007,0.009]", rounds])
+    trainer = build_trainer(run, Ranks())
     _harness_seconds(trainer)  # warm-up
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    dataset = load("w8a", config["data_dir"])
+    dataset = load("w8a", run.data_dir)
     features, labels = np.ascontiguousarray(dataset.features.toarray()), dataset.labels
     plain, ours = [], []
     for _ in range(REPEATS):
         begin = time.perf_counter()
         gradient_norms(features, labels, 20, "cd_adam", 0.001, PLAIN_ROUNDS)
         plain.append((time.perf_counter() - begin) / (PLAIN_ROUNDS + 1))
-        ours.append(_harness_seconds(trainer) / ROUNDS / len(config["lr"]))
+        ours.append(_harness_seconds(trainer) / ROUNDS / len(run.lr))
     one, other = statistics.median(plain), statistics.median(ours)
     print(f"{os.cpu_count()} cores; w8a, CD-Adam, 20 workers; seconds per curve of 1,000 rounds, median of {REPEATS}")
     print(f"  plain loop  {1000 * one:8.2f}   (from {PLAIN_ROUNDS + 1} gradients each)")

@@ -36,14 +36,14 @@ DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100"]
 def main() -> None:
     """Print the table for the overrides on the command line."""
     overrides = [*DEFAULT, *sys.argv[1:]]
-    config = load_run(overrides)
-    trainer = build_trainer(config, Ranks())
+    run = load_run(overrides)
+    trainer = build_trainer(run, Ranks())
     task = trainer.task
     here = environment()
     where = here["gpus"][0] if task.device.type == "cuda" else f"{here['processor']}, {here['cores']} cores"
     print(f"{where}; torch {torch.__version__}, {torch.get_num_threads()} threads; {' '.join(overrides)}")
     print(f"d = {task.d}, {task.workers} workers, {len(trainer.lrs)} step sizes\n")
-    flops, copied = _flops_a_second(task.device, config["task"].get("precision")), _bytes_a_second(task.device)
+    flops, copied = _flops_a_second(task.device, run.task.options.get("precision")), _bytes_a_second(task.device)
     print(f"ceilings: {flops / 1e9:.4g} GFLOP/s by a matrix product, {copied / 1e9:.4g} GB/s by a copy\n")
 
     trainer.step()  # warm-up

@@ -58,7 +58,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         (2, ["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
         (2, ["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
         (2, ["-m", "cluster.workers=4", "seed=0,1"], ["leave torchrun or srun out, and set ranks=2"]),
-        (2, ["jobs=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
+        (2, ["ranks=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
     ],
 )
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -113,14 +113,13 @@ def test_a_batch_larger_than_a_workers_rows(results: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_that_never_come(rank: int, results: str, tmp_path: Path) -> None:
-    begin, port = time.monotonic(), free_port()
+    port = free_port()
     [ended] = launched(
         tmp_path / "ranks",
         1,
         partial(command, *SMALL, results, "cluster.workers=4", "cluster.timeout=1"),
         environment=lambda _: as_torchrun(rank, 2, port),
     )
-    assert time.monotonic() - begin < 20
     assert ended.code == 1
     assert f"the other ranks could not be reached at 127.0.0.1:{port}" in ended.said
     assert "Traceback" not in ended.said
