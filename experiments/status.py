@@ -24,6 +24,7 @@ from rich.console import Console
 
 from common import tables
 from common.progress import duration
+from experiments.config.identity import changed
 from plots.request import answering, folder, parse, words
 from plots.runs.columns import higher_is_better
 from plots.runs.find import CHOOSING, find, select
@@ -120,14 +121,9 @@ def _other_code(runs: Iterable[Run], differing: Mapping[Path, str]) -> list[str]
     for group in alike.values():
         *others, stands = sorted(group, key=precedence)
         for run in others:
-            lines.append(f"{run.folder}: not {stands.id}, which is {stands.state}: {_changed(run.code, stands.code)}")
+            edits = changed(run.code, stands.code) if run.code and stands.code else ["begun with other code"]
+            lines.append(f"{run.folder}: not {stands.id}, which is {stands.state}: {', '.join(edits)}")
     return lines
-
-
-def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
-    """How the digests of two runs' modules differ, as far as both folders hold some."""
-    modules = sorted({name for name, _ in old.items() ^ new.items()}) if old and new else []
-    return ", ".join(f"{name.replace('.', '/')}.py changed" for name in modules) or "begun with other code"
 
 
 def _place(run: Run) -> tuple:

@@ -80,9 +80,9 @@ def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytes
     assert [len(run.lr) for run, _ in tried] == [1, 1, 2, 2]  # one worker's part, then all
 
 
-def test_a_step_size_that_diverges_is_for_its_run_to_report(results: str) -> None:
-    steep = configuration(*RUN, results, "algorithm=sgd", "lr=1e308")
-    missing, seconds = estimate([steep], Ranks(), print)
+@pytest.mark.parametrize("overrides", [("algorithm=sgd", "lr=1e308"), ("rounds=1",)], ids=["diverging", "short"])
+def test_whatever_a_run_does_it_is_timed(overrides: tuple[str, ...], results: str) -> None:
+    missing, seconds = estimate([configuration(*RUN, results, *overrides)], Ranks(), print)
     assert missing == 1
     assert seconds > 0
 
@@ -95,7 +95,3 @@ def test_out_of_memory_is_said(owner: object, name: str, results: str, monkeypat
     monkeypatch.setattr(owner, name, full)
     with pytest.raises(RunError, match="out of memory"):
         estimate([configuration(*RUN, results)], Ranks(), print)
-
-
-def test_short_runs_can_be_tried(results: str) -> None:
-    assert estimate([configuration(*RUN[:1], "rounds=1", results)], Ranks(), print)[0] == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from run_support import go, rows
+from run_support import SMALL, go, rows, timeless
 
 from experiments.config.compose import CONF
 
@@ -11,17 +11,14 @@ ALGORITHMS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 STEPS = {"sgd": 0.3, "ef21": 0.1}
 
 
-@pytest.mark.parametrize("uplink_only", [False, True])
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_it_learns(name, uplink_only, tmp_path):
-    plain = name in ("sgd", "adam", "amsgrad")
-    if plain and uplink_only:
-        return
-    path = go(
-        "task=logreg/breast_cancer", f"algorithm={name}", f"lr={STEPS.get(name, 0.003)}", "rounds=200",
-        "eval_every=50", f"results_dir={tmp_path}", *(["algorithm.uplink_only=true"] if uplink_only else []),
-    )  # fmt: skip
-    first, *_, last = rows(path)
+BOTH_WAYS = [name for name in ALGORITHMS if "uplink_only" in (CONF / "algorithm" / f"{name}.yaml").read_text()]
+RUN = ("task=logreg/breast_cancer", "rounds=200", "eval_every=50")
+
+
+@pytest.mark.parametrize("command", [*ALGORITHMS, *(f"{name} algorithm.uplink_only=true" for name in BOTH_WAYS)])
+def test_it_learns(command, results):
+    name, *uplink_only = command.split()
+    first, *_, last = rows(go(*RUN, results, f"algorithm={name}", f"lr={STEPS.get(name, 0.003)}", *uplink_only))
     assert first["train_loss"] == pytest.approx(0.6931, abs=1e-4)
     assert last["train_loss"] < 0.30
     assert last["train_accuracy"] > 0.95
@@ -29,18 +26,13 @@ def test_it_learns(name, uplink_only, tmp_path):
 
 
 @pytest.mark.parametrize("compressor", sorted(path.stem for path in (CONF / "compressor").glob("*.yaml")))
-def test_it_learns_with_every_compressor(compressor, tmp_path):
+def test_it_learns_with_every_compressor(compressor, results):
     """Without memory, so that unbiased compressors may take part; a ratio that suits 30 coordinates."""
     ratio = ["compressor.ratio=0.3"] if compressor in ("top_k", "random_k") else []
-    path = go(
-        "task=logreg/breast_cancer", "algorithm=naive", f"compressor={compressor}", *ratio, "lr=0.01", "rounds=200",
-        "eval_every=50", f"results_dir={tmp_path}",
-    )  # fmt: skip
+    path = go(*RUN, results, "algorithm=naive", f"compressor={compressor}", *ratio, "lr=0.01")
     assert rows(path)[-1]["train_loss"] < 0.32
 
 
-def test_one_parameter_tensor_has_one_layer(tmp_path):
-    run = ["task=logreg/breast_cancer", "rounds=20", "eval_every=5", f"results_dir={tmp_path}"]
-    whole, layer = (rows(go(*run, f"partition={kind}")) for kind in ("whole", "layer"))
-    strip = [{key: value for key, value in row.items() if key != "seconds"} for row in whole]
-    assert strip == [{key: value for key, value in row.items() if key != "seconds"} for row in layer]
+def test_one_parameter_tensor_has_one_layer(results):
+    whole, layer = (timeless(go(*SMALL, results, f"partition={kind}")) for kind in ("whole", "layer"))
+    assert whole == layer

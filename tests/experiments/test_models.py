@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import pytest
 import torch
@@ -16,7 +15,9 @@ from experiments.models.small_cnn import small_cnn
 from experiments.models.vgg import vgg16
 from experiments.models.wide_resnet import wide_resnet_16_4
 
-MODELS = [resnet18, vgg16, wide_resnet_16_4, small_cnn]
+PARAMETERS = {resnet18: 11_173_962, vgg16: 14_728_266, wide_resnet_16_4: 2_748_890, small_cnn: 5_178}
+
+models = pytest.mark.parametrize("model", PARAMETERS)
 
 
 def images(model: Callable, count: int = 4) -> Tensor:
@@ -24,12 +25,9 @@ def images(model: Callable, count: int = 4) -> Tensor:
     return torch.randn(count, *shape, generator=torch.Generator().manual_seed(1))
 
 
-def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-def convolution(outgoing: int, incoming: int, size: int = 3) -> int:
-    return outgoing * incoming * size * size
+def count(model: Callable) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in model().parameters())
 
 
 def trained(module: nn.Module, batch: Tensor) -> nn.Module:
@@ -51,105 +49,66 @@ def copied(source: nn.Module, target: nn.Module) -> None:
                 other.copy_(one)
 
 
-# Sizes
+@models
+def test_parameters_at_the_published_width(model: Callable) -> None:
+    assert count(model) == PARAMETERS[model]
+    assert f"{PARAMETERS[model]:,} " in model.__doc__
 
 
-def resnet_count(w: int) -> int:
-    total = convolution(w, 3) + 2 * w
-    incoming = w
-    for channels in (w, 2 * w, 4 * w, 8 * w):
-        total += convolution(channels, incoming) + 3 * convolution(channels, channels) + 4 * 2 * channels
-        if channels != incoming:
-            total += convolution(channels, incoming, 1) + 2 * channels
-        incoming = channels
-    return total + 8 * w * 10 + 10
+@models
+def test_every_channel_grows_with_the_width(model: Callable) -> None:
+    """Twice the width is four times the weights of convolutions but for the first, and twice everything else."""
+
+    def parts(width: int) -> tuple[list[int], list[int]]:
+        with torch.device("meta"):
+            convolutions, others = [], []
+            for parameter in model(width).parameters():
+                (convolutions if parameter.ndim == 4 else others).append(parameter.numel())
+        return convolutions, others
+
+    (first, *weights), others = parts(4)
+    (first_twice, *weights_twice), others_twice = parts(8)
+    assert [first_twice, *weights_twice] == [2 * first, *(4 * weight for weight in weights)]
+    assert {twice / once for once, twice in zip(others, others_twice, strict=True)} == {1, 2}  # 1: biases of classes
 
 
-def vgg_count(w: int) -> int:
-    channels = [3, w, w, 2 * w, 2 * w, 4 * w, 4 * w, 4 * w, *6 * [8 * w]]
-    layers = pairwise(channels)
-    return sum(convolution(b, a) + b + 2 * b for a, b in layers) + 8 * w * 10 + 10
+@models
+def test_logits(model: Callable) -> None:
+    logits = model(4, 7)(images(model))
+    assert (logits.shape, logits.dtype) == ((4, 7), torch.float32)
 
 
-def wide_resnet_count(w: int) -> int:
-    total = convolution(w, 3)
-    incoming = w
-    for channels in (4 * w, 8 * w, 16 * w):
-        total += 2 * incoming + 3 * 2 * channels  # four batch norms, each before its convolution
-        total += convolution(channels, incoming) + 3 * convolution(channels, channels)
-        total += convolution(channels, incoming, 1)
-        incoming = channels
-    return total + 2 * 16 * w + 16 * w * 10 + 10
-
-
-def small_cnn_count(w: int) -> int:
-    return convolution(w, 1) + 2 * w + convolution(2 * w, w) + 2 * 2 * w + 2 * w * 10 + 10
-
-
-@pytest.mark.parametrize("width", [1, 4, 16, 64])
-@pytest.mark.parametrize(
-    ("model", "formula"),
-    list(zip(MODELS, [resnet_count, vgg_count, wide_resnet_count, small_cnn_count], strict=True)),
-)
-def test_parameters(model: Callable, formula: Callable[[int], int], width: int) -> None:
-    with torch.device("meta"):
-        assert count(model(width)) == formula(width)
-
-
-@pytest.mark.parametrize(
-    ("model", "parameters"),
-    list(zip(MODELS, [11_173_962, 14_728_266, 2_748_890, 5_178], strict=True)),
-)
-def test_parameters_at_the_published_width(model: Callable, parameters: int) -> None:
-    with torch.device("meta"):
-        module = model()
-    assert count(module) == parameters
-    assert f"{parameters:,} " in model.__doc__
-
-
-@pytest.mark.parametrize("width", [4, 16])
-@pytest.mark.parametrize("classes", [10, 7])
-@pytest.mark.parametrize("model", MODELS)
-def test_logits(model: Callable, width: int, classes: int) -> None:
-    logits = model(width, classes)(images(model))
-    assert logits.shape == (4, classes)
-    assert logits.dtype == torch.float32
-
-
-@pytest.mark.parametrize("model", MODELS)
+@models
 def test_batch_norms_average_with_momentum_one_tenth(model: Callable) -> None:
     norms = [layer for layer in model(1).modules() if "Norm" in type(layer).__name__]
     assert {(type(norm), norm.momentum, norm.eps) for norm in norms} == {(nn.BatchNorm2d, 0.1, 1e-5)}
 
 
 @pytest.mark.parametrize("width", [0, -4])
-@pytest.mark.parametrize("model", MODELS)
+@models
 def test_no_width(model: Callable, width: int) -> None:
     with pytest.raises(ValueError, match=f"width={width}: .* at least one channel"):
         model(width)
 
 
-# Values
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_resnet_is_torchvisions_with_another_stem(training: bool) -> None:
+def test_resnet_is_torchvisions_with_another_stem() -> None:
     module, batch = trained(resnet18(), images(resnet18)), images(resnet18)
     expected = torchvision.models.resnet18(num_classes=10)
     expected.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     expected.maxpool = nn.Identity()
     copied(module, expected)
-    assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
+    for training in (False, True):
+        assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_vgg_is_torchvisions_with_another_head(training: bool) -> None:
+def test_vgg_is_torchvisions_with_another_head() -> None:
     module, batch = trained(vgg16(), images(vgg16)), images(vgg16)
     with torch.device("meta"):  # its head alone takes half a gigabyte
         features = torchvision.models.vgg16_bn().features
     expected = nn.Sequential(features.to_empty(device="cpu"), nn.Flatten(), nn.Linear(512, 10))
     copied(module, expected)
-    assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
+    for training in (False, True):
+        assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
 
 
 def wide_resnet_by_formula(state: dict[str, Tensor], x: Tensor, training: bool) -> Tensor:
@@ -174,32 +133,23 @@ def wide_resnet_by_formula(state: dict[str, Tensor], x: Tensor, training: bool) 
     return relu_of_norm(x, "4").mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("width", [3, 16])
-def test_wide_resnet_is_its_formula(width: int, training: bool) -> None:
-    module = trained(wide_resnet_16_4(width), images(wide_resnet_16_4))
+def test_wide_resnet_is_its_formula() -> None:
+    module = trained(wide_resnet_16_4(3), images(wide_resnet_16_4))
     batch, state = images(wide_resnet_16_4), {name: value.clone() for name, value in module.state_dict().items()}
-    logits = module.train(training)(batch)
-    torch.testing.assert_close(logits, wide_resnet_by_formula(state, batch, training), rtol=1e-4, atol=1e-5)
+    for training in (False, True):
+        expected = wide_resnet_by_formula(state, batch, training)
+        torch.testing.assert_close(module.train(training)(batch), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_wide_resnet_shapes() -> None:
-    module, x = wide_resnet_16_4(), images(wide_resnet_16_4)
-    shapes = []
-    for layer in module[:4]:
-        x = layer(x)
-        shapes.append(tuple(x.shape[1:]))
-    assert shapes == [(16, 32, 32), (64, 32, 32), (128, 16, 16), (256, 8, 8)]
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_small_cnn_is_its_formula(training: bool) -> None:
+def test_small_cnn_is_its_formula() -> None:
     module, batch = trained(small_cnn(), images(small_cnn)), images(small_cnn)
     state = {name: value.clone() for name, value in module.state_dict().items()}
-    x = batch
-    for convolution, norm, stride in ((0, 1, 1), (3, 4, 2)):
-        x = F.conv2d(x, state[f"{convolution}.weight"], stride=stride, padding=1)
-        names = ("running_mean", "running_var", "weight", "bias")
-        x = F.batch_norm(x, *(state[f"{norm}.{name}"] for name in names), training=training).clamp(min=0)
-    expected = x.mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
-    torch.testing.assert_close(module.train(training)(batch), expected, rtol=1e-5, atol=1e-6)
+    for training in (False, True):
+        x = batch
+        for convolution, norm, stride in ((0, 1, 1), (3, 4, 2)):
+            x = F.conv2d(x, state[f"{convolution}.weight"], stride=stride, padding=1)
+            statistics = (state[f"{norm}.running_{name}"].clone() for name in ("mean", "var"))
+            scale, shift = (state[f"{norm}.{name}"] for name in ("weight", "bias"))
+            x = F.batch_norm(x, *statistics, scale, shift, training=training).clamp(min=0)
+        expected = x.mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
+        torch.testing.assert_close(module.train(training)(batch), expected, rtol=1e-5, atol=1e-6)

@@ -28,11 +28,5 @@ def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
                 rows += trainer.evaluate()
     finally:
         torch.set_num_threads(threads)
-    return [
-        {
-            name: value
-            for name, value in {**row, "lr": row["step_size"]}.items()
-            if name not in ("seconds", "step_size")
-        }
-        for row in rows
-    ], trainer.state.replica.x
+    timeless = [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+    return timeless, trainer.state.replica.x
