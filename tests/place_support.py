@@ -7,8 +7,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from data import cifar10, libsvm
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
-from experiments.config import compose
+from experiments.config import application, compose
 from experiments.run import main
 
 SMALLER = {
@@ -49,13 +49,15 @@ sys.exit(max(task.wait() for task in tasks))
 
 WITH_FILES = """
 import pathlib, runpy, sys
-from experiments.config import compose
+from experiments.config import application, compose
 conf = pathlib.Path("conf").absolute()
 if conf.is_dir():
-    compose.CONF = conf
+    found = compose.search_path
+    compose.search_path = lambda packages, folders=(): found(packages, [conf, *folders])
+    application.search_path = compose.search_path
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
-"""`python -m`, with conf/ where the page's files are."""
+"""`python -m`, with the page's files for conf/ beside those of the project."""
 
 
 def kind(words: list[str]) -> str:
@@ -105,15 +107,22 @@ def furnish(place: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def lay_out(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the files that a page shows, those for conf/ into a copy of it."""
-    files = [block for block in blocks(page) if block.file]
-    if any(block.file.startswith("conf/") for block in files):
-        shutil.copytree(ROOT / "conf", place / "conf")
-        monkeypatch.setattr(compose, "CONF", place / "conf")
-    for block in files:
-        target = place / block.file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(block.body)
+    """Write the files that a page shows; Hydra looks for those of conf/ there too."""
+    for block in blocks(page):
+        if block.file:
+            target = place / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.body)
+    if (place / "conf").is_dir():
+        for module in (compose, application):
+            monkeypatch.setattr(module, "search_path", partial(_search_path, place / "conf"))
+
+
+_found = compose.search_path
+
+
+def _search_path(conf: Path, packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    return _found(packages, [str(conf), *folders])
 
 
 @cache
