@@ -22,18 +22,13 @@ def test_content_hash_is_the_documented_bytes() -> None:
 
 @pytest.mark.parametrize(("features", "columns"), [(None, 3), (7, 7)])
 def test_arrays_round_trip(features: int | None, columns: int) -> None:
-    dataset = Dataset.from_dense("two", DENSE, np.array([False, True]))
+    dataset = Dataset.from_dense("two", DENSE.astype(np.float32), np.array([False, True]))
     again = Dataset.from_arrays("again", dataset.arrays(), features)
     assert again.features.shape == (2, columns)
     assert np.array_equal(again.features.toarray()[:, :3], DENSE)
     assert again.labels.tolist() == [-1, 1]
     assert again.sha256() == dataset.sha256()
-
-
-def test_types() -> None:
-    dense = Dataset.from_dense("two", DENSE.astype(np.float32), np.array([False, True]))
-    for dataset in (dense, Dataset.from_arrays("again", dense.arrays())):
-        assert dataset.features.dtype == np.float64
-        assert dataset.features.indices.dtype == np.int32
-        assert dataset.labels.dtype == np.int8
-        assert dataset.features.has_sorted_indices
+    for one in (dataset, again):
+        types = (one.features.dtype, one.features.indices.dtype, one.labels.dtype)
+        assert types == (np.float64, np.int32, np.int8)
+        assert one.features.has_sorted_indices

@@ -20,21 +20,10 @@ def images() -> Images:
     )
 
 
-def test_content_hash_is_the_documented_bytes(images: Images) -> None:
+def test_content_hash_is_the_documented_bytes_in_any_memory_layout(images: Images) -> None:
     content = bytes(range(18)) + bytes([0, 1, 1]) + bytes([200] * 6) + bytes([4])
     assert images.sha256() == hashlib.sha256(content).hexdigest()
-
-
-def test_arrays_make_the_same_images(images: Images) -> None:
-    assert list(images.arrays()) == ["train_images", "train_labels", "test_images", "test_labels"]
-    again = Images("again", **images.arrays(), mean=images.mean, std=images.std)
-    assert again.sha256() == images.sha256()
-    assert again.train_images is images.train_images
-
-
-def test_content_hash_does_not_depend_on_the_memory_layout(images: Images) -> None:
     turned = np.ascontiguousarray(images.train_images.transpose(3, 0, 1, 2)).transpose(1, 2, 3, 0)
-    assert not turned.flags.c_contiguous
     again = Images("again", **(images.arrays() | {"train_images": turned}), mean=images.mean, std=images.std)
     assert again.sha256() == images.sha256()
 

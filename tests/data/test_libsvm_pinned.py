@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import os
 import socket
-import subprocess
-import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -17,32 +15,25 @@ from data_support import TINY_TEXT, Leftovers, Web
 from common.errors import DataError
 from data import download, libsvm
 
-SHA256 = {
-    "a9a": "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f",
-    "mushrooms": "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64",
-    "phishing": "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d",
-    "w8a": "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d",
-}
-
 
 @pytest.mark.parametrize(
-    ("name", "rows", "features", "nonzeros", "positives"),
+    ("name", "rows", "features", "nonzeros", "positives", "sha256"),
     [
-        ("a9a", 32561, 123, 451592, 7841),
-        ("mushrooms", 8124, 112, 170604, 4208),
-        ("phishing", 11055, 68, 331650, 6157),
-        ("w8a", 49749, 300, 579586, 1479),
+        ("a9a", 32561, 123, 451592, 7841, "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f"),
+        ("mushrooms", 8124, 112, 170604, 4208, "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64"),
+        ("phishing", 11055, 68, 331650, 6157, "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d"),
+        ("w8a", 49749, 300, 579586, 1479, "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d"),
     ],
+    ids=lambda value: value if value in libsvm.PINNED else "",
 )
-def test_real_sets(real: Path, name: str, rows: int, features: int, nonzeros: int, positives: int) -> None:
+def test_real_sets(
+    real: Path, name: str, rows: int, features: int, nonzeros: int, positives: int, sha256: str
+) -> None:
     for _ in ("from the file", "from the cache"):
         dataset = libsvm.load(name, real, url="http://unused.invalid")
-        assert dataset.name == name
-        assert dataset.features.shape == (rows, features)
-        assert dataset.features.nnz == nonzeros
-        assert int((dataset.labels == 1).sum()) == positives
-        assert int((dataset.labels == -1).sum()) == rows - positives
-        assert dataset.sha256() == SHA256[name]
+        assert (dataset.name, dataset.features.shape, dataset.features.nnz) == (name, (rows, features), nonzeros)
+        assert [int((dataset.labels == sign).sum()) for sign in (1, -1)] == [positives, rows - positives]
+        assert dataset.sha256() == sha256
 
 
 def test_download_then_cache_then_file(web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers) -> None:
@@ -79,41 +70,26 @@ def test_unknown_name(tmp_path: Path, name: str, hint: str) -> None:
     assert "a9a, mushrooms, phishing, w8a" in str(caught.value)
 
 
-def test_unreachable_host_says_what_to_put_where(tmp_path: Path, leftovers: Leftovers) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with pytest.raises(DataError) as caught:
-        libsvm.load("a9a", tmp_path, url)
-    assert f"could not download {url}/a9a: fetch it by hand" in str(caught.value)
-    assert f"put it at {tmp_path / 'libsvm' / 'a9a'} " in str(caught.value)
-    assert leftovers("") == []
-
-
-def test_missing_on_the_host(web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers) -> None:
-    with pytest.raises(DataError, match=r"could not download .*404"):
-        libsvm.load("tiny", tmp_path, web.url)
-    assert leftovers("") == []
-
-
-def test_download_that_breaks_off(web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers) -> None:
-    # The part that arrives is itself a good svmlight file.
-    web.files["/tiny"], web.missing = TINY_TEXT, len(b"2\n")
-    with pytest.raises(DataError, match=f"could not download {web.url}/tiny"):
-        libsvm.load("tiny", tmp_path, web.url)
-    assert leftovers("") == []
-    web.missing = 0
-    assert libsvm.load("tiny", tmp_path, web.url + "/").sha256() == tiny.sha256
-
-
-def test_host_that_does_not_answer(
-    web: Web, tiny: libsvm.Pin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers
+@pytest.mark.parametrize("trouble", ["nobody", "404", "[Tt]imed? ?out", "more bytes"])
+def test_a_host_that_does_not_give_it(
+    web: Web, tiny: libsvm.Pin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, trouble: str
 ) -> None:
-    monkeypatch.setattr(download, "TIMEOUT", 0.2)
-    web.files["/tiny"], web.delay = TINY_TEXT, 1.0
-    with pytest.raises(DataError, match=r"could not download .*[Tt]imed? ?out"):
-        libsvm.load("tiny", tmp_path, web.url)
+    url = web.url
+    if trouble == "nobody":
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            url, trouble = f"http://127.0.0.1:{closed.getsockname()[1]}", "ConnectionError"
+    elif trouble == "more bytes":  # the part that arrives is itself a good svmlight file
+        web.files["/tiny"], web.missing, trouble = TINY_TEXT, len(b"2\n"), ""
+    elif trouble != "404":
+        monkeypatch.setattr(download, "TIMEOUT", 0.2)
+        web.files["/tiny"], web.delay = TINY_TEXT, 1.0
+    by_hand = f"fetch it by hand and put it at {tmp_path / 'libsvm' / 'tiny'} "
+    with pytest.raises(DataError, match=f"could not download {url}/tiny: {by_hand}.*{trouble}"):
+        libsvm.load("tiny", tmp_path, url)
     assert leftovers("") == []
+    web.files["/tiny"], web.missing, web.delay = TINY_TEXT, 0, 0
+    assert libsvm.load("tiny", tmp_path, web.url + "/").sha256() == tiny.sha256
 
 
 @pytest.mark.parametrize(
@@ -165,38 +141,12 @@ def test_cache_with_another_sets_content_is_not_believed(tiny: libsvm.Pin, tmp_p
     assert libsvm.load("tiny", tmp_path).sha256() == tiny.sha256
 
 
-SCRIPT = """
-import sys
-from data import libsvm
-rows, features, nonzeros, sha256, folder, url = sys.argv[1:]
-libsvm.PINNED["tiny"] = libsvm.Pin(int(rows), int(features), int(nonzeros), sha256)
-print("ready", flush=True)
-sys.stdin.readline()
-print(libsvm.load("tiny", folder, url).sha256())
-"""
-
-
 def test_two_processes_download_once(web: Web, tiny: libsvm.Pin, tmp_path: Path) -> None:
     # Long enough for the second process to ask too, if it does not wait.
     web.files["/tiny"], web.delay = TINY_TEXT, 0.5
-    arguments = [sys.executable, "-c", SCRIPT, *map(str, tiny), str(tmp_path), web.url]
-    processes = [
-        subprocess.Popen(
-            arguments,
-            cwd=Path(__file__).parents[2],
-            env=os.environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    assert [process.stdout.readline() for process in processes] == ["ready\n", "ready\n"]
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = [process.communicate(timeout=15)[0] for process in processes]
-    assert answers == [tiny.sha256 + "\n"] * 2
+    with get_context("fork").Pool(2) as pool:
+        both = pool.starmap(libsvm.load, [("tiny", tmp_path, web.url)] * 2, chunksize=1)
+    assert [dataset.sha256() for dataset in both] == [tiny.sha256] * 2
     assert web.hits == ["/tiny"]
 
 
