@@ -1,4 +1,4 @@
-"""Every contract test fails for something that breaks what it states. A row: its name, what is broken, what it says."""
+"""Every contract test fails for something that breaks what it states: its name, what is broken, what it says."""
 
 from __future__ import annotations
 
