@@ -168,12 +168,12 @@ REFUSED = {
     # choices
     "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, amsgrad, ",
     "algorithm=CD-Adam": "did you mean cd_adam?",
-    "algorithm=null": "algorithm=None: no such choice; Valid: adam, ",
+    "algorithm=null": "is no choice; leave algorithm out, or choose one of conf/algorithm/",
     "compressor=topk": "did you mean top_k? Valid: identity",
     "task=logreg": "task=logreg: no such choice; it is a group; choose logreg/a9a, ",
     "task=logreg/breast-cancer": "did you mean logreg/breast_cancer?",
     "task=breast_cancer": "did you mean logreg/breast_cancer?",
-    "logger=null": "did you mean none?",
+    "logger=null": "is no choice; leave logger out",
     "lr_schedule=step": "did you mean step_decay? Valid: constant, step_decay, inverse_sqrt",
     "lr_schedule=cosine": "lr_schedule=cosine: no such choice; Valid: constant, ",
     "device=gpu": "device=gpu: no such choice; did you mean cuda?",
@@ -190,7 +190,6 @@ REFUSED = {
     "+extra=1": "extra: no such key; Valid: algorithm, ",
     "~lr": "every key has a value, and can be set but not deleted; drop the ~",
     "hydra.run.dir=x": PLACE,
-    "hydra.sweep.dir=x": PLACE,
     "hydra.job.chdir=true": PLACE,
     # writing
     "lr": "lr: not of the form key=value",
