@@ -22,6 +22,9 @@ $(READY): requirements.lock
 	@test -n "$(PYTHON)" || { echo "no Python of at least 3.11 found; try make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@# So that this environment's Python finds the project from any folder.
+	@$(BIN)/python -c "import pathlib, sysconfig; \
+		pathlib.Path(sysconfig.get_path('purelib'), 'project.pth').write_text('$(CURDIR)\n')"
 	@touch $@
 
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
