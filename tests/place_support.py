@@ -47,17 +47,6 @@ sys.exit(max(task.wait() for task in tasks))
 """
 """Stands in for srun: starts the tasks on this machine, with what SLURM tells each of them."""
 
-WITH_FILES = """
-import pathlib, runpy, sys
-from experiments.config import compose
-conf = pathlib.Path("conf").absolute()
-if conf.is_dir():
-    compose.CONF = conf
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-"""
-"""`python -m`, with conf/ where the page's files are."""
-
-
 def kind(words: list[str]) -> str:
     """Which of SMALLER the runs are."""
     named = dict(word.split("=", 1) for word in words if re.match(r"(task|figure|sweep)=", word))
@@ -104,16 +93,19 @@ def furnish(place: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cifar10, "load", _of("data.cifar10", _small_images))
 
 
-def lay_out(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the files that a page shows, those for conf/ into a copy of it."""
-    files = [block for block in blocks(page) if block.file]
-    if any(block.file.startswith("conf/") for block in files):
-        shutil.copytree(ROOT / "conf", place / "conf")
-        monkeypatch.setattr(compose, "CONF", place / "conf")
-    for block in files:
-        target = place / block.file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(block.body)
+def lay_out(page: Path, place: Path) -> None:
+    """Write the files that a page shows."""
+    for block in blocks(page):
+        if block.file:
+            target = place / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.body)
+
+
+def with_files(words: list[str]) -> list[str]:
+    """The command, with choices looked for in conf/ here too, where a page has put files into it."""
+    composes = words[2] in ("experiments.run", "experiments.reproduce") and Path("conf").is_dir()
+    return [*words, "--config-dir=conf"] if composes else words
 
 
 @cache
@@ -126,11 +118,11 @@ def composed(name: str, overrides: list[str]) -> DictConfig:
     return _composed(name, *overrides)
 
 
-def _small_rows(name: str, data_dir: str) -> Dataset:
+def _small_rows(name: str, data_dir: str, url: str) -> Dataset:
     return synthetic(rows=80, features=6, workers=20)
 
 
-def _small_images(data_dir: str) -> Images:
+def _small_images(data_dir: str, url: str) -> Images:
     draw = np.random.default_rng(0)
     train, test = (draw.integers(256, size=(count, 32, 32, 3), dtype=np.uint8) for count in (64, 10))
     labels = [np.arange(len(images), dtype=np.uint8) % 10 for images in (train, test)]

@@ -86,7 +86,7 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
         ({"sede": 3}, "did you mean seed?"),
         ({"lr": -1.0}, "step sizes are positive numbers"),
         ({"seed": [0, -1]}, "seed=-1: must be a whole number of at least 0"),
-        ({"compressor": None}, "compressor=None: no such choice"),
+        ({"compressor": None}, "compressor=null: is no choice"),
         ({"study": 'a "quoted" é'}, "study="),
         *(({key: 2}, f"{key}=2: is for commands") for key in ("jobs", "ranks")),
     ):

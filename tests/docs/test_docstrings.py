@@ -23,7 +23,7 @@ def _docstrings() -> Iterator[tuple[str, str]]:
         module = importlib.import_module(found.name)
         yield found.name, module.__doc__ or ""
         for name, value in vars(module).items():
-            if getattr(value, "__module__", None) != found.name or name.startswith("_"):
+            if not callable(value) or getattr(value, "__module__", None) != found.name or name.startswith("_"):
                 continue
             members = vars(value).items() if inspect.isclass(value) else ()
             parts = [(name, value), *((f"{name}.{k}", v) for k, v in members if inspect.isfunction(v))]

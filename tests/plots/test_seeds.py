@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
 from plots.figure.curves import draw
+from plots.figure.spec import Panel
 from plots.figure.derive import second_moment_ratio
 from plots.runs.seeds import geometric_mean, over_seeds, repeated
 
@@ -74,7 +77,7 @@ def test_repeated_is_more_than_one_seed_of_the_same() -> None:
 
 def panel(frame: pd.DataFrame, **options: object) -> Axes:
     """The one panel of a figure, over rounds unless said."""
-    figure = draw(frame, [{"x": "round", "y": "grad_norm"} | options], "")
+    figure = draw(frame, [replace(Panel(x="round", y="grad_norm"), **options)], "")
     plt.close(figure)
     return figure.axes[0]
 
@@ -103,7 +106,7 @@ def test_the_start_is_left_out_of_line_and_band_on_a_logarithmic_axis_of_bits() 
 
 
 def test_the_legend_names_a_method_of_several_seeds_once() -> None:
-    figure = draw(seeds(), [{"x": "round", "y": "grad_norm"}], "")
+    figure = draw(seeds(), [Panel(x="round", y="grad_norm")], "")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["A"]
     plt.close(figure)
 

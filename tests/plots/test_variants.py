@@ -11,6 +11,7 @@ from folder_support import folder
 
 from common.errors import UsageError
 from plots.figure.curves import draw
+from plots.figure.spec import Panel
 from plots.runs.find import find, select, with_rows
 from plots.runs.variants import DASHES, settled, tell_apart
 
@@ -142,7 +143,7 @@ def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
     }
     assert sorted(dashes.values()) == [{0}, {1}, {2}]  # on both tasks alike
     frame = pd.concat(variant.frame() for variant in variants if variant.run.task == "toy")
-    figure = draw(frame, [{"x": "bits", "y": "grad_norm"}], "")
+    figure = draw(frame, [Panel(x="bits", y="grad_norm")], "")
     lines = figure.axes[0].get_lines()
     assert {line.get_color() for line in lines} == {"#111111"}
     assert len({str(line._dash_pattern) for line in lines}) == 3
