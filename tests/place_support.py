@@ -47,6 +47,7 @@ sys.exit(max(task.wait() for task in tasks))
 """
 """Stands in for srun: starts the tasks on this machine, with what SLURM tells each of them."""
 
+
 def kind(words: list[str]) -> str:
     """Which of SMALLER the runs are."""
     named = dict(word.split("=", 1) for word in words if re.match(r"(task|figure|sweep)=", word))
@@ -118,11 +119,11 @@ def composed(name: str, overrides: list[str]) -> DictConfig:
     return _composed(name, *overrides)
 
 
-def _small_rows(name: str, data_dir: str, url: str) -> Dataset:
+def _small_rows(name: str, data_dir: str, url: str = "") -> Dataset:
     return synthetic(rows=80, features=6, workers=20)
 
 
-def _small_images(data_dir: str, url: str) -> Images:
+def _small_images(data_dir: str, url: str = "") -> Images:
     draw = np.random.default_rng(0)
     train, test = (draw.integers(256, size=(count, 32, 32, 3), dtype=np.uint8) for count in (64, 10))
     labels = [np.arange(len(images), dtype=np.uint8) % 10 for images in (train, test)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from itertools import product
@@ -95,17 +94,6 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
         assert message in str(wrong.value)
     assert {"jobs", "ranks"} <= set(LAUNCH)
     assert list(place.iterdir()) == []
-
-
-def test_readmes_python(place: Path) -> None:
-    """The block of README that begins with the import, as it stands there."""
-    text = (ROOT / "README.md").read_text()
-    if "from experiments import" not in text:
-        pytest.skip("README shows none yet")
-    [block] = re.findall(r"```python\n(from experiments import .*?)```", text, flags=re.DOTALL)
-    names: dict[str, object] = {}
-    exec(block, names)
-    assert any(isinstance(value, pd.DataFrame) for value in names.values())
 
 
 def in_a_process(code: str, place: Path) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
+
 from docs.extensions.reference import BUILT, SHOWN, names
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from docs.extensions.reference import composed, names
 from hydra.utils import get_object
 
 from docs.extensions.pages import algorithm
+from docs.extensions.reference import composed, names
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -145,12 +145,8 @@ def test_the_changelog_has_this_version():
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
-def test_links_and_targets_exist(name):
-    text = (ROOT / name).read_text()
-    targets = re.findall(r"^([a-z0-9%-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
-        assert (ROOT / link).exists(), link
-    for target in re.findall(r"`make ([a-z-]+)`", text):
-        assert target in targets, target
-    for path in re.findall(r"`((?:algorithms|conf|docs|experiments|plots|tests)/[\w/.]*)`", text):
+def test_files_that_are_named_exist(name):
+    for path in re.findall(
+        r"`((?:algorithms|conf|docs|experiments|plots|tests)/[\w/.]*)`", (ROOT / name).read_text()
+    ):
         assert (ROOT / path).exists(), path

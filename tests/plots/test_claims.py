@@ -31,10 +31,11 @@ def measured(check: str, curves: dict[str, pd.DataFrame], **options: object) -> 
 
 
 @pytest.mark.parametrize(
-    ("end", "expected"), [(1.0, HOLDS), (1e-9, HOLDS), (2.0, HOLDS), (2.0001, FAILS), (100.0, FAILS)]
+    ("end", "reference", "expected"),
+    [(1.0, 1.0, HOLDS), (1e-9, 1.0, HOLDS), (2.0, 1.0, HOLDS), (2.0001, 1.0, FAILS), (0.0, 0.0, HOLDS)],
 )
-def test_reaches_level(end: float, expected: str) -> None:
-    curves = {"a": flat(end), "ref": flat(1.0)}
+def test_reaches_level(end: float, reference: float, expected: str) -> None:
+    curves = {"a": flat(end), "ref": flat(reference)}
     assert verdict("reaches_level", curves, subject="a", reference="ref", within=2.0) == expected
 
 
@@ -42,11 +43,6 @@ def test_reaches_level_looks_at_the_last_tenth_alone() -> None:
     curves = {"a": curve([1e9] * 10 + [1.0]), "ref": curve([1e-9] * 10 + [1.0])}
     assert verdict("reaches_level", curves, subject="a", reference="ref", within=1.5) == HOLDS
     assert measured("reaches_level", curves, subject="a", reference="ref", within=1.5) == "1×"
-
-
-def test_reaches_level_where_both_are_zero() -> None:
-    curves = {"a": flat(0.0), "ref": flat(0.0)}
-    assert verdict("reaches_level", curves, subject="a", reference="ref", within=2.0) == HOLDS
 
 
 # below_at_equal_bits
@@ -68,10 +64,6 @@ def test_below_at_equal_bits_is_a_share_of_budgets(higher: int, expected: str) -
     assert text.startswith(f"{100 - 10 * higher} %, ends at ")
 
 
-def test_equal_is_not_below() -> None:
-    assert below({"a": flat(1.0), "b": flat(1.0)}, ["b"], share=0.1) == FAILS
-
-
 def test_below_every_other() -> None:
     curves = {"a": flat(1.0), "b": flat(2.0), "c": flat(0.5)}
     assert below(curves, ["b"]) == HOLDS
@@ -79,11 +71,6 @@ def test_below_every_other() -> None:
     assert measured("below_at_equal_bits", curves, subject="a", others=["b", "c"], share=0.9) == (
         "100 %, ends at 0.5×; 0 %, ends at 2×"
     )
-
-
-def test_round_0_is_no_budget() -> None:
-    # All methods start alike and have spent nothing.
-    assert below({"a": curve([5.0] + [1.0] * 10), "b": curve([5.0] + [2.0] * 10)}, ["b"], share=1.0) == HOLDS
 
 
 def test_a_budget_takes_what_the_other_had_by_then() -> None:
@@ -99,15 +86,6 @@ def test_a_budget_takes_what_the_other_had_by_then() -> None:
 def test_budgets_beyond_the_others_last_are_not_shared() -> None:
     curves = {"a": curve([1.0] * 6 + [9.0] * 5), "b": flat(2.0, bits=5)}
     assert below(curves, ["b"], share=1.0) == HOLDS
-
-
-def test_without_a_shared_budget_nothing_is_decided() -> None:
-    # The other has spent more after its first evaluation than the subject in all.
-    curves = {"a": flat(1.0), "b": flat(2.0, bits=1000)}
-    finding = CHECKS["below_at_equal_bits"](curves, subject="a", others=["b"], share=0.9)
-    assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, "no budget shared with b")
-    # And the other way round.
-    assert below({"a": flat(1.0, bits=1000), "b": flat(2.0)}, ["b"]) == NOT_DECIDABLE
 
 
 # clearly_ahead
@@ -136,10 +114,6 @@ def test_clearly_ahead(metric: str, mine: float, theirs: float, expected: str, t
 # stops_early
 
 
-def stops(frame: pd.DataFrame, factor: float = 2.0) -> str:
-    return verdict("stops_early", {"a": frame, "ref": flat(1.0)}, subjects=["a"], reference="ref", factor=factor)
-
-
 @pytest.mark.parametrize(
     ("half", "end", "expected"),
     [
@@ -158,14 +132,10 @@ def test_stops_early(half: float, end: float, expected: str) -> None:
     frame = flat(77.0)
     frame.loc[frame["round"] == 50, "grad_norm"] = half
     frame.loc[frame["round"] == 100, "grad_norm"] = end
-    assert stops(frame) == expected
-
-
-def test_a_fall_by_just_the_factor_is_no_stop() -> None:
-    frame = curve([2.0] * 10 + [1.0])  # powers of two: their ratios are exact
-    curves = {"a": frame, "ref": flat(0.25)}
-    assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == FAILS
-    assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.001) == HOLDS
+    curves = {"a": frame, "ref": flat(1.0)}
+    assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == expected
+    curves["a"] = frame[frame["round"] != 50]
+    assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == NOT_DECIDABLE
 
 
 def test_all_subjects_must_stop() -> None:
@@ -177,10 +147,6 @@ def test_all_subjects_must_stop() -> None:
     assert verdict("stops_early", curves, subjects=["c", "a"], **options) == FAILS
     text = measured("stops_early", curves, subjects=["a", "b"], **options)
     assert text == "falls 1×, ends at 10×; falls 1×, ends at 5×"
-
-
-def test_without_an_evaluation_around_half_time_nothing_is_decided() -> None:
-    assert stops(curve([20.0, 10.0], (0, 100))) == NOT_DECIDABLE
 
 
 # one_bit_a_coordinate
@@ -215,31 +181,26 @@ def test_one_bit_a_coordinate(d: int, up: int, down: int, size: int, expected: s
 def test_one_bit_a_coordinate_looks_at_every_round() -> None:
     frame = signs(30, 62, 62, 24)
     assert measured("one_bit_a_coordinate", {"a": frame}, subjects=["a"]) == "d = 30: 62 bits, 12 bytes"
+    curves = {"bad": signs(30, 960, 960, 480), "good": frame}
+    assert "960" in measured("one_bit_a_coordinate", curves, subjects=["bad", "good"])
     frame.loc[2, "bits_up"] += 1  # such as a dense start
     assert verdict("one_bit_a_coordinate", {"a": frame}, subjects=["a"]) == FAILS
-
-
-def test_one_bit_a_coordinate_shows_what_failed() -> None:
-    curves = {"bad": signs(30, 960, 960, 480), "good": signs(30, 62, 62, 24)}
-    assert "960" in measured("one_bit_a_coordinate", curves, subjects=["bad", "good"])
 
 
 # second_moment_grows
 
 
-@pytest.mark.parametrize(("last", "expected"), [(3.1, HOLDS), (3.0, FAILS), (2.0, FAILS), (0.1, FAILS)])
-def test_second_moment_grows(last: float, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("last", "other", "expected"),
+    [(3.1, 2.0, HOLDS), (3.0, 2.0, FAILS), (0.1, 2.0, FAILS), (3.1, np.nan, NOT_DECIDABLE)],
+)
+def test_second_moment_grows(last: float, other: float, expected: str) -> None:
     moments = [float("nan")] + [50.0] * 9
     curves = {
         "a": flat(1.0, second_moment=[*moments, last]),
-        "ref": flat(1.0, second_moment=[*moments, 2.0]),
+        "ref": flat(1.0, second_moment=[*moments, other]),
     }
     assert verdict("second_moment_grows", curves, subject="a", reference="ref", factor=1.5) == expected
-
-
-def test_second_moment_of_a_method_without_one_is_not_decidable() -> None:
-    curves = {"a": flat(1.0, second_moment=2.0), "ref": flat(1.0, second_moment=np.nan)}
-    assert verdict("second_moment_grows", curves, subject="a", reference="ref", factor=1.5) == NOT_DECIDABLE
 
 
 # error_vanishes
@@ -261,11 +222,8 @@ def test_error_vanishes(error_end: float, gradient_end: float, expected: str) ->
     # The first tenth is round 10 (round 0 has no error), the last round 100.
     frame = curve([7.0, 1.0] + [33.0] * 8 + [gradient_end], signal_error=[np.nan, 1.0] + [9.0] * 8 + [error_end])
     assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == expected
-
-
-def test_error_vanishes_without_an_early_evaluation() -> None:
-    frame = curve([7.0, 1.0, 0.01], (0, 50, 100), signal_error=[np.nan, 1.0, 0.01])
-    assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == NOT_DECIDABLE
+    without_early = frame[frame["round"] != 10]
+    assert verdict("error_vanishes", {"a": without_early}, subject="a", factor=10.0) == NOT_DECIDABLE
 
 
 # judge
@@ -287,9 +245,8 @@ def two_step_sizes(task: str, subject: tuple[float, float], reference: tuple[flo
 
 def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
     frame = pd.concat([two_step_sizes("s", (1.0, 9.0), (4.0, 1.0)), two_step_sizes("t", (1.0, 1.0), (1.0, 1.0))])
-    findings = judge(
-        mark_best(frame), [REACHES, replace(REACHES, number="3b", options={**REACHES.options, "within": 0.5})]
-    )
+    shuffled = mark_best(frame.sample(frac=1, random_state=0))
+    findings = judge(shuffled, [REACHES, replace(REACHES, number="3b", options={**REACHES.options, "within": 0.5})])
     assert list(findings.columns) == ["number", "statement", "task", "step_size", "verdict", "measured"]
     assert findings[["number", "task", "step_size", "verdict", "measured"]].values.tolist() == [
         ["3", "s", "best", HOLDS, "1×"],
@@ -305,12 +262,6 @@ def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
         ["3b", "t", "0.1", FAILS, "1×"],
         ["3b", "t", "0.2", FAILS, "1×"],
     ]
-
-
-def test_the_order_of_rows_does_not_matter() -> None:
-    frame = mark_best(two_step_sizes("s", (1.0, 9.0), (4.0, 1.0)))
-    shuffled = frame.sample(frac=1, random_state=0)
-    pd.testing.assert_frame_equal(judge(shuffled, [REACHES]), judge(frame, [REACHES]))
 
 
 def test_close_step_sizes_are_judged_apart() -> None:
@@ -377,12 +328,6 @@ def test_numbers_that_are_no_ratio_are_listed_by_seed() -> None:
         HOLDS,
         "seed 0: 100 %, ends at 0.5×; seed 1: 100 %, ends at 0.25×",
     )
-
-
-def test_what_is_the_same_in_every_seed_is_said_once() -> None:
-    claim = Claim(number="10", statement="bits", check="one_bit_a_coordinate", options={"subjects": ["a"]})
-    frame = pd.concat(labelled("a", "s", signs(30, 62, 62, 24), seed=seed) for seed in (0, 1))
-    assert judge(mark_best(frame), [claim])["measured"].iloc[0] == "d = 30: 62 bits, 12 bytes (2 seeds alike)"
 
 
 def test_only_seeds_that_all_methods_have_are_judged() -> None:
