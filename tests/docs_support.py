@@ -12,14 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 PAGES = [
     page
-    for pattern in (
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "docs/*.md",
-        "examples/**/README.md",
-        "results-reference/*.md",
-    )
+    for pattern in ("*.md", "docs/*.md", "examples/**/README.md", "results-reference/*.md")
     for page in sorted(ROOT.glob(pattern))
 ]
 

@@ -96,19 +96,6 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def in_a_process(code: str, place: Path) -> str:
-    """What a fresh interpreter in another folder prints, with the project on its path as where it is installed."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
 def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
     code = f"""
 import sys, experiments, experiments.__main__ as commands
@@ -117,7 +104,10 @@ sys.argv = ["compressed-optimization", "run", *{SMALL!r}, "results_dir=mine"]
 commands.main()
 print(len(experiments.load("mine")))
 """
-    first, *_, last = in_a_process(code, place).splitlines()
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    first, *_, last = done.stdout.splitlines()
     assert first == "set() True"
     assert last == "5"
     assert [path.name for path in place.iterdir()] == ["mine"]

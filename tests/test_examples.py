@@ -12,8 +12,6 @@ import pytest
 import torch
 from docs_support import ROOT, blocks
 
-from experiments.run import main as run
-
 EXAMPLES = ROOT / "examples"
 
 
@@ -24,23 +22,6 @@ def my_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(EXAMPLES)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ("compressor=block_sign", "compressor=block_sign: no such choice"),
-        ("compressor._target_=my_package.compressor.BlockSign", "let in by packages=[my_package]"),
-    ],
-)
-def test_without_being_let_in_it_is_refused(
-    choice: str, message: str, my_package: None, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        run([choice, "task=logreg/breast_cancer", "rounds=5", f"results_dir={tmp_path}"])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_test_it_shows_passes(tmp_path: Path) -> None:

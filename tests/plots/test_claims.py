@@ -309,7 +309,6 @@ def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(
 
 
 def test_a_negated_claim_over_seeds() -> None:
-    assert over_seeds({0: 1.0, 1: 1.5}, negated=True)["verdict"] == FAILS
     assert over_seeds({0: 4.0, 1: 9.0}, negated=True)["verdict"] == HOLDS
     finding = over_seeds({0: 1.0, 1: 9.0}, negated=True)
     assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "seed 0 fails: 1×; seed 1 holds: 9×")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from folder_support import folder, rewrite
@@ -28,14 +25,11 @@ def results(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Figure]]:
-    """The figures that were drawn, still open."""
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that were drawn."""
     figures, draw = [], curves.draw
     monkeypatch.setattr(curves, "draw", lambda *arguments: figures.append(draw(*arguments)) or figures[-1])
-    with mpl.rc_context(), monkeypatch.context() as patched:
-        patched.setattr(plt, "close", lambda figure: None)
-        yield figures
-    plt.close("all")
+    return figures
 
 
 def lines(figure: Figure) -> dict[str, tuple[list[float], list[float]]]:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import yaml
 from curve_support import curve, labelled
-from folder_support import rewrite
+from folder_support import folder, rewrite
 from rich.console import Console
 
 from plots.figure import curves
 from plots.figure.publish import report
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
-
-ROUNDS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
 AS_LOW = Claim(number="3", statement="As low", check="reaches_level",
@@ -31,26 +27,13 @@ HEAD = "# toy\n\n![A toy](toy.png)\n\n"
 def run_folder(
     place: Path, algorithm: str, lrs: list[float], norms: list[float], moment: float, seed: int = 0
 ) -> Path:
-    """A run as the harness leaves it: one trial a step size, with a gradient norm that falls to `norms`."""
-    folder = place / f"{algorithm}-{seed}"
-    folder.mkdir(parents=True)
-    display = {"label": algorithm.title(), "color": "#123456", "marker": "o"}
-    config = {
-        "algorithm": {"name": algorithm, "display": display},
-        "task": {"name": "toy", "display": {"label": "Toy"}},
-        "compressor": {"_target_": "x.Y"},
-        **{"seed": seed, "rounds": ROUNDS[-1], "lr": lrs, "cluster": {"workers": 2}},
-    }
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    (folder / "environment.json").write_text(json.dumps({"d": 8}))
-    rows = [
-        {"round": t, "trial": trial, "lr": lr, "bits_up": 40 * t, "bits_down": 40 * t, "bits": 80 * t,
-         "payload_bytes": 18 * t, "grad_norm": norm ** (t / 100),
-         "test_accuracy": 0.5 + 0.4 * t / 100, **({"second_moment": moment * lr} if t else {})}
-        for trial, (lr, norm) in enumerate(zip(lrs, norms, strict=True)) for t in ROUNDS
-    ]  # fmt: skip
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    """A run whose gradient norm falls to `norms`, one a step size."""
+    ends = dict(zip(lrs, norms, strict=True))
+    path = folder(place, f"{algorithm}-{seed}", algorithm=algorithm, seed=seed, lrs=tuple(lrs),
+                  norm=lambda t, lr, seed: ends[lr] ** (t / 100))  # fmt: skip
+    rewrite(path, lambda row: row | {"test_accuracy": 0.5 + 0.4 * row["round"] / 100})
+    rewrite(path, lambda row: row | ({"second_moment": moment * row["lr"]} if row["round"] else {}))
+    return path
 
 
 @pytest.fixture
@@ -88,14 +71,6 @@ def test_derived_columns_are_there_to_draw(folders):
     derive = (Derivation(name="second_moment_ratio", options={"over": "plain"}),)
     frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
-
-
-def test_targets_are_tabled(folders):
-    _, text, target = written(folders, targets=(Target(metric="grad_norm", levels=(1.0, 0.05, 1e-9)),))
-    assert "| method | 1 | 0.05 | 1e-09 |" in text
-    assert "| Plain | at the start | 3.2e3 (0.5) | – |" in text
-    table = pd.read_csv(target / "targets.csv")
-    assert table.loc[(table["algorithm"] == "noisy") & (table["level"] == 0.05), "bits"].tolist() == [4000.0]
 
 
 def test_a_negated_claim_holds_where_its_check_fails(folders):
@@ -175,13 +150,13 @@ def test_the_caption_says_where_curves_are_cut(folders):
 
 
 def test_step_sizes_can_be_selected_by_another_metric(tmp_path):
-    folder = run_folder(tmp_path, "plain", [0.1, 0.5], [1e-2, 1e-4], 2.0)
-    rewrite(folder, lambda row: row | {"train_loss": row["lr"]})
-    frame, text, _ = written([folder], select="train_loss")
+    run = run_folder(tmp_path, "plain", [0.1, 0.5], [1e-2, 1e-4], 2.0)
+    rewrite(run, lambda row: row | {"train_loss": row["lr"]})
+    frame, text, _ = written([run], select="train_loss")
     assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
     rule = "the step size with the lowest geometric mean of the training loss over the last tenth of the rounds"
     assert f"Best step sizes, that is {rule}:" in text
-    assert f"Each method with {rule}." in caption([folder], select="train_loss")
+    assert f"Each method with {rule}." in caption([run], select="train_loss")
 
 
 def test_grids_that_differ_are_listed_beside_claims(seeded, folders):
@@ -220,6 +195,7 @@ def test_targets_of_several_metrics(folders):
     assert table[["metric", "level"]].drop_duplicates().values.tolist() == [
         ["grad_norm", 0.05], ["test_accuracy", 0.7], ["test_accuracy", 0.95]
     ]  # fmt: skip
+    assert table.query("algorithm == 'noisy' and level == 0.05")["bits"].tolist() == [4000]
 
 
 def test_targets_over_seeds_show_their_spread(seeded):
@@ -244,7 +220,6 @@ def test_nothing_is_cut_off(tasks, methods):
         box = artist.get_window_extent(renderer)
         assert box.x0 >= 0
         assert box.x1 <= canvas.width
-    plt.close(figure)
 
 
 def test_a_guide_has_the_slope_it_is_given():
@@ -253,4 +228,3 @@ def test_a_guide_has_the_slope_it_is_given():
     [line] = [line for line in figure.axes[0].get_lines() if line.get_label() == "slope −0.5"]
     assert line.get_ydata().tolist() == pytest.approx([1.0, 0.1])
     assert line.get_xdata().tolist() == [1, 100]
-    plt.close(figure)

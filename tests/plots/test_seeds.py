@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,9 +75,7 @@ def test_repeated_is_more_than_one_seed_of_the_same() -> None:
 
 def panel(frame: pd.DataFrame, **options: object) -> Axes:
     """The one panel of a figure, over rounds unless said."""
-    figure = draw(frame, [replace(Panel(x="round", y="grad_norm"), **options)], "")
-    plt.close(figure)
-    return figure.axes[0]
+    return draw(frame, [replace(Panel(x="round", y="grad_norm"), **options)], "").axes[0]
 
 
 def test_several_seeds_are_a_line_in_a_band() -> None:

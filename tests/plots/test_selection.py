@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.runs.best import Rule, level, mark_best, ranked, rule_in_words
+from plots.runs.best import Rule, level, mark_best, ranked
 
 EVERY = tuple(range(101))
 
@@ -85,18 +85,21 @@ def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **
     )
 
 
-def test_over_seeds_the_geometric_mean_decides() -> None:
-    # Arithmetically 0.2 would win, and in seed 0 alone 0.3.
-    frame = by_seed({0.1: {0: 1e-4, 1: 4.0}, 0.2: {0: 1.0, 1: 1.0}, 0.3: {0: 1e-5, 1: 100.0}})
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
-    assert mark_best(frame)["best"].sum() == 2 * 11  # both seeds of it
-
-
-def test_selection_by_another_metric() -> None:
-    frame = by_seed({0.1: {0: 0.5}, 0.2: {0: 0.4}, 0.3: {0: 0.6}}, "train_loss")
-    frame["grad_norm"] = frame["lr"]
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
-    assert best(mark_best(frame, "train_loss")) == {("t", "a"): {0.2}}
+@pytest.mark.parametrize(
+    ("metric", "values", "lr"),
+    [
+        # The geometric mean; arithmetically 0.2 would win, and in seed 0 alone 0.3.
+        ("grad_norm", {0.1: {0: 1e-4, 1: 4.0}, 0.2: {0: 1.0, 1: 1.0}, 0.3: {0: 1e-5, 1: 100.0}}, 0.1),
+        ("train_loss", {0.1: {0: 0.5}, 0.2: {0: 0.4}, 0.3: {0: 0.6}}, 0.2),
+        ("train_loss", {0.1: {0: -1.0}, 0.2: {0: 0.5}, 0.3: {0: -3.0}}, 0.3),
+        # The highest arithmetic mean; the geometric mean of 0.2 would be 0.5, and the lowest is 0.3.
+        ("test_accuracy", {0.1: {0: 0.55, 1: 0.55}, 0.2: {0: 0.25, 1: 1.0}, 0.3: {0: 0.1, 1: 0.1}}, 0.2),
+    ],
+)
+def test_what_a_metric_selects_over_seeds(metric: str, values: dict, lr: float) -> None:
+    marked = mark_best(by_seed(values, metric), metric)
+    assert best(marked) == {("t", "a"): {lr}}
+    assert marked["best"].sum() == len(values[lr]) * 11  # all seeds of it
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -115,17 +118,6 @@ def test_a_step_size_that_lacks_a_seed_or_an_end_comes_last() -> None:
     assert best(mark_best(stopped)) == {("t", "a"): {0.2}}
 
 
-def test_of_accuracies_the_highest_arithmetic_mean_is_best() -> None:
-    # The geometric mean of 0.2 would be 0.5, and the lowest is 0.3.
-    frame = by_seed({0.1: {0: 0.55, 1: 0.55}, 0.2: {0: 0.25, 1: 1.0}, 0.3: {0: 0.1, 1: 0.1}}, "test_accuracy")
-    assert best(mark_best(frame, "test_accuracy")) == {("t", "a"): {0.2}}
-
-
-def test_of_a_metric_below_zero_the_lowest_is_best() -> None:
-    frame = by_seed({0.1: {0: -1.0}, 0.2: {0: 0.5}, 0.3: {0: -3.0}}, "train_loss")
-    assert best(mark_best(frame, "train_loss")) == {("t", "a"): {0.3}}
-
-
 def test_a_loss_that_ends_above_its_start_never_wins() -> None:
     falls, rises = (np.linspace(1.0, end, 11) for end in (0.9, 1.1))
     frame = pd.concat(
@@ -136,15 +128,6 @@ def test_a_loss_that_ends_above_its_start_never_wins() -> None:
     assert ranked(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "", "ends above its start"]
     # A method is drawn also where none of its step sizes can win.
     assert best(mark_best(frame[frame["lr"] == 0.3])) == {("t", "a"): {0.3}}
-
-
-def test_a_task_says_what_its_step_sizes_are_selected_by() -> None:
-    frame = by_seed({0.1: {0: 3.0}, 0.2: {0: 2.0}}, "perplexity").assign(train_loss=1.0)
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}  # of equal gradient norms
-    declared = frame.assign(selected_by="perplexity")
-    assert best(mark_best(declared)) == {("t", "a"): {0.2}}
-    assert "of the perplexity over" in rule_in_words(declared)
-    assert best(mark_best(declared, "train_loss")) == {("t", "a"): {0.1}}
 
 
 def test_what_cannot_be_selected_by_is_refused() -> None:

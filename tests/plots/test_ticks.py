@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import pytest
 from curve_support import curve, labelled
 from matplotlib.axes import Axes
 
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
 
 
 def spanning(low: float, high: float, bits: int = 10) -> Axes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from folder_support import folder
@@ -56,7 +55,7 @@ COPIES = {"update__weight_decay": 0.0, "algorithm__uplink_only": False}
         ([{}, {"compressor__groups": 2}], ["Plain", "Plain, compressor.groups=2"]),
         ([{}, {"task__options": {"depth": 2}}], ["Plain", "Plain, task.options.depth=2"]),
         (
-            [{"task__dataset__file": "data", "task__dataset__sha256": digits} for digits in ("0123456789", "987654321")],
+            [{"task__dataset": {"file": "data", "sha256": digits}} for digits in ("0123456789", "9876543210")],
             ["Plain, task.dataset.sha256=01234567", "Plain, task.dataset.sha256=98765432"],
         ),
         ([{}, {"cluster__workers": 8, "task__dataset__workers": 8}],
@@ -117,7 +116,6 @@ def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
     lines = figure.axes[0].get_lines()
     assert {line.get_color() for line in lines} == {"#111111"}
     assert len({str(line._dash_pattern) for line in lines}) == 3
-    plt.close(figure)
     assert len(set(DASHES)) == len(DASHES)
 
 
