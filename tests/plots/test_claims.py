@@ -48,8 +48,9 @@ def test_reaches_level_looks_at_the_last_tenth_alone() -> None:
 # below_at_equal_bits
 
 
-def below(curves: dict[str, pd.DataFrame], others: list[str], share: float = 0.9) -> str:
-    return verdict("below_at_equal_bits", curves, subject="a", others=others, share=share)
+def below(curves: dict[str, pd.DataFrame], others: list[str], share: float = 0.9) -> tuple[str, str]:
+    finding = CHECKS["below_at_equal_bits"](curves, subject="a", others=others, share=share)
+    return finding.verdict, finding.measured
 
 
 @pytest.mark.parametrize(
@@ -58,34 +59,23 @@ def below(curves: dict[str, pd.DataFrame], others: list[str], share: float = 0.9
 )
 def test_below_at_equal_bits_is_a_share_of_budgets(higher: int, expected: str) -> None:
     values = [9.0] + [2.0] * higher + [0.5] * (10 - higher)
-    curves = {"a": curve(values), "b": flat(1.0)}
-    assert below(curves, ["b"]) == expected
-    text = measured("below_at_equal_bits", curves, subject="a", others=["b"], share=0.9)
-    assert text.startswith(f"{100 - 10 * higher} %, ends at ")
+    end = 2 if higher == 10 else 0.5
+    assert below({"a": curve(values), "b": flat(1.0)}, ["b"]) == (expected, f"{100 - 10 * higher} %, ends at {end}×")
 
 
 def test_below_every_other() -> None:
     curves = {"a": flat(1.0), "b": flat(2.0), "c": flat(0.5)}
-    assert below(curves, ["b"]) == HOLDS
-    assert below(curves, ["b", "c"]) == FAILS
-    assert measured("below_at_equal_bits", curves, subject="a", others=["b", "c"], share=0.9) == (
-        "100 %, ends at 0.5×; 0 %, ends at 2×"
-    )
+    assert below(curves, ["b", "c"]) == (FAILS, "100 %, ends at 0.5×; 0 %, ends at 2×")
 
 
 def test_a_budget_takes_what_the_other_had_by_then() -> None:
     # The other spends three times as much a round: by 300 bits it has done 10 rounds, the subject 30.
     curves = {"a": flat(1.5), "b": curve(lambda r: np.where(r <= 10, 2.0, 1.0), bits=30)}
-    text = measured("below_at_equal_bits", curves, subject="a", others=["b"], share=0.9)
     # Shared budgets are 300 to 1000; by 600 the other has got to round 20 and is below.
-    assert text == "38 %, ends at 1.5×"
-    assert below(curves, ["b"], share=0.3) == HOLDS
-    assert below(curves, ["b"], share=0.4) == FAILS
-
-
-def test_budgets_beyond_the_others_last_are_not_shared() -> None:
-    curves = {"a": curve([1.0] * 6 + [9.0] * 5), "b": flat(2.0, bits=5)}
-    assert below(curves, ["b"], share=1.0) == HOLDS
+    assert below(curves, ["b"], share=0.3) == (HOLDS, "38 %, ends at 1.5×")
+    assert below(curves, ["b"], share=0.4)[0] == FAILS
+    # Those beyond the other's last are not shared.
+    assert below({"a": curve([1.0] * 6 + [9.0] * 5), "b": flat(2.0, bits=5)}, ["b"], share=1.0)[0] == HOLDS
 
 
 # clearly_ahead
@@ -142,11 +132,10 @@ def test_all_subjects_must_stop() -> None:
     falling = curve(lambda r: 100.0 * 0.9**r)
     curves = {"a": flat(10.0), "b": flat(5.0), "c": falling, "ref": flat(1.0)}
     options = {"reference": "ref", "factor": 2.0}
-    assert verdict("stops_early", curves, subjects=["a", "b"], **options) == HOLDS
     assert verdict("stops_early", curves, subjects=["a", "c"], **options) == FAILS
     assert verdict("stops_early", curves, subjects=["c", "a"], **options) == FAILS
-    text = measured("stops_early", curves, subjects=["a", "b"], **options)
-    assert text == "falls 1×, ends at 10×; falls 1×, ends at 5×"
+    finding = CHECKS["stops_early"](curves, subjects=["a", "b"], **options)
+    assert (finding.verdict, finding.measured) == (HOLDS, "falls 1×, ends at 10×; falls 1×, ends at 5×")
 
 
 # one_bit_a_coordinate
@@ -173,9 +162,8 @@ def signs(d: int, up: int, down: int, size: int) -> pd.DataFrame:
 )
 def test_one_bit_a_coordinate(d: int, up: int, down: int, size: int, expected: str) -> None:
     curves = {"good": signs(30, 62, 62, 24), "a": signs(d, up, down, size)}
-    assert verdict("one_bit_a_coordinate", curves, subjects=["a"]) == expected
-    assert verdict("one_bit_a_coordinate", curves, subjects=["good", "a"]) == expected
-    assert verdict("one_bit_a_coordinate", curves, subjects=["a", "good"]) == expected
+    for subjects in (["a"], ["good", "a"], ["a", "good"]):
+        assert verdict("one_bit_a_coordinate", curves, subjects=subjects) == expected
 
 
 def test_one_bit_a_coordinate_looks_at_every_round() -> None:
@@ -252,15 +240,11 @@ def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
         ["3", "s", "best", HOLDS, "1×"],
         ["3", "s", "0.1", HOLDS, "0.25×"],
         ["3", "s", "0.2", FAILS, "9×"],
-        ["3", "t", "best", HOLDS, "1×"],
-        ["3", "t", "0.1", HOLDS, "1×"],
-        ["3", "t", "0.2", HOLDS, "1×"],
+        *(["3", "t", lr, HOLDS, "1×"] for lr in ("best", "0.1", "0.2")),
         ["3b", "s", "best", FAILS, "1×"],
         ["3b", "s", "0.1", HOLDS, "0.25×"],
         ["3b", "s", "0.2", FAILS, "9×"],
-        ["3b", "t", "best", FAILS, "1×"],
-        ["3b", "t", "0.1", FAILS, "1×"],
-        ["3b", "t", "0.2", FAILS, "1×"],
+        *(["3b", "t", lr, FAILS, "1×"] for lr in ("best", "0.1", "0.2")),
     ]
 
 

@@ -73,11 +73,6 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     assert "with step size 0.1" in " ".join(drawn[0].get_supxlabel().split())
 
 
-def test_unless_said_the_picture_is_named_by_the_request(results):
-    main([f"results_dir={results}", "x=epochs", "y=train_accuracy", "task=other/task", "algorithm=plain"])
-    assert [file.name for file in (results / "plots").iterdir()] == ["train_accuracy-over-epoch-other_task-plain.png"]
-
-
 def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
     monkeypatch.setattr(curves, "draw", lambda *arguments: Figure())
     settings = ["lr=0.1", "x_scale=linear", "y_scale=linear", "bandwidth=10", "latency=5", "shared_link=false"]
@@ -86,6 +81,8 @@ def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
     names = {file.name for file in (results / "plots").iterdir()}
     assert len(names) == 2 + len(settings)
     assert "grad_norm-over-modelled_seconds-toy-bandwidth=10.png" in names
+    main([f"results_dir={results}", "x=epochs", "y=train_accuracy", "task=other/task", "algorithm=plain"])
+    assert (results / "plots" / "train_accuracy-over-epoch-other_task-plain.png").exists()
 
 
 def test_long_requests_have_names_that_a_file_can_have(tmp_path, monkeypatch):
@@ -160,13 +157,11 @@ def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, d
         ("y=gard_norm", "did you mean grad_norm? Valid: bits_up,"),
         ("y=seconds", "y=seconds: no such choice"),
         ("task=tay", "task=tay: no run has it; did you mean toy? Valid: other/task, toy"),
-        ("algorithm=noise", "algorithm=noise: no run has it; did you mean noisy? Valid: noisy, plain"),
         ("seed=3", "seed=3: no run has it; Valid: 0, 1"),
         ("lr=0.3", "lr=0.3: no run has this step size; there are best, 0.1, 0.2"),
         ("lr=large", "lr=large: must be a positive number"),
         ("x_scale=cubic", "x_scale=cubic: no such choice; Valid: log, linear"),
         ("bandwidth=10Mbit", "bandwidth=10Mbit: must be a positive number, in Mbit/s"),
-        ("bandwidth=0", "bandwidth=0: must be a positive number"),
         ("latency=-1", "latency=-1: must be a number of at least 0, in milliseconds"),
         ("shared_link=yes", "shared_link=yes: no such choice"),
         ("out=picture.doc", "out=picture.doc: no such type of file"),
