@@ -120,9 +120,7 @@ class Adaptive(Update[A]):
     beta1: float = 0.9  # β₁, how much of m is kept each round
     beta2: float = 0.99  # β₂, how much of v is kept each round
     nu: float = 1e-8  # ν, keeps the denominator from zero
-    form: Literal["paper", "uncorrected", "torch"] = (
-        "paper"  # of the step: ν inside the root, outside, bias corrected
-    )
+    form: Literal["paper", "uncorrected", "torch"] = "paper"  # ν inside the root, outside, or with bias correction
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 PAGES = [
     page
-    for pattern in ("README.md", "CONTRIBUTING.md", "docs/*.md", "examples/**/README.md", "results-reference/*.md")
+    for pattern in ("*.md", "docs/*.md", "examples/**/README.md", "results-reference/*.md")
     for page in sorted(ROOT.glob(pattern))
 ]
 
@@ -72,10 +72,10 @@ def commands(page: Path) -> list[Command]:
     return [command for block in blocks(page, "sh") for command in _lines(block)]
 
 
-def sessions(page: Path) -> list[tuple[Command, str]]:
-    """The commands whose output the page shows, in a block of text behind theirs, with that output."""
+def sessions(page: Path) -> list[tuple[list[Command], str]]:
+    """The commands before every output that the page shows, in a block of text behind theirs: of the last of them."""
     pairs = pairwise(blocks(page))
-    return [(_lines(one)[-1], two.body) for one, two in pairs if (one.language, two.language) == ("sh", "text")]
+    return [(_lines(one), two.body) for one, two in pairs if (one.language, two.language) == ("sh", "text")]
 
 
 def links(page: Path) -> list[str]:

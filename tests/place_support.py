@@ -7,8 +7,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from data import cifar10, libsvm
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
-from experiments.config import application, compose
+from experiments.config import compose
 from experiments.run import main
 
 SMALLER = {
@@ -46,18 +46,6 @@ tasks = [subprocess.Popen(command, env=os.environ | step | dict(SLURM_PROCID=str
 sys.exit(max(task.wait() for task in tasks))
 """
 """Stands in for srun: starts the tasks on this machine, with what SLURM tells each of them."""
-
-WITH_FILES = """
-import pathlib, runpy, sys
-from experiments.config import application, compose
-conf = pathlib.Path("conf").absolute()
-if conf.is_dir():
-    found = compose.search_path
-    compose.search_path = lambda packages, folders=(): found(packages, [conf, *folders])
-    application.search_path = compose.search_path
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-"""
-"""`python -m`, with the page's files for conf/ beside those of the project."""
 
 
 def kind(words: list[str]) -> str:
@@ -106,23 +94,19 @@ def furnish(place: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cifar10, "load", _of("data.cifar10", _small_images))
 
 
-def lay_out(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the files that a page shows; Hydra looks for those of conf/ there too."""
+def lay_out(page: Path, place: Path) -> None:
+    """Write the files that a page shows."""
     for block in blocks(page):
         if block.file:
             target = place / block.file
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.body)
-    if (place / "conf").is_dir():
-        for module in (compose, application):
-            monkeypatch.setattr(module, "search_path", partial(_search_path, place / "conf"))
 
 
-_found = compose.search_path
-
-
-def _search_path(conf: Path, packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
-    return _found(packages, [str(conf), *folders])
+def with_files(words: list[str]) -> list[str]:
+    """The command, with choices looked for in conf/ here too, where a page has put files into it."""
+    composes = words[2] in ("experiments.run", "experiments.reproduce") and Path("conf").is_dir()
+    return [*words, "--config-dir=conf"] if composes else words
 
 
 @cache
@@ -135,11 +119,11 @@ def composed(name: str, overrides: list[str]) -> DictConfig:
     return _composed(name, *overrides)
 
 
-def _small_rows(name: str, data_dir: str) -> Dataset:
+def _small_rows(name: str, data_dir: str, url: str = "") -> Dataset:
     return synthetic(rows=80, features=6, workers=20)
 
 
-def _small_images(data_dir: str) -> Images:
+def _small_images(data_dir: str, url: str = "") -> Images:
     draw = np.random.default_rng(0)
     train, test = (draw.integers(256, size=(count, 32, 32, 3), dtype=np.uint8) for count in (64, 10))
     labels = [np.arange(len(images), dtype=np.uint8) % 10 for images in (train, test)]

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from glob import glob
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 
 import pytest
 from docs_support import PAGES, ROOT, Command, commands, sessions
 from hydra.utils import get_object
-from place_support import OF_READERS, WITH_FILES, furnish, kind, lay_out, small, small_runs
+from place_support import OF_READERS, furnish, kind, lay_out, small, small_runs, with_files
 from terminal_support import printed
 
 SHOWN = [command for page in PAGES for command in commands(page)]
@@ -44,7 +45,7 @@ IMAGE = "compressed-optimization"
 
 def call(words: Words) -> None:
     """`python -m module …`, with paths expanded as a shell does."""
-    _, _, module, *arguments = words
+    _, _, module, *arguments = with_files(words)
     import_module(module).main([path for word in arguments for path in (glob(word) if "*" in word else [word])])
 
 
@@ -64,6 +65,13 @@ def plan_one(words: Words) -> None:
 
 def configure(words: Words) -> None:
     call([*words, "--cfg", "job"])
+
+
+def configure_first(words: Words) -> None:
+    """What Hydra composes of a sweep's first run, with the options of its launcher and sweeper."""
+    searched = [re.sub(r"=tag\(.*", "=0.01", word) for word in words[3:] if word != "-m"]
+    firsts = [word if "[" in word else word.partition(",")[0] for word in searched]
+    call([*words[:3], *firsts, "--cfg", "all"])
 
 
 def configure_launched(words: Words) -> None:
@@ -103,7 +111,8 @@ def recipe(words: Words) -> list[Words]:
     done = subprocess.run(command, cwd=ROOT, env=outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout
-    return [shlex.split(line.replace(".venv/bin/", "")) for line in done.stdout.splitlines()]
+    lines = [shlex.split(line.replace(".venv/bin/", "")) for line in done.stdout.splitlines()]
+    return [list(dropwhile(lambda word: re.match(r"[A-Z_]+=", word), words)) for words in lines]
 
 
 def is_there(words: Words) -> None:
@@ -120,12 +129,6 @@ def run_contained(words: Words) -> None:
 
 def is_a_command_of_wandb(words: Words) -> None:
     assert words[1] in import_module("wandb.cli.cli").cli.commands
-
-
-def is_written_by_another(words: Words) -> None:
-    """A script, by a command that the documentation shows."""
-    study = f"study={Path(words[1]).parent.name}"
-    assert any({study, "submit=slurm"} <= set(command.words) for command in SHOWN)
 
 
 def nothing(words: Words) -> None:
@@ -166,15 +169,6 @@ def execute(words: Words) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def array_job(words: Words) -> None:
-    """Write the script, and do what SLURM does with its first task."""
-    call_small(words)
-    [script] = glob("results/sweeps/*/array.sh")
-    before = len(glob("results/**/summary.json", recursive=True))
-    subprocess.run(["bash", script], env=os.environ | {"SLURM_ARRAY_TASK_ID": "0"}, check=True, timeout=300)
-    assert len(glob("results/**/summary.json", recursive=True)) == before + 1
-
-
 @dataclass(frozen=True)
 class Rule:
     """What is done with commands that a pattern matches: in the fast tests, and for real in the slow ones.
@@ -190,13 +184,12 @@ class Rule:
 
 RULES = [
     Rule(r"python -m experiments\.run .*--cfg job", call),
-    Rule(r"python -m experiments\.run .*submit=slurm", plan, "there is no SLURM here", array_job),
-    Rule(r"python -m experiments\.run .*submit=submitit", plan, "there is no SLURM here"),
+    Rule(r"python -m experiments\.run .*hydra/launcher=submitit_slurm", configure_first, "there is no SLURM here"),
+    Rule(r"python -m experiments\.run .*hydra/(launcher|sweeper)=", configure_first, "starts processes", launch),
     Rule(r"python -m experiments\.run .*dry_run=true", call),
-    Rule(r"python -m experiments\.run .*logger=wandb", configure, "starts processes", launch),
     Rule(r"python -m experiments\.run (-m |.*(sweep|ranks)=)", plan, "starts processes", launch),
+    Rule(r"python -m experiments\.run .*logger=wandb", configure, "starts processes", launch),
     Rule(r"python -m experiments\.run ", call_small),
-    Rule(r"python -m experiments\.reproduce .*submit=", plan_one, "there is no SLURM here"),
     Rule(r"python -m experiments\.reproduce .*jobs=", plan_one, "starts processes", launch),
     Rule(r"python -m experiments\.reproduce ", plan_one, "takes seconds", call_small),
     Rule(r"python -m experiments\.upload", is_there, "wandb takes seconds", call),
@@ -209,7 +202,6 @@ RULES = [
     Rule(r"torchrun --nnodes=2 --node-rank=1", configure_launched, "started by the slow test of the first machine's"),
     Rule(r"(torchrun|srun) .*-m experiments\.run ", configure_launched, "starts processes", launch),
     Rule(r"torchrun .*\.py ", is_there, "starts processes", launch),
-    Rule(r"sbatch ", is_written_by_another, "there is no SLURM here; run by the slow test of what writes it"),
     Rule(r"make ", make, "what it would run is tested in its place", make_for_real),
     Rule(r"wandb (login|sync) ", is_a_command_of_wandb, "an account"),
     Rule(r"docker build ", is_there, "minutes, and a network"),
@@ -245,7 +237,7 @@ def place(small_results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def follow(act: Act, command: Command, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Do what a rule says, and compare the exit status with what the page says of it."""
-    lay_out(command.page, place, monkeypatch)
+    lay_out(command.page, place)
     for name, value in command.variables.items():
         monkeypatch.setenv(name, value)
         if name == "PYTHONPATH":  # seen from the project's root
@@ -275,10 +267,11 @@ def test_a_command_runs(command, place, monkeypatch):
 def test_what_a_page_shows_is_printed(page, place, monkeypatch):
     """Line by line, but for numbers, ids and what a page leaves out by an ellipsis."""
     shutil.rmtree(place / "results")
-    lay_out(page, place, monkeypatch)
-    for command, shown in sessions(page):
-        words = recipe(command.words)[0] if command.words[0] == "make" else command.words
-        said = [_plain(line) for line in printed([sys.executable, "-c", WITH_FILES, *words[2:]], columns=110)]
+    lay_out(page, place)
+    for block, shown in sessions(page):
+        for command in block:
+            words = recipe(command.words)[0] if command.words[0] == "make" else command.words
+            said = [_plain(line) for line in printed([sys.executable, *with_files(words)[1:]], columns=110)]
         for line in shown.splitlines():
             pattern = ".*".join(map(re.escape, _plain(line).split("…")))
             assert any(re.fullmatch(pattern, other) for other in said), (str(command), line, said)

@@ -45,8 +45,8 @@ def test_links_point_at_files_and_headings(page):
 
 
 def _is_generated(target: Path) -> bool:
-    """Whether `make docs` writes the page from the files of conf/."""
-    return target.parent.parent == ROOT / "docs" and (ROOT / "conf" / target.parent.name).is_dir()
+    """Whether `make docs` writes the page, of a group, from conf/."""
+    return target.parent == ROOT / "docs" / "configuration" and (ROOT / "conf" / target.stem).is_dir()
 
 
 @pytest.mark.parametrize("block", CODE, ids=_named)

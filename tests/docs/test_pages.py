@@ -7,18 +7,18 @@ import re
 from pathlib import Path
 
 import pytest
-from docs.extensions.settings import files
 from hydra.utils import get_object
 
-from docs.extensions.pages import pages
+from docs.extensions.pages import algorithm
+from docs.extensions.reference import composed, names
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("file", files("algorithm"), ids=lambda file: file.name)
-def test_an_algorithm_s_page_shows_its_module(file):
-    target = file.values["algorithm"]["_target_"]
-    page = "\n".join(pages()[f"algorithms/{file.name}.rst"])
+@pytest.mark.parametrize("name", names("algorithm"))
+def test_an_algorithm_s_page_shows_its_module(name):
+    target = composed(f"algorithm={name}")["algorithm"]["_target_"]
+    page = "\n".join(algorithm(name))
     assert f".. automodule:: {target.rpartition('.')[0]}\n   :members:" in page
     said = inspect.getdoc(get_object(target)) or ""
     assert all(f"\n{part}: " in said for part in ("State", "Wire"))
@@ -27,7 +27,8 @@ def test_an_algorithm_s_page_shows_its_module(file):
 def test_every_compressor_is_on_their_page():
     text = (DOCS / "compressors.rst").read_text()
     [shown] = re.findall(r"automodule:: algorithms\.compressors\n   :members: (.*)", text)
-    classes = {file.values["_target_"].rpartition(".")[2] for file in files("compressor") if not file.shared}
+    targets = {composed(f"compressor={name}")["compressor"]["_target_"] for name in names("compressor")}
+    classes = {target.rpartition(".")[2] for target in targets}
     assert classes <= set(shown.split(", "))
 
 

@@ -66,3 +66,9 @@ def folder(
     ]  # fmt: skip
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def rewrite(path: Path, change: Callable[[dict], dict]) -> None:
+    """Change every row of a run."""
+    rows = [change(json.loads(line)) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

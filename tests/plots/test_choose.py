@@ -7,12 +7,12 @@ import math
 from pathlib import Path
 
 import pytest
-from folder_support import folder
+from folder_support import folder, rewrite
 
 from common.errors import UsageError
 from plots.runs import columns
 from plots.runs.choose import Choice, best
-from plots.runs.find import find, of_study
+from plots.runs.find import find
 
 LRS = (0.1, 0.3, 0.5)
 
@@ -88,10 +88,7 @@ def test_where_nothing_came_to_its_end(tmp_path: Path) -> None:
 
 def test_a_loss_that_ends_above_its_start_never_wins(tmp_path: Path) -> None:
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    for row in rows:
-        row["train_loss"] = 1 + row["round"] if row["lr"] == 0.2 else row["train_loss"]
-    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rewrite(path, lambda row: row | ({"train_loss": 1 + row["round"]} if row["lr"] == 0.2 else {}))
     choice = only(tmp_path)
     assert (choice.lr, choice.second) == (0.1, None)
     assert choice.note == "at the edge of the grid: try smaller; loss ends above its start: lr=0.2"
@@ -102,9 +99,7 @@ def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: p
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
     declared = {"metric": "margin", "columns": [{"name": "margin", "better": "higher", "label": "least margin"}]}
     (path / "environment.json").write_text(json.dumps(declared))
-    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    text = "".join(json.dumps(row | {"margin": 1 - row["lr"]}) + "\n" for row in rows)
-    (path / "metrics.jsonl").write_text(text)
+    rewrite(path, lambda row: row | {"margin": 1 - row["lr"]})
     choice = only(tmp_path)
     assert (choice.lr, choice.value) == (0.1, pytest.approx(0.9))
     assert "the highest mean of the least margin over" in choice.rule.in_words()
@@ -117,17 +112,9 @@ def test_a_metric_that_no_run_has(place: Path) -> None:
         best(find(place), "best_seconds")
 
 
-def test_a_study_has_the_runs_of_all_its_commands(tmp_path: Path) -> None:
-    for name, lr, study in (("a", 0.1, "mine"), ("b", 0.2, "mine"), ("c", 0.3, "other")):
-        folder(tmp_path, name, lrs=(lr,), study=study)
-    [choice] = best(of_study(find(tmp_path), tmp_path, "mine"))
-    assert (choice.lr, choice.second) == (0.2, 0.1)
-
-
 def test_rows_from_before_there_were_step_sizes_have_the_configured_lr(tmp_path: Path) -> None:
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    (path / "metrics.jsonl").write_text("".join(json.dumps(row | {"lr": 7 * row["lr"]}) + "\n" for row in rows))
+    rewrite(path, lambda row: row | {"lr": 7 * row["lr"]})
     [run] = find(tmp_path)
     assert set(zip(run.rows["lr"], run.rows["step_size"], strict=True)) == {(0.1, 7 * 0.1), (0.2, 7 * 0.2)}
     assert only(tmp_path).lr == 0.2

@@ -13,21 +13,17 @@ from plots.figure.derive import minimum_over_rounds, second_moment_ratio
 from plots.runs.levels import bits_to_reach
 
 
-def test_the_ratio_is_taken_at_the_same_task_step_size_and_round():
+def test_the_ratio_is_taken_at_the_same_task_step_size_seed_and_round():
     frames = [
-        labelled(name, task, curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10]), lr)
-        for task in ("a", "b")
-        for name, scale in (("plain", 2.0), ("noisy", 10.0 if task == "a" else 4.0))
+        labelled(name, task, curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10]), lr, seed=seed)
+        for task, seed, noisy in (("a", 0, 10.0), ("b", 0, 4.0), ("a", 1, 6.0))
+        for name, scale in (("plain", 2.0 + seed), ("noisy", noisy))
         for lr in (0.1, 0.5)
     ]
     frame = second_moment_ratio(pd.concat(frames, ignore_index=True), over="plain")
-    ratios = frame.groupby(["task", "algorithm"])["second_moment_ratio"].unique()
-    assert ratios["a", "noisy"].tolist() == pytest.approx([5.0])
-    assert ratios["b", "noisy"].tolist() == pytest.approx([2.0])
-    assert ratios["a", "plain"].tolist() == [1.0]
-
-
-def test_the_ratio_to_a_run_that_is_missing_is_missing():
+    ratios = frame.groupby(["algorithm", "task", "seed"])["second_moment_ratio"].unique()
+    assert [ratios["noisy", *key].tolist() for key in (("a", 0), ("b", 0), ("a", 1))] == [[5.0], [2.0], [2.0]]
+    assert ratios["plain", "a", 0].tolist() == [1.0]
     frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0]))
     assert second_moment_ratio(frame, over="plain")["second_moment_ratio"].isna().all()
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import yaml
 from curve_support import curve, labelled
+from folder_support import folder, rewrite
 from rich.console import Console
 
 from plots.figure import curves
 from plots.figure.publish import report
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
-
-ROUNDS = (0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
 AS_LOW = Claim(number="3", statement="As low", check="reaches_level",
@@ -30,26 +27,13 @@ HEAD = "# toy\n\n![A toy](toy.png)\n\n"
 def run_folder(
     place: Path, algorithm: str, lrs: list[float], norms: list[float], moment: float, seed: int = 0
 ) -> Path:
-    """A run as the harness leaves it: one trial a step size, with a gradient norm that falls to `norms`."""
-    folder = place / f"{algorithm}-{seed}"
-    folder.mkdir(parents=True)
-    display = {"label": algorithm.title(), "color": "#123456", "marker": "o"}
-    config = {
-        "algorithm": {"name": algorithm, "display": display},
-        "task": {"name": "toy", "display": {"label": "Toy"}},
-        "compressor": {"_target_": "x.Y"},
-        **{"seed": seed, "rounds": ROUNDS[-1], "lr": lrs, "cluster": {"workers": 2}},
-    }
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    (folder / "environment.json").write_text(json.dumps({"d": 8}))
-    rows = [
-        {"round": t, "trial": trial, "lr": lr, "bits_up": 40 * t, "bits_down": 40 * t, "bits": 80 * t,
-         "payload_bytes": 18 * t, "grad_norm": norm ** (t / 100),
-         "test_accuracy": 0.5 + 0.4 * t / 100, **({"second_moment": moment * lr} if t else {})}
-        for trial, (lr, norm) in enumerate(zip(lrs, norms, strict=True)) for t in ROUNDS
-    ]  # fmt: skip
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
+    """A run whose gradient norm falls to `norms`, one a step size."""
+    ends = dict(zip(lrs, norms, strict=True))
+    path = folder(place, f"{algorithm}-{seed}", algorithm=algorithm, seed=seed, lrs=tuple(lrs),
+                  norm=lambda t, lr, seed: ends[lr] ** (t / 100))  # fmt: skip
+    rewrite(path, lambda row: row | {"test_accuracy": 0.5 + 0.4 * row["round"] / 100})
+    rewrite(path, lambda row: row | ({"second_moment": moment * row["lr"]} if row["round"] else {}))
+    return path
 
 
 @pytest.fixture
@@ -61,9 +45,9 @@ def folders(tmp_path):
 
 
 def written(folders: list[Path], **options: object) -> tuple[pd.DataFrame, str, Path]:
-    figure = replace(TOY, **options)
+    """The table of curves, the report, and the folder."""
     target = folders[0].parent / "out"
-    report(folders, figure, target, Console(file=io.StringIO()))
+    report(folders, replace(TOY, **options), target, Console(file=io.StringIO()))
     return pd.read_csv(target / "toy.csv"), (target / "report.md").read_text(), target
 
 
@@ -73,6 +57,7 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
     assert "| toy | 0.5 | 0.1 |" in text
     assert "Claims" not in text
+    assert text.startswith(f"{HEAD}A toy. Up to")
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
 
 
@@ -86,14 +71,6 @@ def test_derived_columns_are_there_to_draw(folders):
     derive = (Derivation(name="second_moment_ratio", options={"over": "plain"}),)
     frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
-
-
-def test_targets_are_tabled(folders):
-    _, text, target = written(folders, targets=(Target(metric="grad_norm", levels=(1.0, 0.05, 1e-9)),))
-    assert "| method | 1 | 0.05 | 1e-09 |" in text
-    assert "| Plain | at the start | 3.2e3 (0.5) | – |" in text
-    table = pd.read_csv(target / "targets.csv")
-    assert table.loc[(table["algorithm"] == "noisy") & (table["level"] == 0.05), "bits"].tolist() == [4000.0]
 
 
 def test_a_negated_claim_holds_where_its_check_fails(folders):
@@ -130,64 +107,56 @@ def test_seeds_are_stated_and_all_drawn(seeded):
     assert pd.read_csv(target / "claims.csv")["step_size"].tolist() == ["best", "0.5"]
 
 
-def captions(folders: list[Path], monkeypatch: pytest.MonkeyPatch, **options: object) -> str:
-    """What stands below the figure, on one line."""
-    drawn, draw = [], curves.draw
-    with monkeypatch.context() as patched:
-        patched.setattr("plots.figure.curves.draw", lambda *arguments: drawn.append(draw(*arguments)) or drawn[0])
+def caption(folders: list[Path], **options: object) -> str:
+    """What is to stand below the figure."""
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = []
+        patch.setattr(curves, "draw", lambda *arguments: drawn.append(arguments[2]))
+        patch.setattr(curves, "save", lambda *arguments: None)
         written(folders, **options)
-    return drawn[0].get_supxlabel()
+    return drawn[0]
 
 
-def test_the_caption_says_what_several_seeds_are(seeded, folders, monkeypatch):
-    text = captions(seeded, monkeypatch).replace("\n", " ")
+def test_the_caption_says_what_several_seeds_are(seeded, folders):
+    text = caption(seeded)
     assert "over the last tenth of the rounds and over seeds." in text
     assert "Lines are means over seeds 0, 7, geometric on logarithmic axes, and bands go from the least to" in text
-    assert "seed" not in captions(folders, monkeypatch)
+    assert "seed" not in caption(folders)
 
 
-def test_the_note_is_on_the_figure_and_above_the_report(folders, monkeypatch):
+def test_the_note_is_on_the_figure_and_above_the_report(folders):
     note = "quick budget: width 8,\n  2 epochs\n"
-    assert captions(folders, monkeypatch, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
+    assert caption(folders, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
     text = (folders[0].parent / "out" / "report.md").read_text()
-    assert text.startswith(
-        "# toy\n\n![A toy](toy.png)\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n"
-    )
+    assert text.startswith(f"{HEAD}**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
 
 
-def test_the_caption_names_the_precision_of_the_runs(tmp_path, monkeypatch):
+def test_the_caption_names_the_precision_of_the_runs(tmp_path):
     run = run_folder(tmp_path, "plain", [0.1], [1e-2], 2.0)
-    assert "Convolutions" not in captions([run], monkeypatch)
+    assert "Convolutions" not in caption([run])
     config = yaml.safe_load((run / "config.yaml").read_text())
     config["task"]["precision"] = "bf16"
     (run / "config.yaml").write_text(yaml.safe_dump(config))
-    assert "A toy. Convolutions in bf16, also in evaluations." in captions([run], monkeypatch)
+    assert "A toy. Convolutions in bf16, also in evaluations." in caption([run])
 
 
-def test_the_caption_says_where_curves_are_cut(folders, monkeypatch):
+def test_the_caption_says_where_curves_are_cut(folders):
     cut, accuracy = replace(TOY.rows[0], y_min=0.1, y_max=0.5), Panel(x="round", y="test_accuracy")
-    caption = " ".join(captions(folders, monkeypatch, rows=(cut, accuracy)).split())
-    assert "The gradient norm goes on above 0.5." in caption
-    assert "above" not in captions(folders, monkeypatch, rows=(replace(cut, y_max=5.0), accuracy))
-    assert "Curves go on below 0.1." in caption
-    assert "accuracy" not in caption
+    text = caption(folders, rows=(cut, accuracy))
+    assert "The gradient norm goes on above 0.5." in text
+    assert "above" not in caption(folders, rows=(replace(cut, y_max=5.0), accuracy))
+    assert "Curves go on below 0.1." in text
+    assert "accuracy" not in text
 
 
-def test_without_a_note_there_is_none(folders, monkeypatch):
-    assert captions(folders, monkeypatch).splitlines()[0] == "A toy."
-    assert (folders[0].parent / "out" / "report.md").read_text().startswith(f"{HEAD}A toy. Up to")
-
-
-def test_step_sizes_can_be_selected_by_another_metric(tmp_path, monkeypatch):
-    folder = run_folder(tmp_path, "plain", [0.1, 0.5], [1e-2, 1e-4], 2.0)
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    rows = [row | {"train_loss": row["lr"]} for row in rows]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    frame, text, _ = written([folder], select="train_loss")
+def test_step_sizes_can_be_selected_by_another_metric(tmp_path):
+    run = run_folder(tmp_path, "plain", [0.1, 0.5], [1e-2, 1e-4], 2.0)
+    rewrite(run, lambda row: row | {"train_loss": row["lr"]})
+    frame, text, _ = written([run], select="train_loss")
     assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
     rule = "the step size with the lowest geometric mean of the training loss over the last tenth of the rounds"
     assert f"Best step sizes, that is {rule}:" in text
-    assert f"Each method with {rule}." in captions([folder], monkeypatch, select="train_loss").replace("\n", " ")
+    assert f"Each method with {rule}." in caption([run], select="train_loss")
 
 
 def test_grids_that_differ_are_listed_beside_claims(seeded, folders):
@@ -197,7 +166,7 @@ def test_grids_that_differ_are_listed_beside_claims(seeded, folders):
     assert "Step sizes tried" not in written(folders, claims=(AS_LOW,))[1]  # the columns of the claims name them
 
 
-def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_equal_ones(tmp_path, monkeypatch):
+def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_equal_ones(tmp_path):
     runs = [run_folder(tmp_path, name, [lr], [1e-2], 2.0) for name, lr in (("plain", 0.1), ("noisy", 0.5))]
     text = written(runs, claims=(AS_LOW,))[1]
     assert (
@@ -209,7 +178,7 @@ def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_eq
     assert "Column *best*: each method with its own best step size.\n" in text
     assert "\nbest step sizes: holds in 1 of 1.\n" in text
     assert "| task | best |" in text
-    assert "Each method with the one step size it was given." in captions(runs, monkeypatch)
+    assert "Each method with the one step size it was given." in caption(runs)
 
 
 def test_targets_of_several_metrics(folders):
@@ -226,6 +195,7 @@ def test_targets_of_several_metrics(folders):
     assert table[["metric", "level"]].drop_duplicates().values.tolist() == [
         ["grad_norm", 0.05], ["test_accuracy", 0.7], ["test_accuracy", 0.95]
     ]  # fmt: skip
+    assert table.query("algorithm == 'noisy' and level == 0.05")["bits"].tolist() == [4000]
 
 
 def test_targets_over_seeds_show_their_spread(seeded):
@@ -234,23 +204,22 @@ def test_targets_over_seeds_show_their_spread(seeded):
     assert "Bits are means over seeds" in text
 
 
-@pytest.mark.parametrize("methods", [2, 5, 11])
-@pytest.mark.parametrize("tasks", [1, 2, 4])
+@pytest.mark.parametrize("methods", [2, 11])
+@pytest.mark.parametrize("tasks", [1, 4])
 def test_nothing_is_cut_off(tasks, methods):
     """Legend and caption lie inside the canvas for few and many panels and methods."""
     frame = pd.concat(
         labelled(f"A rather long method {m}", f"task {t}", curve([1.0, 0.1], (1, 2)))
         for t in range(tasks) for m in range(methods)
     )  # fmt: skip
-    caption = "Nonconvex logistic regression with a long explanation of what was run and how. " * 2
-    figure = curves.draw(frame, TOY.rows * 2, caption)
+    text = "Nonconvex logistic regression with a long explanation of what was run and how. " * 2
+    figure = curves.draw(frame, TOY.rows * 2, text)
     figure.canvas.draw()
     renderer, canvas = figure.canvas.get_renderer(), figure.bbox
     for artist in [*figure.legends, figure._supxlabel]:
         box = artist.get_window_extent(renderer)
         assert box.x0 >= 0
         assert box.x1 <= canvas.width
-    plt.close(figure)
 
 
 def test_a_guide_has_the_slope_it_is_given():
@@ -259,4 +228,3 @@ def test_a_guide_has_the_slope_it_is_given():
     [line] = [line for line in figure.axes[0].get_lines() if line.get_label() == "slope −0.5"]
     assert line.get_ydata().tolist() == pytest.approx([1.0, 0.1])
     assert line.get_xdata().tolist() == [1, 100]
-    plt.close(figure)

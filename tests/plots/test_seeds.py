@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
 from plots.figure.curves import draw
-from plots.figure.derive import second_moment_ratio
+from plots.figure.spec import Panel
 from plots.runs.seeds import geometric_mean, over_seeds, repeated
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
@@ -74,9 +75,7 @@ def test_repeated_is_more_than_one_seed_of_the_same() -> None:
 
 def panel(frame: pd.DataFrame, **options: object) -> Axes:
     """The one panel of a figure, over rounds unless said."""
-    figure = draw(frame, [{"x": "round", "y": "grad_norm"} | options], "")
-    plt.close(figure)
-    return figure.axes[0]
+    return draw(frame, [replace(Panel(x="round", y="grad_norm"), **options)], "").axes[0]
 
 
 def test_several_seeds_are_a_line_in_a_band() -> None:
@@ -89,9 +88,7 @@ def test_several_seeds_are_a_line_in_a_band() -> None:
     corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
     assert corners == {(0, 2), (10, 1), (20, 0.01), (0, 8), (10, 4), (20, 1)}
     assert band.get_facecolor()[0].tolist() == [*to_rgba("k")[:3], 0.2]
-
-
-def test_a_linear_axis_has_the_arithmetic_mean() -> None:
+    assert [text.get_text() for text in axis.figure.legends[0].get_texts()] == ["A", "B"]
     [line] = panel(seeds(), y_scale="linear").get_lines()
     assert line.get_ydata().tolist() == pytest.approx([5.0, 2.5, 0.505])
 
@@ -100,24 +97,3 @@ def test_the_start_is_left_out_of_line_and_band_on_a_logarithmic_axis_of_bits() 
     axis = panel(seeds(), x="bits", x_scale="log")
     assert axis.get_lines()[0].get_xdata().tolist() == [100, 200]
     assert axis.collections[0].get_paths()[0].vertices[:, 0].min() == 100
-
-
-def test_the_legend_names_a_method_of_several_seeds_once() -> None:
-    figure = draw(seeds(), [{"x": "round", "y": "grad_norm"}], "")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["A"]
-    plt.close(figure)
-
-
-# derived columns
-
-
-def test_the_second_moment_is_compared_with_that_of_the_same_seed() -> None:
-    frames = [
-        labelled(name, "t", curve([1.0, 1.0], (1, 2), second_moment=scale * 10.0**seed), seed=seed)
-        for seed in (0, 1)
-        for name, scale in (("plain", 2.0), ("noisy", 6.0 + seed))
-    ]
-    frame = second_moment_ratio(pd.concat(frames, ignore_index=True), over="plain")
-    assert len(frame) == 8
-    ratios = frame.groupby(["algorithm", "seed"])["second_moment_ratio"].unique()
-    assert (ratios["noisy", 0].tolist(), ratios["noisy", 1].tolist()) == ([3.0], [3.5])

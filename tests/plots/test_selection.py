@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.runs.best import Rule, level, mark_best, ranked, rule_in_words
+from plots.runs.best import Rule, level, mark_best, ranked
 
 EVERY = tuple(range(101))
 
@@ -31,29 +31,13 @@ def test_level_is_the_geometric_mean_of_the_last_tenth() -> None:
 )
 def test_level_of_other_shares(begin: float, end: float, expected: float) -> None:
     assert level(curve(lambda r: 2.0**r, EVERY), begin=begin, end=end) == pytest.approx(expected, rel=1e-12)
-
-
-def test_level_of_another_metric() -> None:
-    frame = curve(lambda r: 0 * r + 1.0, signal_error=np.linspace(1, 11, 11))
-    assert level(frame, "signal_error") == pytest.approx(11)
-
-
-def test_level_where_no_row_lies_is_nan() -> None:
-    frame = curve([1.0, 2.0], (0, 100))
-    assert level(frame) == pytest.approx(2)
-    assert math.isnan(level(frame, begin=0.4, end=0.5))
+    assert math.isnan(level(curve([1.0, 2.0], (0, 100)), begin=0.4, end=0.5))  # where no row lies
 
 
 def test_level_of_a_curve_that_reaches_zero_is_finite_and_lowest() -> None:
     zero = level(curve([1.0] * 10 + [0.0]))
     assert 0 < zero < 1e-300
     assert zero < level(curve([1.0] * 10 + [1e-200]))
-
-
-def test_level_does_not_judge_an_oscillation_by_its_end() -> None:
-    swings = curve(lambda r: np.where(r % 2 == 0, 1e-6, 1.0), EVERY)
-    assert swings["grad_norm"].iloc[-1] == 1e-6
-    assert level(swings) == pytest.approx(1e-3, rel=1e-9)
 
 
 def test_best_is_the_lowest_level_not_the_lowest_value() -> None:
@@ -101,18 +85,21 @@ def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **
     )
 
 
-def test_over_seeds_the_geometric_mean_decides() -> None:
-    # Arithmetically 0.2 would win, and in seed 0 alone 0.3.
-    frame = by_seed({0.1: {0: 1e-4, 1: 4.0}, 0.2: {0: 1.0, 1: 1.0}, 0.3: {0: 1e-5, 1: 100.0}})
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
-    assert mark_best(frame)["best"].sum() == 2 * 11  # both seeds of it
-
-
-def test_selection_by_another_metric() -> None:
-    frame = by_seed({0.1: {0: 0.5}, 0.2: {0: 0.4}, 0.3: {0: 0.6}}, "train_loss")
-    frame["grad_norm"] = frame["lr"]
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
-    assert best(mark_best(frame, "train_loss")) == {("t", "a"): {0.2}}
+@pytest.mark.parametrize(
+    ("metric", "values", "lr"),
+    [
+        # The geometric mean; arithmetically 0.2 would win, and in seed 0 alone 0.3.
+        ("grad_norm", {0.1: {0: 1e-4, 1: 4.0}, 0.2: {0: 1.0, 1: 1.0}, 0.3: {0: 1e-5, 1: 100.0}}, 0.1),
+        ("train_loss", {0.1: {0: 0.5}, 0.2: {0: 0.4}, 0.3: {0: 0.6}}, 0.2),
+        ("train_loss", {0.1: {0: -1.0}, 0.2: {0: 0.5}, 0.3: {0: -3.0}}, 0.3),
+        # The highest arithmetic mean; the geometric mean of 0.2 would be 0.5, and the lowest is 0.3.
+        ("test_accuracy", {0.1: {0: 0.55, 1: 0.55}, 0.2: {0: 0.25, 1: 1.0}, 0.3: {0: 0.1, 1: 0.1}}, 0.2),
+    ],
+)
+def test_what_a_metric_selects_over_seeds(metric: str, values: dict, lr: float) -> None:
+    marked = mark_best(by_seed(values, metric), metric)
+    assert best(marked) == {("t", "a"): {lr}}
+    assert marked["best"].sum() == len(values[lr]) * 11  # all seeds of it
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -131,17 +118,6 @@ def test_a_step_size_that_lacks_a_seed_or_an_end_comes_last() -> None:
     assert best(mark_best(stopped)) == {("t", "a"): {0.2}}
 
 
-def test_of_accuracies_the_highest_arithmetic_mean_is_best() -> None:
-    # The geometric mean of 0.2 would be 0.5, and the lowest is 0.3.
-    frame = by_seed({0.1: {0: 0.55, 1: 0.55}, 0.2: {0: 0.25, 1: 1.0}, 0.3: {0: 0.1, 1: 0.1}}, "test_accuracy")
-    assert best(mark_best(frame, "test_accuracy")) == {("t", "a"): {0.2}}
-
-
-def test_of_a_metric_below_zero_the_lowest_is_best() -> None:
-    frame = by_seed({0.1: {0: -1.0}, 0.2: {0: 0.5}, 0.3: {0: -3.0}}, "train_loss")
-    assert best(mark_best(frame, "train_loss")) == {("t", "a"): {0.3}}
-
-
 def test_a_loss_that_ends_above_its_start_never_wins() -> None:
     falls, rises = (np.linspace(1.0, end, 11) for end in (0.9, 1.1))
     frame = pd.concat(
@@ -154,30 +130,20 @@ def test_a_loss_that_ends_above_its_start_never_wins() -> None:
     assert best(mark_best(frame[frame["lr"] == 0.3])) == {("t", "a"): {0.3}}
 
 
-def test_a_task_says_what_its_step_sizes_are_selected_by() -> None:
-    frame = by_seed({0.1: {0: 3.0}, 0.2: {0: 2.0}}, "perplexity").assign(train_loss=1.0)
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}  # of equal gradient norms
-    declared = frame.assign(selected_by="perplexity")
-    assert best(mark_best(declared)) == {("t", "a"): {0.2}}
-    assert "of the perplexity over" in rule_in_words(declared)
-    assert best(mark_best(declared, "train_loss")) == {("t", "a"): {0.1}}
-
-
 def test_what_cannot_be_selected_by_is_refused() -> None:
     with pytest.raises(ValueError, match="trian_loss: no run has this metric"):
         mark_best(by_seed({0.1: {0: 1.0}}), "trian_loss")
 
 
 def test_the_rule_in_words() -> None:
-    words = "the step size with the lowest geometric mean of the {} over the last tenth of the rounds"
-    assert Rule("grad_norm").in_words() == words.format("gradient norm")
-    assert Rule("train_loss").in_words(seeds=True) == words.format("training loss") + " and over seeds"
-    assert (
-        Rule("test_accuracy").in_words().startswith("the step size with the highest mean of the test accuracy over")
-    )
-    assert (
-        Rule("grad_norm", "final").in_words() == "the step size with the lowest gradient norm at the last evaluation"
-    )
-    assert Rule("test_accuracy", "best").in_words(seeds=True) == (
-        "the step size with the highest test accuracy of all evaluations, its mean over seeds"
-    )
+    for rule, seeds, words in (
+        (
+            Rule("train_loss"),
+            True,
+            "lowest geometric mean of the training loss over the last tenth of the rounds and",
+        ),
+        (Rule("test_accuracy"), False, "highest mean of the test accuracy over"),
+        (Rule("grad_norm", "final"), False, "lowest gradient norm at the last evaluation"),
+        (Rule("test_accuracy", "best"), True, "highest test accuracy of all evaluations, its mean over seeds"),
+    ):
+        assert rule.in_words(seeds).startswith(f"the step size with the {words}")

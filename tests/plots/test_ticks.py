@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import pytest
 from curve_support import curve, labelled
 from matplotlib.axes import Axes
 
 from plots.figure.curves import draw
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
+from plots.figure.spec import Panel
 
 
 def spanning(low: float, high: float, bits: int = 10) -> Axes:
     """A drawn panel whose curve goes from high to low over bits, both axes logarithmic."""
     frame = labelled("a", "s", curve([high, high, low], (0, 10, 20), bits))
-    figure = draw(frame, [{"x": "bits", "x_scale": "log", "y": "grad_norm"}], "")
+    figure = draw(frame, [Panel(x="bits", x_scale="log", y="grad_norm")], "")
     figure.canvas.draw()
     return figure.axes[0]
 
@@ -59,6 +50,6 @@ def test_a_short_axis_of_bits_has_ticks_too() -> None:
 
 def test_ticks_are_of_what_is_left_in_view() -> None:
     frame = labelled("a", "s", curve([2.0, 1.0, 1e-9], (0, 10, 20)))
-    figure = draw(frame, [{"x": "round", "y": "grad_norm", "y_min": 0.5}], "")
+    figure = draw(frame, [Panel(x="round", y="grad_norm", y_min=0.5)], "")
     figure.canvas.draw()
     assert {"0.5", "1", "2"} <= set(labels(figure.axes[0]))

@@ -25,21 +25,8 @@ ROW = {"seconds": 60.0, "ranks": 2, "workers": 20, "trials": 3, "bits": 5_000_00
     ],
 )
 def test_a_row_worked_out_by_hand(link, seconds):
-    assert modelled_seconds(pd.DataFrame([ROW]), link).tolist() == pytest.approx([seconds], rel=1e-9)
-
-
-def test_the_start_takes_no_time():
-    start = ROW | {"seconds": 0.0, "bits": 0, "round": 0}
-    assert modelled_seconds(pd.DataFrame([start]), Link()).tolist() == [0.0]
-
-
-def test_what_a_run_ran_on_comes_from_its_folder(tmp_path):
-    folder(tmp_path, "a", lrs=(0.1, 0.2))  # 4 workers, 2 ranks, 0.04 s and 80 bits a round
-    [variant] = tell_apart(find(tmp_path))
-    frame = variant.frame()
-    last = frame[frame["round"] == 100]
-    found = modelled_seconds(last, Link(bandwidth=0.001, latency=10, shared=True))
-    assert found.tolist() == pytest.approx([4.0 * 2 / (4 * 2) + 8000 * 4 / 1000 + 2.0] * 2)
+    rows = pd.DataFrame([ROW | {"seconds": 0.0, "bits": 0, "round": 0}, ROW])
+    assert modelled_seconds(rows, link).tolist() == pytest.approx([0, seconds], rel=1e-9)
 
 
 def test_times_of_seeds_are_averaged_and_nothing_else(tmp_path):

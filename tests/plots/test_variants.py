@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from folder_support import folder
 
 from common.errors import UsageError
 from plots.figure.curves import draw
+from plots.figure.spec import Panel
 from plots.runs.find import find, select, with_rows
 from plots.runs.variants import DASHES, settled, tell_apart
 
@@ -20,45 +20,63 @@ def labels(place: Path) -> dict[str, str]:
     return {variant.run.folder.name: variant.label for variant in tell_apart(with_rows(find(place)))}
 
 
-def test_a_method_run_once_is_called_by_its_name(tmp_path):
-    folder(tmp_path, "a")
-    folder(tmp_path, "b", algorithm="noisy", compressor__ratio=0.1)
-    assert labels(tmp_path) == {"a": "Plain", "b": "Noisy"}
+TOP_K = {"_target_": "algorithms.compressors.TopK"}
+COPIES = {"update__weight_decay": 0.0, "algorithm__uplink_only": False}
 
 
-def test_what_differs_between_methods_is_named_unless_it_is_of_the_methods(tmp_path):
-    folder(tmp_path, "a", task__batch_size=None)
-    folder(tmp_path, "b", task__batch_size=16, algorithm="noisy", compressor__norm="l2")
-    assert labels(tmp_path) == {"a": "Plain, task.batch_size=null", "b": "Noisy, task.batch_size=16"}
-
-
-def test_only_what_differs_is_named(tmp_path):
-    folder(tmp_path, "a", compressor__ratio=0.05, rounds=100)
-    folder(tmp_path, "b", compressor__ratio=0.016, rounds=100)
-    folder(tmp_path, "c", compressor__ratio=0.05, rounds=200)
-    assert labels(tmp_path) == {
-        "a": "Plain, rounds=100, compressor.ratio=0.05",
-        "b": "Plain, rounds=100, compressor.ratio=0.016",
-        "c": "Plain, rounds=200, compressor.ratio=0.05",
-    }
-
-
-def test_each_task_and_method_is_looked_at_apart(tmp_path):
-    folder(tmp_path, "a", rounds=100)
-    folder(tmp_path, "b", compressor__norm="l2", algorithm="noisy")
-    folder(tmp_path, "c", rounds=200, task="other")
-    assert set(labels(tmp_path).values()) == {"Plain", "Noisy"}
-
-
-def test_a_class_stands_for_its_group(tmp_path):
-    folder(tmp_path, "a")
-    folder(tmp_path, "b", compressor={"_target_": "algorithms.compressors.TopK", "ratio": 0.05})
-    folder(tmp_path, "c", compressor={"_target_": "algorithms.compressors.TopK", "ratio": 0.1})
-    assert labels(tmp_path) == {
-        "a": "Plain, compressor=ScaledSign",
-        "b": "Plain, compressor=TopK, compressor.ratio=0.05",
-        "c": "Plain, compressor=TopK, compressor.ratio=0.1",
-    }
+@pytest.mark.parametrize(
+    ("runs", "names"),
+    [
+        ([{}, {"algorithm": "noisy", "compressor__ratio": 0.1}], ["Plain", "Noisy"]),
+        (
+            [{"task__batch_size": None}, {"task__batch_size": 16, "algorithm": "noisy", "compressor__norm": "l2"}],
+            ["Plain, task.batch_size=null", "Noisy, task.batch_size=16"],
+        ),
+        (
+            [{"compressor__ratio": 0.05}, {"compressor__ratio": 0.016}, {"compressor__ratio": 0.05, "rounds": 200}],
+            ["Plain, rounds=100, compressor.ratio=0.05", "Plain, rounds=100, compressor.ratio=0.016",
+             "Plain, rounds=200, compressor.ratio=0.05"],
+        ),
+        ([{}, {"compressor__norm": "l2", "algorithm": "noisy"}, {"rounds": 200, "task": "other"}],
+         ["Plain", "Noisy", "Plain"]),
+        (
+            [{}, {"compressor": TOP_K | {"ratio": 0.05}}, {"compressor": TOP_K | {"ratio": 0.1}}],
+            ["Plain, compressor=ScaledSign", "Plain, compressor=TopK, compressor.ratio=0.05",
+             "Plain, compressor=TopK, compressor.ratio=0.1"],
+        ),
+        (
+            [{"compressor": TOP_K}, {"compressor": {"_target_": "mine.top.TopK"}}],
+            ["Plain, compressor=algorithms.compressors.TopK", "Plain, compressor=mine.top.TopK"],
+        ),
+        (
+            [{"task__model": None}, {"task__model": {"_target_": "mine.Net", "width": 8}}],
+            ["Plain, task.model=null", "Plain, task.model=Net"],
+        ),
+        ([{}, {"compressor__groups": 2}], ["Plain", "Plain, compressor.groups=2"]),
+        ([{}, {"task__options": {"depth": 2}}], ["Plain", "Plain, task.options.depth=2"]),
+        (
+            [{"task__dataset": {"file": "data", "sha256": digits}} for digits in ("0123456789", "9876543210")],
+            ["Plain, task.dataset.sha256=01234567", "Plain, task.dataset.sha256=98765432"],
+        ),
+        ([{}, {"cluster__workers": 8, "task__dataset__workers": 8}],
+         ["Plain, cluster.workers=4", "Plain, cluster.workers=8"]),
+        ([{}, {"task__dataset__seed": 7}], ["Plain, task.dataset.seed=0", "Plain, task.dataset.seed=7"]),
+        ([COPIES, COPIES | {"weight_decay": 0.5, "update__weight_decay": 0.5}],
+         ["Plain, weight_decay=0.0", "Plain, weight_decay=0.5"]),
+        ([COPIES, COPIES | {"update__weight_decay": 0.5}],
+         ["Plain, update.weight_decay=0.0", "Plain, update.weight_decay=0.5"]),
+        ([COPIES, COPIES | {"algorithm__uplink_only": True}],
+         ["Plain, algorithm.uplink_only=false", "Plain, algorithm.uplink_only=true"]),
+        ([{}, {"eval_every": None}], ["Plain, eval_every=10", "Plain, eval_every=null"]),
+    ],
+    ids=["methods", "between methods", "what differs", "tasks apart", "classes", "classes of one name",
+         "nothing and a group", "an option", "a group without a class", "a file's content", "workers", "data's seed",
+         "a copy", "no copy", "true and false", "null"],
+)  # fmt: skip
+def test_names_say_what_differs(tmp_path, runs, names):
+    for letter, settings in zip("abc", runs, strict=False):
+        folder(tmp_path, letter, **settings)
+    assert [name for _, name in sorted(labels(tmp_path).items())] == names
 
 
 @pytest.mark.parametrize(
@@ -84,54 +102,6 @@ def test_what_no_curve_depends_on_tells_none_apart(tmp_path, settings):
     assert set(labels(tmp_path).values()) == {"Plain"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"cluster__workers": 8, "task__dataset__workers": 8}, "cluster.workers=8"),
-        ({"task__dataset__seed": 7}, "task.dataset.seed=7"),
-        ({"weight_decay": 0.5, "update__weight_decay": 0.5}, "weight_decay=0.5"),
-        ({"update__weight_decay": 0.5}, "update.weight_decay=0.5"),
-        ({"algorithm__uplink_only": True}, "algorithm.uplink_only=true"),
-        ({"eval_every": None}, "eval_every=null"),
-    ],
-)
-def test_copies_of_shared_settings_are_not_named_and_others_are(tmp_path, settings, name):
-    folder(tmp_path, "a", update__weight_decay=0.0, algorithm__uplink_only=False)
-    folder(tmp_path, "b", **{"update__weight_decay": 0.0} | settings)
-    names = labels(tmp_path)
-    assert names["b"] == f"Plain, {name}"
-    assert names["a"] not in ("Plain", names["b"])
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "names"),
-    [
-        (
-            {"compressor": {"_target_": "algorithms.compressors.TopK"}},
-            {"compressor": {"_target_": "mine.top.TopK"}},
-            {"Plain, compressor=algorithms.compressors.TopK", "Plain, compressor=mine.top.TopK"},
-        ),
-        (
-            {"task__model": None},
-            {"task__model": {"_target_": "mine.Net", "width": 8}},
-            {"Plain, task.model=null", "Plain, task.model=Net"},
-        ),
-        ({}, {"compressor__groups": 2}, {"Plain", "Plain, compressor.groups=2"}),
-        ({}, {"task__options": {"depth": 2}}, {"Plain", "Plain, task.options.depth=2"}),
-        (
-            {"task__dataset__file": "data", "task__dataset__sha256": "0123456789"},
-            {"task__dataset__file": "data", "task__dataset__sha256": "9876543210"},
-            {"Plain, task.dataset.sha256=01234567", "Plain, task.dataset.sha256=98765432"},
-        ),
-    ],
-    ids=["classes of one name", "nothing and a group", "an option", "a group without a class", "a file's content"],
-)
-def test_what_differs_at_all_makes_curves_of_their_own(tmp_path, one, other, names):
-    folder(tmp_path, "a", **one)
-    folder(tmp_path, "b", **other)
-    assert set(labels(tmp_path).values()) == names
-
-
 def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
     for ratio in (0.01, 0.02, 0.03):
         folder(tmp_path, f"toy-{ratio}", compressor__ratio=ratio)
@@ -142,11 +112,10 @@ def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
     }
     assert sorted(dashes.values()) == [{0}, {1}, {2}]  # on both tasks alike
     frame = pd.concat(variant.frame() for variant in variants if variant.run.task == "toy")
-    figure = draw(frame, [{"x": "bits", "y": "grad_norm"}], "")
+    figure = draw(frame, [Panel(x="bits", y="grad_norm")], "")
     lines = figure.axes[0].get_lines()
     assert {line.get_color() for line in lines} == {"#111111"}
     assert len({str(line._dash_pattern) for line in lines}) == 3
-    plt.close(figure)
     assert len(set(DASHES)) == len(DASHES)
 
 

@@ -1,0 +1,18 @@
+"""What every test that draws has around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def without_windows() -> Iterator[None]:
+    """Draw without a screen, and leave neither figures nor settings behind."""
+    with mpl.rc_context():
+        plt.switch_backend("Agg")
+        yield
+        plt.close("all")
