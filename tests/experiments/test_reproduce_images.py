@@ -21,12 +21,6 @@ def figure(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "figures" / "-".join(["digits", *TINY, SEEDS])
 
 
-def test_files(figure: Path) -> None:
-    assert {file.name for file in figure.iterdir()} == {
-        "digits.pdf", "digits.png", "digits.csv", "claims.csv", "report.md"
-    }  # fmt: skip
-
-
 def test_every_method_and_seed_has_the_same_rounds(figure: Path) -> None:
     table = pd.read_csv(figure / "digits.csv")
     assert set(table["seed"]) == {0, 1}
@@ -53,10 +47,3 @@ def test_the_report_judges_each_claim_in_both_seeds(figure: Path) -> None:
     assert claims["number"].astype(str).tolist() == ["6a", "6b", "7", "8", "9"]
     assert set(claims["step_size"]) == {"best"}
     assert "seeds 0, 1" in (figure / "report.md").read_text()
-
-
-def test_a_second_call_runs_nothing(figure: Path, capsys: pytest.CaptureFixture) -> None:
-    reproduce.main(["figure=digits", *TINY, SEEDS, f"results_dir={figure.parent.parent}"])
-    said = capsys.readouterr().err
-    assert said.count("already finished") == 6
-    assert "runs to do" not in said
