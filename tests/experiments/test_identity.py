@@ -49,14 +49,11 @@ RELEVANT = [
     "algorithm=naive",
     "algorithm.uplink_only=true",
     "compressor=top_k",
-    "compressor.norm=l2",
     "update.beta1=0.8",
     "update.form=torch",
     "update.weight_decay=0.1",
     "task=logreg/digits",
-    "task.regularization=0.2",
     "task.batch_size=4",
-    "task.partition=shuffled",
     "task.alpha=0.1",
 ]
 
