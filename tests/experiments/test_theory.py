@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from dense_logreg import LAMBDA, gradient, parts
 from run_support import go, rows
 
 from algorithms.theory import markov_step_size
 from common.errors import UsageError
 from data.embedded import breast_cancer
 from data.libsvm import load
-from data.partition import contiguous
 from experiments.tasks.logreg import LogisticRegression
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "libsvm"
 EF21 = ["task=logreg/breast_cancer", "algorithm=ef21", "algorithm.uplink_only=true", "algorithm.dense_start=true"]
 
 
-LAMBDA = 0.1
-
-
-@cache
-def parts() -> list[tuple[np.ndarray, np.ndarray]]:
-    """Dense features and labels of each of 20 workers."""
-    dataset = breast_cancer()
-    dense = dataset.features.toarray()
-    return [(dense[rows], dataset.labels[rows].astype(float)) for rows in contiguous(dataset.labels, 20).rows]
-
-
 def smoothness() -> tuple[float, float]:
     """Of f, and the root mean square of those of the workers, by the spectral norms of the data."""
-    own, everything = [a for a, _ in parts()], np.concatenate([a for a, _ in parts()])
-    whole, *others = (np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * LAMBDA for a in (everything, *own))
+    own = [a for a, _ in parts(20)]
+    whole, *others = (np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * LAMBDA for a in (np.concatenate(own), *own))
     return whole, np.sqrt(np.mean(np.square(others)))
 
 
@@ -73,15 +61,12 @@ def test_ef21_as_its_authors_run_it(tmp_path):
     whole, of_workers = smoothness()
     gamma = 2 / (whole + of_workers * np.sqrt(beta / theta))
 
-    def gradient(a: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return -(a.T @ (y / (1 + np.exp(y * (a @ x))))) / len(y) + LAMBDA * 2 * x / (1 + x**2) ** 2
-
-    x = np.zeros(30)
-    known = [gradient(a, y, x) for a, y in parts()]
+    x, workers = np.zeros(30), parts(20)
+    known = [gradient(a, y, x) for a, y in workers]
     norms = [np.linalg.norm(np.mean(known, 0))]
     for _ in range(40):
         x = x - gamma * np.mean(known, 0)
-        fresh = [gradient(a, y, x) for a, y in parts()]
+        fresh = [gradient(a, y, x) for a, y in workers]
         norms.append(np.linalg.norm(np.mean(fresh, 0)))
         for i, g in enumerate(fresh):
             difference = g - known[i]
