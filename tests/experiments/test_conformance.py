@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from hydra.utils import get_object
 
 from algorithms.compressors import (
@@ -24,7 +23,9 @@ from algorithms.compressors import (
 from algorithms.updates import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
 from data.synthetic import synthetic
+from experiments.config.classes import called
 from experiments.config.compose import CONF
+from experiments.config.run import load_run
 from experiments.conformance.kinds import subject
 from experiments.conformance.test_algorithm import TestAlgorithm, cases
 from experiments.conformance.test_compressor import TestCompressor
@@ -42,24 +43,25 @@ COMPRESSORS = [
     *(Blocks(ScaledSign(), (30, 7)), Blocks(RandomK(k=3), (30, 7)), Blocks(Natural(), (30, 70))),
 ]
 for file in sorted((CONF / "compressor").glob("*.yaml")):
-    COMPRESSORS += subject(yaml.safe_load(file.read_text())).values.values()
+    COMPRESSORS += subject(called(load_run([f"compressor={file.stem}"]).compressor)).values.values()
+
+PUBLISHED = {
+    file.stem: load_run([f"algorithm={file.stem}"]).algorithm for file in sorted((CONF / "algorithm").glob("*.yaml"))
+}
+BOTH_WAYS = [name for name, algorithm in PUBLISHED.items() if "uplink_only" in algorithm.options]
 
 
 def of_configuration(name: str, **others: Any) -> list:
     """An algorithm of conf/ with its published options, or others."""
-    node = yaml.safe_load((CONF / "algorithm" / f"{name}.yaml").read_text())["algorithm"]
-    not_options = ("_target_", "name", "display", "weight_decay")  # the last is a reference to another key
-    options = {key: value for key, value in node.items() if key not in not_options}
+    algorithm = PUBLISHED[name]
     return [
         pytest.param(case, id="-".join([name, *map(str, others.values()), str(case)]))
-        for case in cases(get_object(node["_target_"]), **options | others)
+        for case in cases(get_object(algorithm.target), **{**algorithm.options, **others})
     ]
 
 
-NAMES = sorted(file.stem for file in (CONF / "algorithm").glob("*.yaml"))
-BOTH_WAYS = [name for name in NAMES if "uplink_only" in (CONF / "algorithm" / f"{name}.yaml").read_text()]
 ALGORITHMS = [
-    *map(of_configuration, NAMES),
+    *map(of_configuration, PUBLISHED),
     *(of_configuration(name, uplink_only=True) for name in BOTH_WAYS),
     *(
         of_configuration(name, compressor=ScaledSign("l2"), uplink_only=only)

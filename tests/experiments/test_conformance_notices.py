@@ -1,4 +1,4 @@
-"""Every contract test fails for something that breaks what it states: its name, what is broken, what it says."""
+"""Every contract test fails for something that breaks it. A row: its name, what is broken, what it says."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def blind(**constant: Any) -> RandomK:
     def encode(self: RandomK, x: Tensor, key: Key) -> tuple:
         return RandomK.encode(self, x, key._replace(**constant))
 
-    return broken(RandomK, 0.1, 1, encode=encode)
+    return broken(RandomK, 0.1, encode=encode)
 
 
 def ragged(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
@@ -104,9 +104,8 @@ COMPRESSORS = [
     (
         "keeps_shape_and_dtype",
         broken(Identity, decode=lambda self, p, d: p.values.double()),
-        "saw [2, 3, 1], torch.float64",
+        "[2, 3, 1], torch.float64",
     ),
-    ("keeps_shape_and_dtype", broken(Identity, decode=lambda self, p, d: p.values.view(-1, d)), "expected [2, 3, 1]"),
     ("keeps_shape_and_dtype", broken(ScaledSign, _scale=overflowing_scale), "saw inf\nfor huge vectors, d = 1"),
     ("crosses_the_wire", broken(ScaledSign, __call__=other_zero), "decode(encode(x)) and C(x): "),
     ("crosses_the_wire", broken(TopK, encode=short_indices), "for random vectors, d = 70001"),
@@ -130,8 +129,8 @@ COMPRESSORS = [
     ("draws_apart", blind(round=1), "different draws for 16 rounds"),
     ("draws_apart", blind(direction="up"), "different draws up and down"),
     ("draws_apart", blind(workers=(0,)), "different draws for 16 workers"),
-    ("contracts", broken(TopK, 0.1, 1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.25 (± 1e-09) times"),
-    ("contracts", broken(RandomK, 0.1, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
+    ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.25 (± 1e-09) times"),
+    ("contracts", broken(RandomK, None, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
     ("contracts", broken(Identity, pi=lambda self, d: 2.0), "0 < pi(1) ≤ 1, saw 2.0"),
     ("contracts", broken(ScaledSign, "l2", contractive=True), "at most 1 − π = 0.999999 (± 1e-09)"),
     ("is_unbiased", broken(TopK, unbiased=True), "in the mean of coordinate"),
@@ -225,19 +224,10 @@ ALGORITHMS = [
     ("is_distributed_as_simulated", method(server=favour, replica=moved), "signal of the second rank and of the"),
     ("is_deterministic", sends(lambda g: g + torch.randn_like(g)), "x of the second run and of the first: "),
     ("resumes", method(outgoing=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
-    (
-        "keeps_shapes_and_dtypes",
-        method(start_workers=start_wide),
-        "workers.moments.m: expected [2, 4, 12], torch.float32",
-    ),
+    ("keeps_shapes_and_dtypes", method(start_workers=start_wide), "workers.moments.m: expected [2, 4, 12], torch."),
     ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "gradients after round 4 and before: "),
     ("leaves_gradients_and_state", method(InPlace), "memory after round 4 and before: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),
-    (
-        "takes_trials_apart",
-        method(outgoing=lambda self, g, *rest: (g * rest[2].unsqueeze(-2), Moments())),
-        "'float' object",
-    ),
     ("stays_at_rest", method(replica=decay), "x after 16 rounds and before: "),
     ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),
     ("counts_its_bits", method(Understating), "float64 [12], saw 76\nfor round 1, up"),
@@ -266,12 +256,6 @@ def gradients(change: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
 def measures(change: Callable[[dict], dict]) -> Callable[..., Any]:
     """Its measurements are made of the right ones."""
     return task(evaluate=lambda self, x, statistics: change(LogisticRegression.evaluate(self, x, statistics)))
-
-
-def count_calls(self: Any, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """Batches drawn one after the other: a resumed run draws others."""
-    self.calls += 1
-    return LogisticRegression.gradients(self, x, statistics, self.calls)
 
 
 def reuse(self: Any, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
@@ -305,18 +289,9 @@ TASKS = [
     ("measures_its_gradient", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
     ("averages_to_its_gradient", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
-    (
-        "gives_ranks_what_it_gives_all",
-        gradients(lambda g, x: g + torch.arange(g.shape[-2]).unsqueeze(-1)),
-        "for the workers [2, 3] of 4",
-    ),
+    ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),
     ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
     ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "rank alone: "),
-    (
-        "depends_on_seed_and_round_alone",
-        task(options={"batch_size": 2}, gradients=count_calls, calls=0),
-        "gradients of round 7, rounds in another order: ",
-    ),
     ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
     ("leaves_what_it_is_given", task(gradients=reuse), "earlier gradients later and as given: "),
     ("leaves_what_it_is_given", gradients(lambda g, x: g + x.mul_(0.5).mean()), "x later and as given: "),

@@ -13,6 +13,7 @@ from wandb_support import NAMES, nobody
 
 from experiments import dashboard
 from experiments.config.compose import CONF
+from experiments.config.run import load_run
 
 pytestmark = [
     pytest.mark.usefixtures("nobody"),
@@ -20,7 +21,7 @@ pytestmark = [
 ]
 assert nobody
 
-LEVELS = yaml.safe_load((CONF / "logger" / "wandb.yaml").read_text())["targets"]
+LEVELS = load_run(["logger=wandb"]).logger.options["targets"]
 
 
 def page(tmp_path: Path, *overrides: str) -> dict:
@@ -28,13 +29,6 @@ def page(tmp_path: Path, *overrides: str) -> dict:
     file = tmp_path / "page.json"
     dashboard.main([*overrides, f"out={file}"])
     return json.loads(file.read_text())
-
-
-def stopped(*overrides: str) -> int:
-    """The exit status of a command line that does not end well."""
-    with pytest.raises(SystemExit) as stop:
-        dashboard.main(list(overrides))
-    return stop.value.code
 
 
 def sections(page: dict) -> dict[str, tuple[dict, list[dict]]]:
@@ -116,17 +110,19 @@ def test_a_panel_of_what_no_single_row_holds_is_left_out(tmp_path: Path, capsys:
         assert runs["filters"] == others["filters"]
 
 
-def test_a_figure_of_derived_quantities_has_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stopped("figure=rate", f"out={tmp_path / 'page.json'}") == 2
-    assert "figure=rate: its panels show what is derived from several runs" in capsys.readouterr().err
-
-
-def test_nobody_logged_in_and_no_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stopped("figure=demo") == 2
-    assert (
-        "wandb is offline, as asked: log in to create the page there, or write it to out=FILE.json"
-        in capsys.readouterr().err
-    )
-    monkeypatch.setattr(dashboard, "find_spec", lambda name: None)
-    assert stopped("figure=demo") == 2
-    assert "pip install wandb-workspaces" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("overrides", "package", "message"),
+    [
+        (["figure=rate", "out=page.json"], True, "figure=rate: its panels show what is derived from several runs"),
+        (["figure=demo"], True, "log in to create the page there, or write it to out=FILE.json"),
+        (["figure=demo"], False, "pip install wandb-workspaces"),
+    ],
+    ids=["derived", "nobody logged in", "no package"],
+)
+def test_refusals(overrides, package, message, monkeypatch, capsys) -> None:
+    if not package:
+        monkeypatch.setattr(dashboard, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        dashboard.main(overrides)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err

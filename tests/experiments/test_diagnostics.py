@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from run_support import go, rows
-
-from data.embedded import breast_cancer
-from data.partition import contiguous
+from dense_logreg import gradient, parts
+from run_support import SMALL, go, rows
 
 WORKERS, ROUNDS, LR = 4, 12, 0.01
 
@@ -16,23 +14,13 @@ def sign(x: np.ndarray) -> np.ndarray:
     return np.abs(x).mean() * np.where(x >= 0, 1.0, -1.0)
 
 
-def gradients(x: np.ndarray) -> list[np.ndarray]:
-    dataset = breast_cancer()
-    dense = dataset.features.toarray()
-    found = []
-    for share in contiguous(dataset.labels, WORKERS).rows:
-        a, y = dense[share], dataset.labels[share].astype(float)
-        found.append(-(a.T @ (y / (1 + np.exp(y * (a @ x))))) / len(y) + 0.1 * 2 * x / (1 + x**2) ** 2)
-    return found
-
-
 def plain(method: str) -> list[tuple[float, float, float]]:
     """(‖ĝ − mean g‖, ‖g̃ − mean g‖, Σ v̂) of every round."""
     x, m, v, v_hat = np.zeros(30), np.zeros(30), np.zeros(30), np.zeros(30)
     memory, server, aggregate = np.zeros((WORKERS, 30)), np.zeros(30), np.zeros(30)
-    found = []
+    shares, found = parts(WORKERS), []
     for _ in range(ROUNDS):
-        g = gradients(x)
+        g = [gradient(a, y, x) for a, y in shares]
         if method == "naive":
             aggregate = np.mean([sign(each) for each in g], 0)
             signal = sign(aggregate)
@@ -66,11 +54,8 @@ def test_errors_are_those_of_the_round_just_done(method, tmp_path):
     np.testing.assert_allclose(measured, plain(method), rtol=1e-9)
 
 
-def test_without_compression_there_is_no_error(tmp_path):
-    path = go(
-        "task=logreg/breast_cancer", "algorithm=amsgrad", "rounds=20", "eval_every=5", f"results_dir={tmp_path}"
-    )
-    for row in rows(path)[1:]:
+def test_without_compression_there_is_no_error(results):
+    for row in rows(go(*SMALL, results, "algorithm=amsgrad"))[1:]:
         assert row["aggregate_error"] == row["signal_error"] == 0.0
 
 

@@ -35,12 +35,12 @@ def test_weight_decay_reaches_methods_that_bring_their_own_update(algorithm):
     ("overrides", "message"),
     [
         (["epochs=3"], r"epochs=3\.0: task=logreg/digits counts in rounds; set rounds"),
-        ([*DIGITS, "epochs=0"], "epochs=0: must be a positive"),
+        ([*DIGITS, "epochs=0"], r"epochs=0\.0: must be a positive"),
         ([*DIGITS, "epochs=many"], "epochs=many: must be a number or null"),
         ([*DIGITS, "epochs=null"], "epochs: neither they nor rounds are set"),
-        ([*DIGITS, "task.batch_size=193"], "task.batch_size=193: each of 8 workers has 192 images"),
+        ([*DIGITS, "task.batch_size=193"], "task.batch_size=193, .* each worker has 192 images"),
         ([*DIGITS, "task.batch_size=0"], "task.batch_size=0: must be a whole number of at least 1"),
-        ([*DIGITS, "cluster.workers=100"], "each of 100 workers has 15 images"),
+        ([*DIGITS, "cluster.workers=100"], "cluster.workers=100: each worker has 15 images"),
     ],
 )
 def test_refusals(overrides, message):
@@ -53,7 +53,7 @@ def test_refusals(overrides, message):
     [
         ([*DIGITS, "device=cuda"], False, "device=cuda: torch sees no CUDA GPU here"),
         (["device=cuda"], True, "device=cuda: task=logreg/digits runs on cpu only"),
-        ([*DIGITS, "task.precision=half"], False, r"task\.precision=half: expected float32 or tf32 or bf16"),
+        ([*DIGITS, "task.precision=half"], False, r"task\.precision=half: expected auto or float32 or tf32 or bf16"),
     ],
     ids=["absent", "not of use", "precision"],
 )
@@ -61,4 +61,3 @@ def test_devices_and_precision(overrides, gpu, message, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     with pytest.raises(UsageError, match=message):
         check(load_run(overrides))
-    check(load_run([*DIGITS, "device=auto"]))

@@ -18,7 +18,6 @@ from experiments.config.evaluations import evaluations, is_due
         (20, 8, True, [1, 2, 4, 8, 16, 20]),
         (3, 100, True, [1, 2, 3]),
         (3, 100, False, [3]),
-        (2, 1, True, [1, 2]),
     ],
 )
 def test_rounds_that_are_due(rounds: int, every: int, early: bool, expected: list[int]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from run_support import configuration
 
+from algorithms.compressors import TopK
 from common.errors import UsageError
 from experiments.config import figure as figures
 from experiments.config.compose import CONF, compose, resolved
@@ -79,7 +80,7 @@ def test_the_full_budget_is_the_papers(name):
         assert [part[key] for key in ("beta1", "beta2") if key in part] in ([0.9, 0.99], [])
     assert by_name["onebit_adam"].algorithm.options["warmup"] == 0.13
     if "ef21" in by_name:
-        assert by_name["ef21"].compressor.options["ratio"] == 0.016
+        assert TopK(**by_name["ef21"].compressor.options).count(1000) == 16
         assert not by_name["ef21"].algorithm.options["uplink_only"]
 
 
@@ -122,12 +123,6 @@ def test_seeds_are_an_axis_of_the_grid():
     assert len({identity(run) for run in found}) == 6
 
 
-def test_an_entry_of_the_grid_may_set_several_keys():
-    found = runs("figure_2_top_k")[:4]
-    chosen = {run.algorithm.name: str(run.compressor.target).rpartition(".")[2] for run in found}
-    assert chosen == {"amsgrad": "Identity"} | dict.fromkeys(("naive", "error_feedback", "cd_adam"), "TopK")
-
-
 def test_overrides_reach_every_cell_and_win():
     found = figures.runs(figure_named("demo"), ["rounds=7", "lr=0.5"])
     assert {(run.rounds, run.lr, run.cluster.workers) for run in found} == {(7, (0.5,), 20)}
@@ -136,48 +131,32 @@ def test_overrides_reach_every_cell_and_win():
     assert [(run.task.name, run.algorithm.name) for run in found] == wanted
 
 
-@pytest.mark.parametrize(("gpu", "budget"), [(True, "full"), (False, "quick")])
-def test_auto_goes_by_the_hardware(gpu, budget):
-    assert read(node("figure_3"), gpu=gpu).budget == budget
-    assert read(node("figure_2"), gpu=gpu).budget is None
+def test_auto_goes_by_the_hardware():
+    assert [read(node("figure_3"), gpu=gpu).budget for gpu in (True, False)] == ["full", "quick"]
+    assert read(node("figure_2"), gpu=True).budget is None
 
 
 PANEL = {"x": "bits", "y": "grad_norm"}
 CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subject": "cd_adam", "reference": "amsgrad"}
 WRONG = [
     ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
-    *[({key: None}, f"figure=demo: has no {key}; it needs name, title") for key in ("title", "grid", "rows")],
-    ({"name": None}, "has no name; it needs name"),
+    *[({key: None}, f"figure=demo: has no {key}; it needs name") for key in ("name", "title", "grid", "rows")],
     ({"name": "../up"}, "figure.name=../up: must be words"),
-    ({"title": 3}, "figure=demo: title=3: must be text"),
     ({"grid": [["seed=0"], []]}, "must not be empty"),
-    ({"grid": []}, "must not be empty"),
-    ({"rows": []}, "must not be empty"),
     ({"grid": "seed=0"}, "grid=seed=0: must be a list, each of its values a list, each of its values text"),
-    ({"overrides": [3]}, "figure=demo: overrides=[3]: must be a list, each of its values text"),
     ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: no such choice; did you mean round?"),
     ({"rows": [PANEL, {**PANEL, "y": "trainloss"}]}, "rows[1]: y=trainloss: nothing is called that; did"),
     ({"rows": [{**PANEL, "xscale": "log"}]}, "rows[0]: xscale: no such key; did you mean x_scale?"),
-    ({"rows": [{**PANEL, "x_scale": "lgo"}]}, "x_scale=lgo: must be linear or log"),
-    ({"rows": [{**PANEL, "y_min": "low"}]}, "y_min=low: must be a number"),
-    ({"rows": [{"x": "bits"}]}, "rows[0]: has no y; it needs x, y"),
-    ({"rows": [3]}, "rows[0]=3: must have keys of its own"),
-    ({"rows": 3}, "rows=3: must be a list, each with keys of its own"),
     ({"claims": [3]}, "claim 3: must have keys of its own"),
     ({"claims": [{**CLAIM, "check": "reach_level"}]}, "check=reach_level: no such choice; did you mean reaches"),
     ({"claims": [{**CLAIM, "witin": 2.0}]}, "figure=demo: claim 1: witin: no such key; did you mean within?"),
     ({"claims": [CLAIM]}, "claim 1: has no within; it needs subject, reference, within"),
     ({"claims": [{**CLAIM, "within": "abc"}]}, "claim 1: within=abc: must be a number"),
-    ({"claims": [{**CLAIM, "within": True}]}, "claim 1: within=True: must be a number"),
-    ({"claims": [{**CLAIM, "within": 2.0, "negated": 1}]}, "claim 1: negated=1: must be true or false"),
     ({"claims": [{"number": 1, "statement": "", "check": "one_bit_a_coordinate", "subjects": "cd_adam"}]},
      "claim 1: subjects=cd_adam: must be a list, each of its values text"),
-    ({"claims": [{"number": 1, "check": "reaches_level"}]}, "claim 1: has no statement"),
     ({"derive": [{"name": "second_moment"}]}, "derive[0]: name=second_moment: no such choice; did you mean second"),
-    ({"derive": [{"name": "second_moment_ratio"}]}, "derive[0]: options: has no over"),
     ({"targets": {"metric": "grad_norm", "levels": 0.1}}, "levels=0.1: must be a list, each of its values a number"),
     ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "metric=gradnorm: nothing is called that"),
-    ({"select": {"metrik": "train_loss"}}, "select: metrik: no such key; did you mean metric?"),
     ({"select": {"metric": "test_accuracy"}}, "select by one of which less is better"),
     ({"step_size": "large"}, "step_size=large: must be best or a number"),
     ({"budgets": {"quick": {}}}, "budgets: has no full"),
@@ -198,7 +177,6 @@ def test_what_a_figure_may_not_say(change, message):
         ({"seeds": 3}, "seeds=3: must be a list"),
         ({"seeds": [1, 1]}, "seeds=[1, 1]: must be a list of different"),
     ],
-    ids=["budget", "one", "twice"],
 )
 def test_budgets_and_seeds_that_are_not(options, message):
     with pytest.raises(UsageError, match=re.escape(message)):
@@ -222,5 +200,4 @@ def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, ch
 
 
 def test_a_task_may_measure_what_it_likes():
-    for y in ("valid_accuracy", "perplexity", "bits_up", "train_loss_ema"):
-        assert read(node("demo") | {"rows": [{**PANEL, "y": y}]}).rows[0].y == y
+    assert read(node("demo") | {"rows": [{**PANEL, "y": "perplexity"}]}).rows[0].y == "perplexity"

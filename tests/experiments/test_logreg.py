@@ -80,7 +80,7 @@ def test_gradients_and_evaluation(split: str, regularization: float) -> None:
     task = LogisticRegression(dataset, WORKERS, seed=3, regularization=regularization, partition=split, alpha=0.2)
     parts, x = SPLITS[split](dataset.labels), points(4)
     gradients, measured = gradients_of(task, x, 1), measured_of(task, x)
-    everything = parts.ravel()
+    everything = parts.ravel()  # all but the row that is left out
     for trial in range(4):
         for worker, rows in enumerate(parts):
             close(gradients[trial, worker], derived(dataset, rows, x[trial], regularization)[1])
@@ -90,28 +90,6 @@ def test_gradients_and_evaluation(split: str, regularization: float) -> None:
         predicted = np.where(dataset.features.toarray()[everything] @ x[trial].numpy() >= 0, 1, -1)
         right = (predicted == dataset.labels[everything]).mean()
         assert measured["train_accuracy"][trial].item() == pytest.approx(right)
-
-
-def test_left_out_rows_have_no_influence() -> None:
-    dataset = sparse_problem()
-    features = dataset.features.toarray()
-    features[-1] = 1e3
-    other = Dataset.from_dense("other", features, dataset.labels > 0)
-    one, two = (LogisticRegression(data, WORKERS, seed=0) for data in (dataset, other))
-    assert torch.equal(gradients_of(one, points(), 1), gradients_of(two, points(), 1))
-    assert torch.equal(measured_of(one, points())["train_loss"], measured_of(two, points())["train_loss"])
-    assert one.facts()["rows_left_out"] == 1
-
-
-@pytest.mark.parametrize("shape", [(), (2, 3), (2, 1, 3)])
-@pytest.mark.parametrize("batch_size", [None, 5])
-def test_any_number_of_trial_axes_is_as_one(shape: tuple[int, ...], batch_size: int | None) -> None:
-    task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
-    x = points(*shape)
-    row = x.view(-1, D)
-    close(gradients_of(task, x, 2), gradients_of(task, row, 2).view(*shape, WORKERS, D))
-    for name, values in measured_of(task, x).items():
-        close(values, measured_of(task, row)[name].view(shape))
 
 
 def test_start_is_zero_where_half_the_loss_is_log_2() -> None:

@@ -82,13 +82,9 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "target",
     [
         "algorithms.compressors.TopK",
-        "algorithms.compressors.Blocks",
         "algorithms.methods.onebit_adam.onebit_adam",
-        "algorithms.updates.AMSGrad",
         "data.libsvm.load",
-        "experiments.tasks.logreg.LogisticRegression",
         "experiments.tasks.images.ImageClassification",
-        "experiments.models.resnet.resnet18",
     ],
 )
 def test_options_are_those_that_python_sees(target):
@@ -96,10 +92,9 @@ def test_options_are_those_that_python_sees(target):
     signature = inspect.signature(getattr(importlib.import_module(module), name))
     read = options(target)
     assert list(read) == list(signature.parameters)
-    for option, parameter in zip(read.values(), signature.parameters.values(), strict=True):
-        assert option.name == parameter.name
-        assert option.default == (REQUIRED if parameter.default is parameter.empty else parameter.default)
-        assert option.annotation == parameter.annotation.replace('"', "'")
+    for name, parameter in signature.parameters.items():
+        assert read[name].default == (REQUIRED if parameter.default is parameter.empty else parameter.default)
+        assert read[name].annotation == parameter.annotation.replace('"', "'")
 
 
 def test_the_options_of_a_function(theirs):
@@ -149,13 +144,10 @@ FITTING = [
     ("str | Path", ["x"], [1, None], "text"),
     ("Literal['l1', 'l2']", ["l1"], ["l3", None, 1], "l1 or l2"),
     ("Literal['l1'] | float | None", ["l1", 2, None], ["l2", True], "l1 or a number or null"),
-    ("Literal[-1, 1]", [1, -1], [True, 2], "-1 or 1"),
     ("list[float]", [[], [1, 2.0]], [1, ["x"], [True], [math.nan], None], "a list, each of its values a number"),
-    ("list", [[], ["x", 1]], [1, "x"], "a list"),
     ("tuple[int, ...]", [[1, 2], ()], [["x"], 1], "a list, each of its values a whole number"),
     ("tuple[int, str]", [[1, "x"]], [[1], [1, 2], 1], "a list of a whole number, text"),
-    ("Place", ["x", None], [1, True], "text or null"),
-    ("marks.Place", ["x", None], [1], "text or null"),
+    ("marks.Place[str | None]", ["x", None], [1, True], "text or null"),
     ("dict", [{}], [[], 1], "keys and values"),
     ("Compressor", [1, "x", None, True, []], [math.nan, math.inf], "Compressor"),
     ("not an expression", [1, None], [math.nan], "object"),

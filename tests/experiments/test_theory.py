@@ -6,32 +6,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dense_logreg import LAMBDA, gradient, parts
 from run_support import go, rows
 
 from algorithms.theory import markov_step_size
+from common.errors import UsageError
 from data.embedded import breast_cancer
 from data.libsvm import load
-from data.partition import contiguous
 from experiments.tasks.logreg import LogisticRegression
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "libsvm"
 EF21 = ["task=logreg/breast_cancer", "algorithm=ef21", "algorithm.uplink_only=true", "algorithm.dense_start=true"]
 
 
-def _parts(workers: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    dataset = breast_cancer()
-    shares = contiguous(dataset.labels, workers)
-    dense = dataset.features.toarray()
-    return [(dense[rows], dataset.labels[rows].astype(float)) for rows in shares.rows]
+def smoothness() -> tuple[float, float]:
+    """Of f, and the root mean square of those of the workers, by the spectral norms of the data."""
+    own = [a for a, _ in parts(20)]
+    whole, *others = (np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * LAMBDA for a in (np.concatenate(own), *own))
+    return whole, np.sqrt(np.mean(np.square(others)))
 
 
 def test_smoothness_is_that_of_the_hessian_bounds():
-    parts, lam = _parts(20), 0.1
-    own = [np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * lam for a, _ in parts]
-    everything = np.concatenate([a for a, _ in parts])
-    whole = np.linalg.norm(everything, 2) ** 2 / (4 * len(everything)) + 2 * lam
     task = LogisticRegression(breast_cancer(), workers=20, seed=0)
-    assert task.smoothness() == pytest.approx((whole, np.sqrt(np.mean(np.square(own)))), rel=1e-12)
+    assert task.smoothness() == pytest.approx(smoothness(), rel=1e-12)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"the LibSVM sets are not at {SHARED}")
@@ -51,34 +48,25 @@ def test_published_values_are_met(name, smoothness, worker_smoothness, step, tmp
     assert task.smoothness() == pytest.approx((smoothness, worker_smoothness), rel=1e-3)
     assert markov_step_size(*task.smoothness(), pi=1 / task.d) == pytest.approx(step, rel=1e-3)
     assert markov_step_size(smoothness, worker_smoothness, pi=1 / task.d) == pytest.approx(step, rel=3e-6)
-
-
-def test_without_compression_it_is_one_over_the_smoothness():
-    assert markov_step_size(4.0, 5.0, pi=1.0) == 0.25
+    assert markov_step_size(smoothness, worker_smoothness, pi=1) == 1 / smoothness
 
 
 def test_ef21_as_its_authors_run_it(tmp_path):
     """x ← x − γ·mean g_i, g_i ← g_i + TopK(∇f_i(x) − g_i) from g_i = ∇f_i(x₀), γ twice the theoretical step."""
     path = go(*EF21, "compressor.k=3", "task.step_unit=theory", "lr=2", "rounds=40", "eval_every=1",
               f"results_dir={tmp_path}")  # fmt: skip
-    parts, lam = _parts(20), 0.1
-    own = [np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * lam for a, _ in parts]
-    everything = np.concatenate([a for a, _ in parts])
-    whole = np.linalg.norm(everything, 2) ** 2 / (4 * len(everything)) + 2 * lam
     alpha = 3 / 30
     theta = 1 - np.sqrt(1 - alpha)
     beta = (1 - alpha) / theta
-    gamma = 2 / (whole + np.sqrt(np.mean(np.square(own))) * np.sqrt(beta / theta))
+    whole, of_workers = smoothness()
+    gamma = 2 / (whole + of_workers * np.sqrt(beta / theta))
 
-    def gradient(a: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return -(a.T @ (y / (1 + np.exp(y * (a @ x))))) / len(y) + lam * 2 * x / (1 + x**2) ** 2
-
-    x = np.zeros(30)
-    known = [gradient(a, y, x) for a, y in parts]
+    x, workers = np.zeros(30), parts(20)
+    known = [gradient(a, y, x) for a, y in workers]
     norms = [np.linalg.norm(np.mean(known, 0))]
     for _ in range(40):
         x = x - gamma * np.mean(known, 0)
-        fresh = [gradient(a, y, x) for a, y in parts]
+        fresh = [gradient(a, y, x) for a, y in workers]
         norms.append(np.linalg.norm(np.mean(fresh, 0)))
         for i, g in enumerate(fresh):
             difference = g - known[i]
@@ -93,8 +81,6 @@ def test_ef21_as_its_authors_run_it(tmp_path):
 
 
 def test_a_compressor_without_a_constant_is_refused(tmp_path):
-    from common.errors import UsageError
-
     with pytest.raises(UsageError, match="no contraction constant"):
         go("task=logreg/breast_cancer", "task.step_unit=theory", "algorithm=naive", "compressor=qsgd", "rounds=20",
            f"results_dir={tmp_path}")  # fmt: skip
