@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from reference import compressors as plain
@@ -87,19 +88,19 @@ def test_the_dense_path_is_the_same_compressor(compressor, x):
 
 def test_random_k_scaled_is_unbiased():
     x = VECTORS["random"][0, 0]
-    mean = torch.stack([RandomK(k=9, unbiased=True)(x, Key(0, "up", t)) for t in range(20000)]).mean(0)
-    tolerance = 5 * x.abs() * math.sqrt((D / 9 - 1) / 20000)
+    mean = torch.stack([RandomK(k=9, unbiased=True)(x, Key(0, "up", t)) for t in range(4000)]).mean(0)
+    tolerance = 5 * x.abs() * math.sqrt((D / 9 - 1) / 4000)
     assert ((mean - x).abs() <= tolerance).all()
 
 
 @every_vector
 @pytest.mark.parametrize(
-    ("norm", "formula"),
-    [pytest.param("l1", lambda r: 1 - r**2, id="l1"), pytest.param("l2", lambda r: 2 * (1 - r), id="l2")],
+    ("norm", "formula"), [("l1", lambda r: 1 - r**2), ("l2", lambda r: 2 * (1 - r))], ids=["l1", "l2"]
 )
 def test_signs_have_the_error_their_formula_says(norm, formula, x):
     """With r = ‖x‖₁/(√d‖x‖): (1 − r²)‖x‖² for l1, 2(1 − r)‖x‖² for l2, which does not contract sparse vectors."""
     compressor, length = ScaledSign(norm), x.norm(dim=-1)
+    assert compressor.contractive == (norm == "l1")
     if not x.any():
         assert not compressor(x).any()
         return
@@ -107,12 +108,6 @@ def test_signs_have_the_error_their_formula_says(norm, formula, x):
     expected = formula(x.abs().sum(-1) / (math.sqrt(D) * length))
     there = length > 0
     torch.testing.assert_close(error[there], expected[there], rtol=1e-12, atol=1e-12)
-
-
-def test_l2_signs_do_not_contract_a_sparse_vector():
-    x = VECTORS["one coordinate"]
-    assert ((ScaledSign("l2")(x) - x).norm(dim=-1) > x.norm(dim=-1)).all()
-    assert not ScaledSign("l2").contractive
 
 
 @pytest.mark.parametrize("scale", [1e30, 1e-30, 1e37])
@@ -149,15 +144,14 @@ def test_counted_bits(d):
 @pytest.mark.parametrize(
     ("ratio", "d", "k"),
     [
-        pytest.param(None, 1000, 16, id="0.016 unless given"),
-        pytest.param(0.29, 100, 29, id="29 percent"),
-        pytest.param(0.07, 100, 7, id="a product above"),
-        pytest.param(0.016, 68, 1, id="phishing"),
-        pytest.param(0.016, 300, 4, id="w8a"),
-        pytest.param(0.016, 11173962, 178783, id="resnet18"),
-        pytest.param(1e-5, 200000, 2, id="in powers of ten"),
-        pytest.param(0.1, 9, 1, id="at least one"),
-        pytest.param(1, 9, 9, id="all"),
+        (None, 1000, 16),
+        (0.29, 100, 29),
+        (0.07, 100, 7),
+        (0.016, 68, 1),
+        (0.016, 11173962, 178783),
+        (1e-5, 200000, 2),
+        (0.1, 9, 1),
+        (1, 9, 9),
     ],
 )
 def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
@@ -171,18 +165,11 @@ def test_payloads_lie_on_the_device_of_x(compressor):
     assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
 
 
-def test_sign_of_zero_is_plus_one():
-    assert ScaledSign()(torch.tensor([0.0, -0.0, -4.0])).tolist() == pytest.approx([4 / 3, 4 / 3, -4 / 3])
-
-
 def test_top_k_keeps_the_lower_index_of_equal_magnitudes():
     payload = TopK(k=3).encode(torch.tensor([1.0, -2.0, 1.0, -1.0, 2.0, 1.0]))
     assert payload.indices.tolist() == [0, 1, 4]
     assert payload.indices.dtype == torch.int32
     assert payload.values.tolist() == [1.0, -2.0, 2.0]
-
-
-def test_top_k_of_zero_sends_the_first_coordinates():
     assert TopK(k=2).encode(torch.zeros(5)).indices.tolist() == [0, 1]
 
 
@@ -197,9 +184,10 @@ def test_random_k_sends_distinct_coordinates_and_the_receiver_finds_them_from_th
     assert torch.equal(decoded[kept], x[kept])
 
 
-def test_random_k_needs_a_key():
+@pytest.mark.parametrize("compressor", [RandomK(k=1), Qsgd(), Natural()], ids=str)
+def test_what_is_random_needs_a_key(compressor):
     with pytest.raises(ValueError, match="key"):
-        RandomK(k=1)(torch.ones(3))
+        compressor(torch.ones(3))
 
 
 @pytest.mark.parametrize(
@@ -222,19 +210,11 @@ def test_nonsense_is_refused(make, message):
 
 
 @pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
-def test_packing_round_trips_and_puts_the_first_coordinate_highest(d):
-    flags = torch.rand(3, 2, d) < 0.5
-    packed = pack(flags)
-    assert packed.shape == (3, 2, -(-d // 8))
-    assert torch.equal(unpack(packed, d), flags)
-    places = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1])
-    padded = torch.cat([flags, torch.zeros(3, 2, -d % 8, dtype=torch.bool)], -1)
-    assert torch.equal(packed.long(), (padded.unflatten(-1, (-1, 8)) * places).sum(-1))
-
-
-@pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
 def test_packing_on_any_device_agrees_with_numpys(d):
     flags = torch.rand(3, 2, d) < 0.5
     packed = pack(flags)
+    assert packed.shape == (3, 2, -(-d // 8))
+    for unpacking in (unpack, unpack_by_torch):
+        assert torch.equal(unpacking(packed, d), flags)
     assert torch.equal(pack_by_torch(flags), packed)
-    assert torch.equal(unpack_by_torch(packed, d), flags)
+    assert packed[2, 1].tolist() == np.packbits(flags[2, 1].numpy()).tolist()

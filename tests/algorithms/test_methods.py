@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -66,14 +65,20 @@ def run(algorithm: Algorithm, lrs: list[float]) -> torch.Tensor:
     return torch.stack(path)
 
 
+def assert_follows(algorithm: Algorithm, reference, update: str, compressor=list, dense_down=True, **options) -> None:
+    """The algorithm comes to the points of a reference."""
+    start, step = [0.1] * problem.D, reference_update(update)
+    expected = reference(
+        problem.gradient, start, problem.WORKERS, compressor, step, 0.02, ROUNDS, dense_down, **options
+    )
+    ours = run(algorithm, [0.02])[:, 0]
+    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", UNCOMPRESSED)
 def test_uncompressed_methods_follow_the_reference(name):
     factory, update = UNCOMPRESSED[name]
-    ours = run(factory(Identity(), UPDATES[update]), [0.02])
-    expected = methods.uncompressed(
-        problem.gradient, [0.1] * problem.D, problem.WORKERS, list, reference_update(update), 0.02, ROUNDS, True
-    )
-    torch.testing.assert_close(ours[:, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    assert_follows(factory(Identity(), UPDATES[update]), methods.uncompressed, update)
 
 
 @pytest.mark.parametrize("dense_down", [False, True])
@@ -82,36 +87,15 @@ def test_uncompressed_methods_follow_the_reference(name):
 def test_compressed_methods_follow_the_reference(method, update, compressor, dense_down):
     factory, reference, _ = COMPRESSED[method]
     ours, plain_compressor = COMPRESSORS[compressor]
-    path = run(factory(ours, UPDATES[update], uplink_only=dense_down), [0.02])
-    expected = reference(
-        problem.gradient,
-        [0.1] * problem.D,
-        problem.WORKERS,
-        plain_compressor,
-        reference_update(update),
-        0.02,
-        ROUNDS,
-        dense_down,
-    )
-    torch.testing.assert_close(path[:, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    algorithm = factory(ours, UPDATES[update], uplink_only=dense_down)
+    assert_follows(algorithm, reference, update, plain_compressor, dense_down)
 
 
 @pytest.mark.parametrize("uplink_only", [False, True])
 @pytest.mark.parametrize(("factory", "update"), [(cd_adam, "amsgrad"), (ef21, "sgd")])
 def test_a_dense_start_follows_the_reference(factory, update, uplink_only):
-    path = run(factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True), [0.02])
-    expected = methods.markov(
-        problem.gradient,
-        [0.1] * problem.D,
-        problem.WORKERS,
-        plain.top_2,
-        reference_update(update),
-        0.02,
-        ROUNDS,
-        uplink_only,
-        dense_start=True,
-    )
-    torch.testing.assert_close(path[:, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    algorithm = factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True)
+    assert_follows(algorithm, methods.markov, update, plain.top_2, uplink_only, dense_start=True)
 
 
 @pytest.mark.parametrize("update", ["sgd", "amsgrad"])
@@ -155,18 +139,6 @@ def test_memories_refuse_a_compressor_scaled_to_be_unbiased(factory):
         factory(RandomK(k=2, unbiased=True), AMSGrad())
 
 
-def test_randomised_messages_do_not_depend_on_how_workers_are_spread():
-    """Two processes with two workers each send what one process with four sends."""
-    algorithm = cd_adam(RandomK(k=3), AMSGrad())
-    x = torch.full((1, problem.D), 0.1, dtype=torch.float64)
-    replica, g = algorithm.start_replica(x), gradients(x)
-    together, _ = algorithm.worker(g, algorithm.start_workers(x, torch.arange(4)), replica, 0.1, 5, seed=1)
-    for ids in (torch.tensor([0, 1]), torch.tensor([2, 3])):
-        apart, _ = algorithm.worker(g[:, ids], algorithm.start_workers(x, ids), replica, 0.1, 5, seed=1)
-        assert torch.equal(apart.values, together.values[:, ids])
-        assert torch.equal(apart.seed, together.seed[:, ids])
-
-
 def test_randomised_messages_depend_on_seed_round_worker_and_direction():
     algorithm = cd_adam(RandomK(k=3), AMSGrad())
     x = torch.full((1, 1000), 0.1)
@@ -194,10 +166,3 @@ def test_weight_decay_is_added_on_the_replica_after_decompression():
     m = 0.1 * (other.replica.signal + 0.3 * x)
     v = 0.01 * (other.replica.signal + 0.3 * x) ** 2
     torch.testing.assert_close(state.replica.x, x - 0.02 * m / (v + 1e-8).sqrt(), rtol=1e-14, atol=0)
-
-
-def test_unpacked_changes_nothing_but_the_path():
-    algorithm = cd_adam(ScaledSign(), AMSGrad(), dense_start=True)
-    unpacked = algorithm.unpacked()
-    assert replace(unpacked, uplink=algorithm.uplink, downlink=algorithm.downlink) == algorithm
-    assert [unpacked.uplink.bits(9, t) for t in (1, 2)] == [algorithm.uplink.bits(9, t) for t in (1, 2)] == [288, 41]
