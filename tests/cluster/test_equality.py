@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from cluster_support import final_state, fine, launched, run_each, same, variant
+from cluster_support import assert_same, fine, launched, run_each, variant
 from run_support import timeless
 
 from common.progress import Display
@@ -96,5 +96,4 @@ def test_ranks_equal_the_simulation(
 ) -> None:
     expected, path = alone(task, workers)[name], together(task, ranks, workers)[name]
     assert len(timeless(expected)) >= 2 * 3
-    assert timeless(path) == timeless(expected)
-    assert same(final_state(path), final_state(expected))
+    assert_same(path, expected)

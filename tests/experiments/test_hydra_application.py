@@ -86,7 +86,6 @@ REFUSED = {
     "+new=3": "new: no such key",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
     "~seed": "~seed: every key has a value, and can be set but not deleted; drop the ~",
-    "seed=choice(0,1)": "several values are a sweep: add -m",
     "-m lr=interval(0.1,1)": "lr=interval(0.1,1): needs a sweeper that searches: add hydra/sweeper=optuna",
     "cluster.workers=100000": "cluster.workers=100000: the data set has 569 rows; give at most 569 workers",
 }

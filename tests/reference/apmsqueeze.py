@@ -15,20 +15,9 @@ coordinates with v = 0 at the end of the warm-up, whose momentum one bit cannot 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from reference.compressors import scaled_sign
-
-Vector = list[float]
-Gradient = Callable[[int, Vector], Vector]
-
-
-def _mean(vectors: list[Vector]) -> Vector:
-    total = [0.0] * len(vectors[0])
-    for vector in vectors:  # in worker order, uncompensated: whether v is exactly zero depends on it
-        for k in range(len(total)):
-            total[k] += vector[k]
-    return [value / len(vectors) for value in total]
+from reference.loops import Gradient, Vector, mean
 
 
 def apmsqueeze(
@@ -52,7 +41,7 @@ def apmsqueeze(
         g = [gradient(i, x) for i in range(n)]
         moved = [0.0] * d
         if t <= warmup:
-            average = _mean(g)
+            average = mean(g)
             for k in range(d):
                 u = average[k] + weight_decay * x[k]  # (1)
                 m[k] = beta1 * m[k] + (1 - beta1) * u  # (2)
@@ -66,7 +55,7 @@ def apmsqueeze(
                 c = scaled_sign(w)
                 delta[i] = [w[k] - c[k] for k in range(d)]  # (6)
                 sent.append(c)
-            average = _mean(sent)
+            average = mean(sent)
             y = [average[k] + delta_server[k] for k in range(d)]
             z = scaled_sign(y)
             delta_server = [y[k] - z[k] for k in range(d)]  # (7), the memories unmasked
