@@ -22,7 +22,7 @@ from algorithms.compressors import (
     UniformQuantize,
     Unpacked,
 )
-from algorithms.compressors.base import tensors
+from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
 from algorithms.randomness import Key
 
@@ -39,7 +39,7 @@ COMPRESSORS = [
     LogQuantize(),
     LogQuantize(8),
     UniformQuantize(),
-    UniformQuantize(2),
+    UniformQuantize(5),
     Qsgd(),
     Qsgd(300),
     Natural(),
@@ -202,6 +202,10 @@ def test_what_is_random_needs_a_key(compressor):
         (lambda: RandomK(ratio=0.1, k=3), "random_k takes one of the two"),
         (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),
         (lambda: RandomK(k=8).check(7), "k=8: random_k sends between 1 and d = 7"),
+        (lambda: Blocks(Identity(), ()), "one block or more"),
+        (lambda: Blocks(Identity(), (3, 0)), "one coordinate or more"),
+        (lambda: Blocks(Identity(), (3, 4)).check(8), "blocks of 7 coordinates in all: the vectors have d = 8"),
+        (lambda: Blocks(TopK(k=4), (7, 3)).check(10), "k=4: top_k sends between 1 and d = 3"),
     ],
 )
 def test_nonsense_is_refused(make, message):
@@ -218,3 +222,49 @@ def test_packing_on_any_device_agrees_with_numpys(d):
         assert torch.equal(unpacking(packed, d), flags)
     assert torch.equal(pack_by_torch(flags), packed)
     assert packed[2, 1].tolist() == np.packbits(flags[2, 1].numpy()).tolist()
+
+
+# `partition: layer`: blocks are compressed as if each were alone.
+
+SIZES = (13, 8, 1, 15)
+whole = pytest.mark.parametrize(
+    "compressor", [c for c in COMPRESSORS if not isinstance(c, Blocks) and getattr(c, "k", None) is None], ids=str
+)
+
+
+@whole
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_blocks_are_each_block_alone_in_a_row(compressor, dtype):
+    x, blocks = VECTORS["random"].to(dtype) * torch.arange(1, D + 1), Blocks(compressor, SIZES)
+    keys = [KEY._replace(direction=f"up/{block}") for block in range(len(SIZES))]
+    alone = [compressor(part.contiguous(), key) for part, key in zip(x.split(SIZES, -1), keys, strict=True)]
+    expected = torch.cat(alone, -1)
+    assert torch.equal(blocks(x, KEY), expected)
+    decoded = blocks.decode(blocks.encode(x, KEY), D)
+    assert torch.equal(decoded, expected)
+    assert decoded.dtype == dtype
+
+
+@whole
+def test_bits_and_bytes_are_summed_over_blocks(compressor):
+    blocks = Blocks(compressor, SIZES)
+    assert blocks.bits(D) == sum(compressor.bits(size) for size in SIZES)
+    expected = sum(payload_bytes(compressor, size, torch.float32) for size in SIZES)
+    assert payload_bytes(blocks, D, torch.float32) == expected
+    assert sum(tensor.nbytes for tensor in tensors(blocks.encode(VECTORS["random"].float(), KEY))) == 6 * expected
+    assert (blocks.contractive, blocks.unbiased) == (compressor.contractive, compressor.unbiased)
+
+
+def test_one_block_of_signs_has_one_scale():
+    blocks = Blocks(ScaledSign(), (2, 1))
+    assert blocks(torch.tensor([1.0, -3.0, 10.0])).tolist() == [2, -2, 10]
+    assert blocks.bits(3) == 2 + 32 + 1 + 32
+    blocks.check(3)
+    assert hash(Blocks(ScaledSign(), [2, 1])) == hash(blocks)
+
+
+@pytest.mark.parametrize("compressor", [RandomK(k=3), Qsgd(), Natural()], ids=str)
+def test_blocks_of_one_size_draw_apart(compressor):
+    x = torch.randn(20, generator=torch.Generator().manual_seed(0)).repeat(2)
+    first, second = Blocks(compressor, (20, 20))(x, Key(0, "down", 1)).split(20)
+    assert not torch.equal(first, second)

@@ -9,14 +9,17 @@ import torch
 from reference import compressors as plain
 from reference import methods, problem, updates
 
-from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
 from algorithms.meter import Meter
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.apmsqueeze import apmsqueeze
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.naive import naive
+from algorithms.methods.qadam import qadam
+from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Adam, AMSGrad
@@ -42,8 +45,8 @@ ROUNDS = 60
 def reference_update(name: str):
     return {
         "sgd": updates.SGD,
-        "adam": partial(updates.Adam, problem.D),
-        "amsgrad": partial(updates.AMSGrad, problem.D),
+        "adam": partial(updates.Adam, problem.D, False),
+        "amsgrad": partial(updates.Adam, problem.D, True),
     }[name]()
 
 
@@ -78,7 +81,7 @@ def assert_follows(algorithm: Algorithm, reference, update: str, compressor=list
 @pytest.mark.parametrize("name", UNCOMPRESSED)
 def test_uncompressed_methods_follow_the_reference(name):
     factory, update = UNCOMPRESSED[name]
-    assert_follows(factory(Identity(), UPDATES[update]), methods.uncompressed, update)
+    assert_follows(factory(Identity(), UPDATES[update]), methods.naive, update)
 
 
 @pytest.mark.parametrize("dense_down", [False, True])
@@ -107,30 +110,43 @@ def test_identity_compression_is_the_uncompressed_method(method, update):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "up", "down"),
+    ("algorithm", "up", "down"),  # over ten rounds of 100 coordinates
     [
-        (amsgrad(Identity(), AMSGrad()), 32 * 100, 32 * 100),
-        (cd_adam(ScaledSign(), AMSGrad()), 132, 132),
-        (cd_adam(ScaledSign(), AMSGrad(), uplink_only=True), 132, 3200),
-        (naive(ScaledSign("l2"), AMSGrad()), 132, 132),
-        (error_feedback(TopK(ratio=0.05), AMSGrad()), 64 * 5, 64 * 5),
-        (ef21(TopK(ratio=0.016), SGD()), 64, 64),
-        (naive(RandomK(k=7, unbiased=True), SGD()), 32 * 7 + 64, 32 * 7 + 64),
+        (amsgrad(Identity(), AMSGrad()), 10 * 3200, 10 * 3200),
+        (cd_adam(ScaledSign(), AMSGrad()), 10 * 132, 10 * 132),
+        (cd_adam(ScaledSign(), AMSGrad(), uplink_only=True), 10 * 132, 10 * 3200),
+        (naive(ScaledSign("l2"), AMSGrad()), 10 * 132, 10 * 132),
+        (error_feedback(TopK(ratio=0.05), AMSGrad()), 10 * 64 * 5, 10 * 64 * 5),
+        (ef21(TopK(k=2), SGD(), dense_start=True), 3200 + 9 * 128, 3200 + 9 * 128),
+        (naive(RandomK(k=7, unbiased=True), SGD()), 10 * (32 * 7 + 64), 10 * (32 * 7 + 64)),
+        (qadam(MinMaxUint8(), 10, 4), 4 * 3200 + 6 * 864, 4 * 3200 + 6 * 864),
+        (qadam(MinMaxUint8(), 10, 4, uplink_only=True), 4 * 3200 + 6 * 864, 10 * 3200),
+        (apmsqueeze(ScaledSign(), 10, 0.5), 5 * 3200 + 5 * 132, 5 * 3200 + 5 * 132),
+        (quantized_adam(LogQuantize(3), weight_bits=8), 10 * 332, 10 * 832),
+        (quantized_adam(LogQuantize(3), uplink_only=True), 10 * 332, 10 * 3200),
+        (quantized_adam(Blocks(LogQuantize(3), (30, 70)), weight_bits=8), 10 * 364, 10 * 864),
     ],
 )
-def test_bits_of_a_round(algorithm, up, down):
+def test_bits_of_ten_rounds(algorithm, up, down):
     meter = Meter()
-    for t in (1, 2, 3):
-        meter.count(algorithm, 100, t, torch.float64)
-    assert (meter.bits_up, meter.bits_down, meter.bits) == (3 * up, 3 * down, 3 * (up + down))
+    for t in range(1, 11):
+        meter.count(algorithm, 100, t, torch.float32)
+    assert (meter.bits_up, meter.bits_down, meter.bits) == (up, down, up + down)
 
 
-def test_a_dense_start_is_counted():
+@pytest.mark.parametrize(
+    ("algorithm", "dtype", "payload_bytes"),
+    [
+        (ef21(TopK(k=2), SGD(), dense_start=True), torch.float64, 2 * (800 + 2 * (8 + 4))),
+        (quantized_adam(LogQuantize(3), weight_bits=8), torch.float32, 2 * (38 + 4 + 100 + 4)),
+    ],
+    ids=["a dense start", "directions that differ"],
+)
+def test_payload_bytes_of_two_rounds(algorithm, dtype, payload_bytes):
     meter = Meter()
     for t in (1, 2):
-        meter.count(ef21(TopK(k=2), SGD(), dense_start=True), 100, t, torch.float64)
-    assert meter.bits_up == meter.bits_down == 3200 + 128
-    assert meter.payload_bytes == 2 * (800 + 2 * (8 + 4))
+        meter.count(algorithm, 100, t, dtype)
+    assert meter.payload_bytes == payload_bytes
 
 
 @pytest.mark.parametrize("factory", [error_feedback, cd_adam, ef21])

@@ -14,17 +14,6 @@ from reference.loops import Gradient, Vector, mean
 Compress = Callable[[Vector], Vector]
 
 
-def uncompressed(
-    gradient: Gradient, x: Vector, n: int, compress: Compress, update, lr: float, rounds: int, dense_down: bool
-) -> list[Vector]:
-    """Section 3: the server averages the local gradients, every replica steps with the average."""
-    path = []
-    for _ in range(rounds):
-        x = update.step(x, mean([gradient(i, x) for i in range(n)]), lr)
-        path.append(x)
-    return path
-
-
 def naive(
     gradient: Gradient, x: Vector, n: int, compress: Compress, update, lr: float, rounds: int, dense_down: bool
 ) -> list[Vector]:
