@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -10,14 +9,17 @@ import torch
 from reference import compressors as plain
 from reference import methods, problem, updates
 
-from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
 from algorithms.meter import Meter
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.apmsqueeze import apmsqueeze
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.naive import naive
+from algorithms.methods.qadam import qadam
+from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Adam, AMSGrad
@@ -43,8 +45,8 @@ ROUNDS = 60
 def reference_update(name: str):
     return {
         "sgd": updates.SGD,
-        "adam": partial(updates.Adam, problem.D),
-        "amsgrad": partial(updates.AMSGrad, problem.D),
+        "adam": partial(updates.Adam, problem.D, False),
+        "amsgrad": partial(updates.Adam, problem.D, True),
     }[name]()
 
 
@@ -66,14 +68,20 @@ def run(algorithm: Algorithm, lrs: list[float]) -> torch.Tensor:
     return torch.stack(path)
 
 
+def assert_follows(algorithm: Algorithm, reference, update: str, compressor=list, dense_down=True, **options) -> None:
+    """The algorithm comes to the points of a reference."""
+    start, step = [0.1] * problem.D, reference_update(update)
+    expected = reference(
+        problem.gradient, start, problem.WORKERS, compressor, step, 0.02, ROUNDS, dense_down, **options
+    )
+    ours = run(algorithm, [0.02])[:, 0]
+    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", UNCOMPRESSED)
 def test_uncompressed_methods_follow_the_reference(name):
     factory, update = UNCOMPRESSED[name]
-    ours = run(factory(Identity(), UPDATES[update]), [0.02])
-    expected = methods.uncompressed(
-        problem.gradient, [0.1] * problem.D, problem.WORKERS, list, reference_update(update), 0.02, ROUNDS, True
-    )
-    torch.testing.assert_close(ours[:, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    assert_follows(factory(Identity(), UPDATES[update]), methods.naive, update)
 
 
 @pytest.mark.parametrize("dense_down", [False, True])
@@ -82,36 +90,15 @@ def test_uncompressed_methods_follow_the_reference(name):
 def test_compressed_methods_follow_the_reference(method, update, compressor, dense_down):
     factory, reference, _ = COMPRESSED[method]
     ours, plain_compressor = COMPRESSORS[compressor]
-    path = run(factory(ours, UPDATES[update], uplink_only=dense_down), [0.02])
-    expected = reference(
-        problem.gradient,
-        [0.1] * problem.D,
-        problem.WORKERS,
-        plain_compressor,
-        reference_update(update),
-        0.02,
-        ROUNDS,
-        dense_down,
-    )
-    torch.testing.assert_close(path[:, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    algorithm = factory(ours, UPDATES[update], uplink_only=dense_down)
+    assert_follows(algorithm, reference, update, plain_compressor, dense_down)
 
 
 @pytest.mark.parametrize("uplink_only", [False, True])
 @pytest.mark.parametrize(("factory", "update"), [(cd_adam, "amsgrad"), (ef21, "sgd")])
 def test_a_dense_start_follows_the_reference(factory, update, uplink_only):
-    path = run(factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True), [0.02])
-    expected = methods.markov(
-        problem.gradient,
-        [0.1] * problem.D,
-        problem.WORKERS,
-        plain.top_2,
-        reference_update(update),
-        0.02,
-        ROUNDS,
-        uplink_only,
-        dense_start=True,
-    )
-    torch.testing.assert_close(path[:, 0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    algorithm = factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True)
+    assert_follows(algorithm, methods.markov, update, plain.top_2, uplink_only, dense_start=True)
 
 
 @pytest.mark.parametrize("update", ["sgd", "amsgrad"])
@@ -123,48 +110,49 @@ def test_identity_compression_is_the_uncompressed_method(method, update):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "up", "down"),
+    ("algorithm", "up", "down"),  # over ten rounds of 100 coordinates
     [
-        (amsgrad(Identity(), AMSGrad()), 32 * 100, 32 * 100),
-        (cd_adam(ScaledSign(), AMSGrad()), 132, 132),
-        (cd_adam(ScaledSign(), AMSGrad(), uplink_only=True), 132, 3200),
-        (naive(ScaledSign("l2"), AMSGrad()), 132, 132),
-        (error_feedback(TopK(ratio=0.05), AMSGrad()), 64 * 5, 64 * 5),
-        (ef21(TopK(ratio=0.016), SGD()), 64, 64),
-        (naive(RandomK(k=7, unbiased=True), SGD()), 32 * 7 + 64, 32 * 7 + 64),
+        (amsgrad(Identity(), AMSGrad()), 10 * 3200, 10 * 3200),
+        (cd_adam(ScaledSign(), AMSGrad()), 10 * 132, 10 * 132),
+        (cd_adam(ScaledSign(), AMSGrad(), uplink_only=True), 10 * 132, 10 * 3200),
+        (naive(ScaledSign("l2"), AMSGrad()), 10 * 132, 10 * 132),
+        (error_feedback(TopK(ratio=0.05), AMSGrad()), 10 * 64 * 5, 10 * 64 * 5),
+        (ef21(TopK(k=2), SGD(), dense_start=True), 3200 + 9 * 128, 3200 + 9 * 128),
+        (naive(RandomK(k=7, unbiased=True), SGD()), 10 * (32 * 7 + 64), 10 * (32 * 7 + 64)),
+        (qadam(MinMaxUint8(), 10, 4), 4 * 3200 + 6 * 864, 4 * 3200 + 6 * 864),
+        (qadam(MinMaxUint8(), 10, 4, uplink_only=True), 4 * 3200 + 6 * 864, 10 * 3200),
+        (apmsqueeze(ScaledSign(), 10, 0.5), 5 * 3200 + 5 * 132, 5 * 3200 + 5 * 132),
+        (quantized_adam(LogQuantize(3), weight_bits=8), 10 * 332, 10 * 832),
+        (quantized_adam(LogQuantize(3), uplink_only=True), 10 * 332, 10 * 3200),
+        (quantized_adam(Blocks(LogQuantize(3), (30, 70)), weight_bits=8), 10 * 364, 10 * 864),
     ],
 )
-def test_bits_of_a_round(algorithm, up, down):
+def test_bits_of_ten_rounds(algorithm, up, down):
     meter = Meter()
-    for t in (1, 2, 3):
-        meter.count(algorithm, 100, t, torch.float64)
-    assert (meter.bits_up, meter.bits_down, meter.bits) == (3 * up, 3 * down, 3 * (up + down))
+    for t in range(1, 11):
+        meter.count(algorithm, 100, t, torch.float32)
+    assert (meter.bits_up, meter.bits_down, meter.bits) == (up, down, up + down)
 
 
-def test_a_dense_start_is_counted():
+@pytest.mark.parametrize(
+    ("algorithm", "dtype", "payload_bytes"),
+    [
+        (ef21(TopK(k=2), SGD(), dense_start=True), torch.float64, 2 * (800 + 2 * (8 + 4))),
+        (quantized_adam(LogQuantize(3), weight_bits=8), torch.float32, 2 * (38 + 4 + 100 + 4)),
+    ],
+    ids=["a dense start", "directions that differ"],
+)
+def test_payload_bytes_of_two_rounds(algorithm, dtype, payload_bytes):
     meter = Meter()
     for t in (1, 2):
-        meter.count(ef21(TopK(k=2), SGD(), dense_start=True), 100, t, torch.float64)
-    assert meter.bits_up == meter.bits_down == 3200 + 128
-    assert meter.payload_bytes == 2 * (800 + 2 * (8 + 4))
+        meter.count(algorithm, 100, t, dtype)
+    assert meter.payload_bytes == payload_bytes
 
 
 @pytest.mark.parametrize("factory", [error_feedback, cd_adam, ef21])
 def test_memories_refuse_a_compressor_scaled_to_be_unbiased(factory):
     with pytest.raises(ValueError, match="contractive"):
         factory(RandomK(k=2, unbiased=True), AMSGrad())
-
-
-def test_randomised_messages_do_not_depend_on_how_workers_are_spread():
-    """Two processes with two workers each send what one process with four sends."""
-    algorithm = cd_adam(RandomK(k=3), AMSGrad())
-    x = torch.full((1, problem.D), 0.1, dtype=torch.float64)
-    replica, g = algorithm.start_replica(x), gradients(x)
-    together, _ = algorithm.worker(g, algorithm.start_workers(x, torch.arange(4)), replica, 0.1, 5, seed=1)
-    for ids in (torch.tensor([0, 1]), torch.tensor([2, 3])):
-        apart, _ = algorithm.worker(g[:, ids], algorithm.start_workers(x, ids), replica, 0.1, 5, seed=1)
-        assert torch.equal(apart.values, together.values[:, ids])
-        assert torch.equal(apart.seed, together.seed[:, ids])
 
 
 def test_randomised_messages_depend_on_seed_round_worker_and_direction():
@@ -194,10 +182,3 @@ def test_weight_decay_is_added_on_the_replica_after_decompression():
     m = 0.1 * (other.replica.signal + 0.3 * x)
     v = 0.01 * (other.replica.signal + 0.3 * x) ** 2
     torch.testing.assert_close(state.replica.x, x - 0.02 * m / (v + 1e-8).sqrt(), rtol=1e-14, atol=0)
-
-
-def test_unpacked_changes_nothing_but_the_path():
-    algorithm = cd_adam(ScaledSign(), AMSGrad(), dense_start=True)
-    unpacked = algorithm.unpacked()
-    assert replace(unpacked, uplink=algorithm.uplink, downlink=algorithm.downlink) == algorithm
-    assert [unpacked.uplink.bits(9, t) for t in (1, 2)] == [algorithm.uplink.bits(9, t) for t in (1, 2)] == [288, 41]

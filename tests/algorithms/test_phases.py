@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from reference import apmsqueeze as plain_apmsqueeze
 from reference import onebit_adam as plain_onebit_adam
 from reference import problem
 from reference import qadam as plain_qadam
 from reference import quantized_adam as plain_quantized_adam
+from reference.compressors import scaled_sign
 
 from algorithms.channels import Direct
-from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
+from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
 from algorithms.frozen import warmup_rounds
 from algorithms.meter import Meter
 from algorithms.methods.apmsqueeze import apmsqueeze
@@ -49,38 +49,42 @@ def assert_follows(ours: torch.Tensor, expected: list[list[float]]) -> None:
     torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("gradient", [problem.gradient, dead_last])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.05])
+either_gradient = pytest.mark.parametrize("gradient", [problem.gradient, dead_last])
+either_decay = pytest.mark.parametrize("weight_decay", [0.0, 0.05])
+either_warmup = pytest.mark.parametrize("warmup", [1, 13])
+
+
+def reference(method, gradient, warmup: int, weight_decay: float, *options) -> list[list[float]]:
+    """The points of a plain loop."""
+    return method(gradient, START, problem.WORKERS, LR, ROUNDS, warmup, 0.9, BETA2, 1e-8, weight_decay, *options)
+
+
+@either_gradient
+@either_decay
 @pytest.mark.parametrize("signal", ["momentum", "gradient"])
-@pytest.mark.parametrize("warmup", [1, 13])
+@either_warmup
 def test_onebit_adam_follows_the_reference(warmup, signal, weight_decay, gradient):
     algorithm = onebit_adam(
         ScaledSign("l2"), ROUNDS, warmup, signal, beta2=BETA2, eps=1e-8, weight_decay=weight_decay
     )
-    expected = plain_onebit_adam.onebit_adam(
-        gradient, START, problem.WORKERS, LR, ROUNDS, warmup, 0.9, BETA2, 1e-8, weight_decay, signal
-    )
+    expected = reference(plain_onebit_adam.onebit_adam, gradient, warmup, weight_decay, signal)
     assert_follows(path(algorithm, gradient)[0], expected)
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.05])
-@pytest.mark.parametrize("warmup", [1, 12])
+@either_decay
+@either_warmup
 def test_qadam_follows_the_reference(warmup, weight_decay):
     algorithm = qadam(MinMaxUint8(), ROUNDS, warmup, beta2=BETA2, weight_decay=weight_decay)
-    expected = plain_qadam.qadam(
-        problem.gradient, START, problem.WORKERS, LR, ROUNDS, warmup, 0.9, BETA2, 1e-8, weight_decay
-    )
-    assert_follows(path(algorithm)[0], expected)
+    assert_follows(path(algorithm)[0], reference(plain_qadam.qadam, problem.gradient, warmup, weight_decay))
 
 
-@pytest.mark.parametrize("gradient", [problem.gradient, dead_last])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.05])
-@pytest.mark.parametrize("warmup", [1, 13])
+@either_gradient
+@either_decay
+@either_warmup
 def test_apmsqueeze_follows_the_reference(warmup, weight_decay, gradient):
     algorithm = apmsqueeze(ScaledSign(), ROUNDS, warmup, beta2=BETA2, weight_decay=weight_decay)
-    expected = plain_apmsqueeze.apmsqueeze(
-        gradient, START, problem.WORKERS, LR, ROUNDS, warmup, 0.9, BETA2, 1e-8, weight_decay
-    )
+    options = ("momentum", scaled_sign, 1e-16)
+    expected = reference(plain_onebit_adam.onebit_adam, gradient, warmup, weight_decay, *options)
     assert_follows(path(algorithm, gradient)[0], expected)
 
 
@@ -96,43 +100,16 @@ def test_quantized_adam_follows_the_reference(gradient_bits, weight_bits, schedu
         weight_decay=weight_decay,
         uplink_only=weight_bits is None,
     )
+    options = (0.9, 0.99, 1e-8, gradient_bits, weight_bits, schedule, weight_decay)
     server, received = plain_quantized_adam.quantized_adam(
-        problem.gradient,
-        START,
-        problem.WORKERS,
-        LR,
-        ROUNDS,
-        0.9,
-        0.99,
-        1e-8,
-        gradient_bits,
-        weight_bits,
-        schedule,
-        weight_decay,
+        problem.gradient, START, problem.WORKERS, LR, ROUNDS, *options
     )
     points, states = path(algorithm)
     assert_follows(points, received)
     assert_follows(torch.stack([state.server.x[0] for state in states]), server)
 
 
-@pytest.mark.parametrize("factory", [onebit_adam, apmsqueeze])
-def test_a_coordinate_without_gradient_stays_where_it_was(factory):
-    points, states = path(factory(ScaledSign(), ROUNDS, 5), dead_last)
-    assert (points[:, -1] == START[-1]).all()
-    assert states[-1].workers.memory[..., -1].abs().min() > 0  # while its error memory fills
-
-
-@pytest.mark.parametrize("factory", [onebit_adam, apmsqueeze, qadam])
-def test_the_second_moment_is_frozen_and_nothing_is_lost_at_the_switch(factory):
-    _, states = path(factory(ScaledSign("l2"), ROUNDS, 10), rounds=20)
-    v = [state.replica.moments.v for state in states]
-    assert all(not torch.equal(v[t], v[t - 1]) for t in range(1, 10))
-    assert all(torch.equal(v[t], v[9]) for t in range(10, 20))
-    for state in states[:10]:
-        assert state.workers.memory is None or not state.workers.memory.any()
-
-
-def test_decoupled_weight_decay_stays_out_of_the_momentum_after_the_switch():
+def test_decoupled_weight_decay_shrinks_x_and_stays_out_of_the_momentum():
     """Both runs see the gradients of the same points: what is sent and kept must be the same."""
     plain, decayed = (
         Simulated(onebit_adam(ScaledSign("l2"), ROUNDS, 2, weight_decay=w, decoupled=True), problem.WORKERS, seed=0)
@@ -141,11 +118,12 @@ def test_decoupled_weight_decay_stays_out_of_the_momentum_after_the_switch():
     x = torch.tensor([START], dtype=torch.float64)
     g = torch.tensor([[problem.gradient(i, START) for i in range(problem.WORKERS)]], dtype=torch.float64)
     a, b = plain.start(x), decayed.start(x)
-    for t in range(1, 6):
+    for t in range(1, 6):  # past the switch
         a, b = plain.round(g, a, LR, t), decayed.round(g, b, LR, t)
+        if t == 1:
+            torch.testing.assert_close(b.replica.x, a.replica.x - LR * 0.5 * x, rtol=1e-14, atol=1e-16)
     assert torch.equal(a.replica.moments.m, b.replica.moments.m)
     assert torch.equal(a.workers.memory, b.workers.memory)
-    assert not torch.equal(a.replica.x, b.replica.x)
 
 
 def test_the_floor_of_apmsqueeze_is_where_it_is_said_to_be():
@@ -154,18 +132,6 @@ def test_the_floor_of_apmsqueeze_is_where_it_is_said_to_be():
     update = apmsqueeze(ScaledSign(), ROUNDS, 5).update
     direction, _ = update.direction(m, AdamMoments(m=m, v=v), 6)
     assert direction.tolist() == pytest.approx([0.5, 1e8])
-
-
-def test_layers_partition_the_weights_of_quantized_adam_too():
-    algorithm = quantized_adam(Blocks(LogQuantize(3), (3, 4)), weight_bits=8)
-    assert algorithm.downlink.bits(7, 1) == 2 * 32 + 8 * 7
-    assert algorithm.uplink.bits(7, 1) == 2 * 32 + 3 * 7
-
-
-def test_payload_bytes_of_directions_that_differ():
-    meter = Meter()
-    meter.count(quantized_adam(LogQuantize(3), weight_bits=8), 100, 1, torch.float32)
-    assert meter.payload_bytes == (38 + 4) + (100 + 4)
 
 
 @pytest.mark.parametrize("where", ["up", "down"])
@@ -178,38 +144,6 @@ def test_both_directions_are_checked(where):
         algorithm.check(8)
 
 
-def test_decoupled_weight_decay_shrinks_x_by_itself():
-    """A decoupled decay leaves moments and messages of the first round alone."""
-    plain, _ = path(onebit_adam(ScaledSign("l2"), ROUNDS, 5), rounds=1)
-    decayed, _ = path(onebit_adam(ScaledSign("l2"), ROUNDS, 5, weight_decay=0.5, decoupled=True), rounds=1)
-    start = torch.tensor(START, dtype=torch.float64)
-    torch.testing.assert_close(decayed[0], plain[0] - LR * 0.5 * start, rtol=1e-14, atol=1e-16)
-
-
-@pytest.mark.parametrize("method", [onebit_adam, qadam, apmsqueeze])
-def test_identity_compression_is_adam_with_a_frozen_second_moment(method):
-    """Compressing nothing, phases differ only in v: the reference freezes it by hand."""
-    form = "torch" if method is qadam else "uncorrected"
-    points, _ = path(method(Identity(), ROUNDS, 10, beta2=BETA2))
-    x, m, v = list(START), [0.0] * problem.D, [0.0] * problem.D
-    for t in range(1, ROUNDS + 1):
-        g = [
-            sum(problem.gradient(i, x)[k] for i in range(problem.WORKERS)) / problem.WORKERS for k in range(problem.D)
-        ]
-        for k in range(problem.D):
-            m[k] = 0.9 * m[k] + 0.1 * g[k]
-            v[k] = BETA2 * v[k] + (1 - BETA2) * g[k] ** 2 if t <= 10 else v[k]
-        if form == "torch":
-            x = [
-                x[k] - LR / (1 - 0.9**t) * m[k] / (v[k] ** 0.5 / (1 - BETA2**t) ** 0.5 + 1e-8)
-                for k in range(problem.D)
-            ]
-        else:
-            eps = 0.0 if method is apmsqueeze and t > 10 else 1e-8
-            x = [x[k] - LR * m[k] / (v[k] ** 0.5 + eps) for k in range(problem.D)]
-        torch.testing.assert_close(points[t - 1], torch.tensor(x, dtype=torch.float64), rtol=0, atol=1e-10)
-
-
 def test_bits_of_both_phases_are_counted():
     """1-bit Adam with 13 of 100 rounds dense spends about (13·32 + 87)/100 ≈ 5.03 times one bit a coordinate."""
     d, meter = 10**6, Meter()
@@ -218,23 +152,6 @@ def test_bits_of_both_phases_are_counted():
         meter.count(algorithm, d, t, torch.float32)
     assert meter.bits_up == meter.bits_down == 13 * 32 * d + 87 * (d + 32)
     assert meter.bits / (100 * 2 * (d + 32)) == pytest.approx(5.03, abs=0.001)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "up", "down"),
-    [
-        (qadam(MinMaxUint8(), 10, 4), 4 * 3200 + 6 * 864, 4 * 3200 + 6 * 864),
-        (qadam(MinMaxUint8(), 10, 4, uplink_only=True), 4 * 3200 + 6 * 864, 10 * 3200),
-        (apmsqueeze(ScaledSign(), 10, 0.5), 5 * 3200 + 5 * 132, 5 * 3200 + 5 * 132),
-        (quantized_adam(LogQuantize(3), weight_bits=8), 10 * 332, 10 * 832),
-        (quantized_adam(LogQuantize(3), uplink_only=True), 10 * 332, 10 * 3200),
-    ],
-)
-def test_bits_of_ten_rounds(algorithm, up, down):
-    meter = Meter()
-    for t in range(1, 11):
-        meter.count(algorithm, 100, t, torch.float32)
-    assert (meter.bits_up, meter.bits_down) == (up, down)
 
 
 @pytest.mark.parametrize(("warmup", "rounds"), [(0.29, 29), (0.07, 7), (0.13, 13), (0.999, 99), (58, 58)])
@@ -249,9 +166,7 @@ def test_a_warmup_is_the_share_that_was_written(warmup, rounds):
         (lambda: onebit_adam(ScaledSign("l2"), 100, 1.0), "warmup=1.0: 100 of 100 rounds"),
         (lambda: apmsqueeze(ScaledSign(), 100, 0.001), "warmup=0.001: 0 of 100 rounds"),
         (lambda: qadam(MinMaxUint8(), 100, 0), "warmup=0: 0 of 100 rounds"),
-        (lambda: quantized_adam(LogQuantize(), weight_bits=0), "bits=0"),
         (lambda: quantized_adam(LogQuantize(), weight_bits=1), "bits=1"),
-        (lambda: LogQuantize(0), "bits=0"),
         (lambda: quantized_adam(LogQuantize(), theta=1.0), "theta=1.0"),
         (lambda: quantized_adam(LogQuantize(), eps=0.0), "eps=0.0"),
         (lambda: onebit_adam(ScaledSign("l2"), 100, signal="weights"), "signal='weights'"),

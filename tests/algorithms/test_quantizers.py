@@ -89,12 +89,6 @@ def test_float32_takes_the_same_levels_but_for_rounding(compressor, x):
     assert (~close).sum() <= 2
 
 
-@every_quantizer
-def test_zeros_stay_zero(compressor):
-    x = VECTORS["sparse"]
-    assert not compressor(x, SERVER)[x == 0].any()
-
-
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
 @pytest.mark.parametrize(
     ("compressor", "slope", "constant"),
@@ -124,16 +118,6 @@ def test_counted_bits_against_payload_bytes(compressor, slope, constant, d):
     assert all(tensor.shape[0] == 2 for tensor in payload)
 
 
-@every_vector
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_min_max_error_is_half_a_step(x, dtype):
-    x = x.to(dtype)
-    error = (MinMaxUint8()(x) - x).abs().max()
-    rounding = 4 * torch.finfo(dtype).eps * x.abs().max()
-    assert error <= (x.max() - x.min() + 1e-7) / 510 * (1 + 1e-5) + rounding
-    assert (MinMaxUint8()(x) - x).norm() <= x.norm() * (1 + 1e-6)
-
-
 @pytest.mark.parametrize("scale", [1e-7, 1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("shape", ["random", "one coordinate", "constant", "shifted", "heavy tailed"])
 def test_min_max_contracts_what_is_not_tiny(shape, scale):
@@ -146,20 +130,13 @@ def test_min_max_loses_what_is_tiny():
     assert not MinMaxUint8.contractive
 
 
-def test_min_max_codes_stay_in_a_byte_where_float32_cannot_count_them():
-    """Bagua's kernel wraps 256 to 0 here."""
-    x = torch.ones(D)
-    steps = torch.tensor(255 / 1e-7)
-    upper = (x[0] * steps).round()
-    assert (x[0] * steps).round() - (upper - 255) == 256
-    payload = MinMaxUint8().encode(x)
-    assert payload.codes.tolist() == [255] * D
-    torch.testing.assert_close(MinMaxUint8().decode(payload, D), x)
-
-
-def test_min_max_codes_span_the_byte():
+def test_min_max_codes():
     payload = MinMaxUint8().encode(torch.tensor([-1.0, 0.0, 0.25, 1.0]))
     assert payload.codes.tolist() == [0, 127, 159, 255]  # S = 127.5 − 6·10⁻⁶, U = 127, L = −128: −1·S rounds to −127
+    ones = torch.ones(D)  # where float32 cannot count the levels, Bagua's kernel wraps 256 to 0
+    payload = MinMaxUint8().encode(ones)
+    assert payload.codes.tolist() == [255] * D
+    torch.testing.assert_close(MinMaxUint8().decode(payload, D), ones)
 
 
 def test_log_quantize_by_hand():
@@ -182,11 +159,6 @@ def test_the_largest_coordinate_is_exact_and_no_other_is_off_by_more_than_itself
     error, size = (compressor(x) - x).abs(), x.abs()
     assert (error <= size).all()
     assert not error[size == size.max()].any()
-    if isinstance(compressor, UniformQuantize):
-        assert (error <= size.max() / (2 * compressor.top) * (1 + 1e-12)).all()
-    else:
-        kept = size >= size.max() * 2.0 ** (1 - compressor.top)
-        assert (error[kept] <= size[kept] / 3 * (1 + 1e-12)).all()
 
 
 def _chances(compressor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -217,12 +189,6 @@ def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
     assert variance.sum() <= bound * x.square().sum()
 
 
-def test_qsgd_does_not_contract_a_constant_vector():
-    x = VECTORS["ones"]
-    errors = (Qsgd(1)(x.expand(DRAWS, D), Key(0, "up", 1, tuple(range(DRAWS)))) - x).square().sum(-1)
-    assert errors.mean().item() == pytest.approx((math.sqrt(D) - 1) * D, rel=0.02)
-
-
 def test_natural_at_the_ends_of_float32():
     smallest, largest = 2.0**-126, 2.0**127
     x = torch.tensor([smallest / 4, -smallest / 4, smallest, largest, 1.5 * largest, -1e200], dtype=torch.float64)
@@ -233,15 +199,9 @@ def test_natural_at_the_ends_of_float32():
     assert torch.equal(Natural()(x[2:4].float(), SERVER), x[2:4].float())
 
 
-def test_natural_does_not_hide_what_is_not_finite():
-    x = torch.tensor([1.0, math.inf, -math.inf, math.nan])
-    decoded = Natural().decode(Natural().encode(x, SERVER), 4)
-    assert decoded.isnan().tolist() == [False, True, True, True]
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("compressor", [MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd()], ids=str)
-def test_a_scale_that_is_not_finite_shows(compressor, bad):
+@pytest.mark.parametrize("compressor", [MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd(), Natural()], ids=str)
+def test_what_is_not_finite_shows(compressor, bad):
     x = torch.randn(9)
     x[3] = bad
     assert not compressor.decode(compressor.encode(x, SERVER), 9).isfinite().all()
@@ -254,12 +214,6 @@ def test_no_two_messages_share_a_draw(compressor):
     assert len(torch.cat([compressor(x, key) for key in keys]).unique(dim=0)) == 9
 
 
-@every_random
-def test_without_a_key_nothing_is_drawn(compressor):
-    with pytest.raises(ValueError, match="key"):
-        compressor(torch.ones(3))
-
-
 def test_a_memory_takes_natural_and_refuses_qsgd():
     for channel in (ErrorFeedback, Markov):
         channel(Natural())
@@ -269,21 +223,12 @@ def test_a_memory_takes_natural_and_refuses_qsgd():
     assert Natural.contractive
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_qsgd_survives_squares_that_leave_float32(scale):
-    x = torch.tensor([3.0, -4.0]) * scale
-    assert Qsgd(5).encode(x, SERVER).scale.item() == pytest.approx(5 * scale, rel=1e-6)
-    torch.testing.assert_close(Qsgd(5)(x, SERVER).abs().sum() / scale, torch.tensor(7.0), rtol=0, atol=1.001)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: UniformQuantize(0), "bits=0: uniform_quantize takes 2 to 16 bits.* leaves 0 levels"),
-        (lambda: UniformQuantize(bits=1), "bits=1: uniform_quantize"),
+        (lambda: UniformQuantize(1), "bits=1: uniform_quantize takes 2 to 16 bits"),
         (lambda: UniformQuantize(17), "bits=17"),
         (lambda: LogQuantize(bits=1), "bits=1: log_quantize takes 2 to 8 bits"),
-        (lambda: LogQuantize(9), "bits=9"),
         (lambda: Qsgd(0), "levels=0: qsgd"),
         (lambda: Qsgd(32768), "levels=32768"),
         (lambda: pack_codes(torch.zeros(3, dtype=torch.uint8), 0), "bits=0"),

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from run_support import configuration
+from run_support import configuration, timeless
 
 from common.errors import exit_with_message
 from experiments.config.schema import Run
@@ -57,7 +57,7 @@ class Launch:
         for process in self.ranks:
             process.start()
 
-    def ended(self, timeout: float = 60) -> list[Ended]:
+    def ended(self, timeout: float = 300) -> list[Ended]:
         """Wait for all ranks. Those that do not end in time are killed, which is their code then."""
         deadline = time.monotonic() + timeout
         for process in self.ranks:
@@ -128,7 +128,13 @@ def variant(*overrides: str, results: Path) -> Run:
     return replace(configuration(*overrides), results_dir=str(results))
 
 
-def final_state(path: Path) -> dict:
+def assert_same(path: Path, expected: Path) -> None:
+    """Two runs came to the same rows and the same final state, bit for bit."""
+    assert timeless(path) == timeless(expected)
+    assert _same(_final_state(path), _final_state(expected))
+
+
+def _final_state(path: Path) -> dict:
     """Everything in a run's checkpoint but what depends on the clock."""
     folder = path / "checkpoint" / (path / "checkpoint" / "latest").read_text().strip()
     state = {file.name: torch.load(file, weights_only=True) for file in folder.iterdir()}
@@ -137,10 +143,10 @@ def final_state(path: Path) -> dict:
     return state
 
 
-def same(one: object, other: object) -> bool:
+def _same(one: object, other: object) -> bool:
     """Whether nested dicts are equal, tensors bit for bit and of the same dtype."""
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
     if isinstance(one, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
     return type(one) is type(other) and one == other

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import final_state, fine, launched, run_each, same, variant
+from cluster_support import assert_same, fine, launched, run_each, variant
 from run_support import timeless
 
 from common.progress import Display
@@ -44,40 +43,13 @@ SETTINGS = [  # task, ranks, workers
     ("logreg", 4, 8),
     ("digits", 2, 4),
     *(
-        pytest.param(*setting, marks=pytest.mark.slow)
+        pytest.param(setting, marks=pytest.mark.slow)
         for setting in [
             *(("logreg", 1, 4), ("logreg", 2, 4), ("logreg", 2, 8), ("logreg", 4, 4)),
             *(("batches", 2, 8), ("batches", 4, 4), ("digits", 4, 4), ("digits", 2, 8), ("digits", 4, 8)),
         ]
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], dict[str, Path]]:
-    """The folders of all variants, simulated."""
-
-    @cache
-    def simulate(task: str, workers: int) -> dict[str, Path]:
-        runs = _runs(task, workers, tmp_path_factory.mktemp("alone"))
-        with Display(sum(run.rounds for run in runs.values())) as display:
-            return {name: bring_to_end(run, display).path for name, run in runs.items()}
-
-    return simulate
-
-
-@pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int, int], dict[str, Path]]:
-    """The folders of all variants, on so many ranks, in one launch."""
-
-    @cache
-    def launch(task: str, ranks: int, workers: int) -> dict[str, Path]:
-        place = tmp_path_factory.mktemp("together")
-        runs = _runs(task, workers, place / "results")
-        fine(launched(place, ranks, partial(run_each, list(runs.values()))))
-        return {name: folder(run) for name, run in runs.items()}
-
-    return launch
 
 
 def _runs(task: str, workers: int, results: Path) -> dict[str, Run]:
@@ -89,12 +61,20 @@ def _runs(task: str, workers: int, results: Path) -> dict[str, Run]:
     }
 
 
-@pytest.mark.parametrize(("task", "ranks", "workers"), SETTINGS)
+@pytest.fixture(scope="module", params=SETTINGS, ids=lambda setting: "{}-{}-{}".format(*setting))
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict]:
+    """The folders of all variants, simulated, and on so many ranks in one launch."""
+    task, ranks, workers = request.param
+    alone, place = _runs(task, workers, tmp_path_factory.mktemp("alone")), tmp_path_factory.mktemp("together")
+    with Display(sum(run.rounds for run in alone.values())) as display:
+        expected = {name: bring_to_end(run, display).path for name, run in alone.items()}
+    runs = _runs(task, workers, place / "results")
+    fine(launched(place, ranks, partial(run_each, list(runs.values()))))
+    return expected, {name: folder(run) for name, run in runs.items()}
+
+
 @pytest.mark.parametrize("name", VARIANTS)
-def test_ranks_equal_the_simulation(
-    name: str, task: str, ranks: int, workers: int, alone: Callable, together: Callable
-) -> None:
-    expected, path = alone(task, workers)[name], together(task, ranks, workers)[name]
+def test_ranks_equal_the_simulation(name: str, both: tuple[dict[str, Path], dict[str, Path]]) -> None:
+    expected, path = (folders[name] for folders in both)
     assert len(timeless(expected)) >= 2 * 3
-    assert timeless(path) == timeless(expected)
-    assert same(final_state(path), final_state(expected))
+    assert_same(path, expected)

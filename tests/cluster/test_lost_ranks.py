@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,17 +11,16 @@ from pathlib import Path
 import pytest
 from cluster_support import (
     Launch,
+    assert_same,
     at_round,
-    final_state,
     fine,
     kill,
     launched,
     run_each,
-    same,
     this_rank,
     variant,
 )
-from run_support import go, status, timeless
+from run_support import go, status
 
 from common.errors import DataError
 from experiments.config.identity import folder
@@ -46,8 +46,7 @@ def _goes_on(run: Run, tmp_path: Path, round: int) -> None:
     assert f"resumed at round {round}: {folder(run)}" in said
     assert other == ""
     expected = go(*COMMAND, f"results_dir={tmp_path / 'alone'}")
-    assert timeless(folder(run)) == timeless(expected)
-    assert same(final_state(folder(run)), final_state(expected))
+    assert_same(folder(run), expected)
 
 
 def _one_message(said: str, path: Path) -> bool:
@@ -62,31 +61,35 @@ def _one_message(said: str, path: Path) -> bool:
     )
 
 
-def test_a_rank_that_dies(run: Run, tmp_path: Path) -> None:
-    act = partial(at_round, 7, 1, kill, partial(run_each, [run]))
-    first, second = launched(tmp_path / "first", 2, act)
-    assert (first.code, second.code, second.said) == (1, -9, "")  # by itself, not after the 600 s of cluster.timeout
-    assert _one_message(first.said, folder(run)), first.said
-    assert status(folder(run))["status"] == "failed"
-    _goes_on(run, tmp_path, round=4)
+def _fail() -> None:
+    raise ZeroDivisionError("by what?")
 
 
-@pytest.mark.slow
-def test_the_first_rank_dies(run: Run, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", 4, partial(at_round, 7, 0, kill, partial(run_each, [run])))
-    assert [rank.code for rank in ranks] == [-9, 1, 1, 1]
-    for number, rank in enumerate(ranks[1:], start=1):
-        assert rank.said.startswith(f"error: rank {number}: ")
-        assert _one_message(rank.said, folder(run)), rank.said
-    assert status(folder(run))["status"] == "running"  # there was nobody to say otherwise
+@pytest.mark.parametrize(
+    ("do", "rank", "size"),
+    [
+        (kill, 1, 2),
+        *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0, 4), (_fail, 0, 2), (_fail, 1, 2))),
+    ],
+)
+def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: Run, tmp_path: Path) -> None:
+    ranks = launched(tmp_path / "first", size, partial(at_round, 7, rank, do, partial(run_each, [run])))
+    lost = ranks.pop(rank)
+    assert (lost.code, lost.said) == (-9, "") if do is kill else "ZeroDivisionError: by what?" in lost.said
+    assert [left.code for left in ranks] == [1] * (size - 1)
+    for number, left in zip([number for number in range(size) if number != rank], ranks, strict=True):
+        assert left.said.startswith(f"error: rank {number}: ") or number == 0
+        assert _one_message(left.said, folder(run)), left.said
+    # Of the first rank that is killed nobody is there to say so.
+    assert status(folder(run))["status"] == ("running" if (do, rank) == (kill, 0) else "failed")
     _goes_on(run, tmp_path, round=4)
 
 
 def test_a_rank_that_hangs(run: Run, tmp_path: Path) -> None:
     run = replace(run, cluster=Cluster(workers=4, timeout=2))
-    act = partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))
-    launch = Launch(tmp_path / "first", 2, act)
-    launch.ranks[0].join(60)
+    hanging = partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))
+    launch = Launch(tmp_path / "first", 2, hanging)
+    launch.ranks[0].join(300)
     first, _ = launch.ended(timeout=0)
     assert first.code == 1
     assert _one_message(first.said, folder(run)), first.said
@@ -114,21 +117,6 @@ def test_a_rank_without_data(rank: int, run: Run, tmp_path: Path) -> None:
     assert ranks[rank].said.endswith(("error: ", "error: rank 1: ")[rank] + "breast_cancer: not on this machine\n")
     assert _one_message(ranks[1 - rank].said, folder(run)), ranks[1 - rank].said
     assert not (folder(run) / "status.json").exists()
-
-
-def _fail() -> None:
-    raise ZeroDivisionError("by what?")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_crashes(rank: int, run: Run, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, _fail, partial(run_each, [run])))
-    assert [ended.code for ended in ranks] == [1, 1]
-    assert "ZeroDivisionError: by what?" in ranks[rank].said
-    assert _one_message(ranks[1 - rank].said, folder(run)), ranks[1 - rank].said
-    assert status(folder(run))["status"] == "failed"
-    _goes_on(run, tmp_path, round=4)
 
 
 def _spoiled(act: partial) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_support import LAUNCHERS, final_state, same
-from run_support import go, status, timeless, where
+from cluster_support import LAUNCHERS, assert_same
+from run_support import go, status, where
 
 from experiments.config.compose import CONF
 
@@ -115,7 +115,6 @@ def test_two_machines_equal_the_simulation(launcher: str, machines: list, result
     assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(said)
     path, expected = where(*RUN, results), go(*RUN, f"results_dir={tmp_path / 'alone'}")
     assert status(path)["status"] == "finished"
-    assert timeless(path) == timeless(expected)
-    assert same(final_state(path), final_state(expected))
+    assert_same(path, expected)
     assert f"results: {path}" in said[0]
     assert all("ef21" not in text for text in said[1:])

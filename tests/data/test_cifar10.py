@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -221,9 +220,7 @@ def test_npm_that_fails(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(fetching, "PATIENCE", 0.3)
     npm.does(commands)
-    begun = time.monotonic()
     said = refused(tmp_path / "d", nowhere)
-    assert time.monotonic() - begun < 10
     assert f"failed too: {reason}" in said
     assert f"could not download {nowhere}" in said
     assert leftovers("d") == []

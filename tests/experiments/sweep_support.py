@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from run_support import SMALL
 
 from experiments import run
+from experiments.config.compose import ROOT
 from experiments.config.schema import Run
 from experiments.planning import cost
 
@@ -30,6 +33,14 @@ def sweep(*overrides: str) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     return 0
+
+
+def shell(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python in a folder, with this project on its path."""
+    known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=known, capture_output=True, text=True, timeout=400
+    )
 
 
 def log_of(folder: Path, id: str) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 from run_support import SMALL, stopped
-from sweep_support import planned
+from sweep_support import planned, shell
 
 from experiments import run
 from experiments.config import compose
-from experiments.config.compose import CONF, ROOT
+from experiments.config.compose import CONF
 
 Say = Callable[..., str]
 
@@ -86,7 +83,6 @@ REFUSED = {
     "+new=3": "new: no such key",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
     "~seed": "~seed: every key has a value, and can be set but not deleted; drop the ~",
-    "seed=choice(0,1)": "several values are a sweep: add -m",
     "-m lr=interval(0.1,1)": "lr=interval(0.1,1): needs a sweeper that searches: add hydra/sweeper=optuna",
     "cluster.workers=100000": "cluster.workers=100000: the data set has 569 rows; give at most 569 workers",
 }
@@ -126,14 +122,6 @@ def test_sweeps_as_hydra_spells_them() -> None:
     assert [one.seed for one in planned(*SMALL, "++seed=4")] == [4]
 
 
-def shell(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command in a folder, with this project on Python's path."""
-    known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=known, capture_output=True, text=True, timeout=300
-    )
-
-
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
@@ -170,16 +158,6 @@ def test_nothing_is_left_beside_the_results(tmp_path: Path) -> None:
         "logreg/breast_cancer",
         "sweeps/again",
     ]
-
-
-@pytest.mark.slow
-def test_ranks_agree_on_the_folder(tmp_path: Path) -> None:
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "experiments.run"]
-    done = shell(tmp_path, *launch, *SMALL)
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["results"]
-    assert len(list(tmp_path.rglob("summary.json"))) == 1
-    assert len(list(tmp_path.rglob("config.yaml"))) == 1
 
 
 def test_python_without_the_environment(tmp_path: Path) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from run_support import SMALL, status, timeless, where
-from sweep_support import sweep
+from sweep_support import shell, sweep
 
-from experiments.config.compose import ROOT
 from experiments.sweep import sweep as sweeping
 from experiments.sweep.job import Job
 from experiments.training.session import train_here
@@ -24,26 +21,20 @@ TWO = ("lr=0.01", "lr=1e308")
 GRID = ("algorithm=sgd", "lr=0.01,1e308")
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    """A sweep in a process of its own, whose `__main__` is what launchers hand to theirs."""
-    known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", "experiments.run", "-m", *SMALL, *words]
-    return subprocess.run(line, env=known, capture_output=True, text=True, timeout=400)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["basic", "joblib", "submitit_local", "ray"])
 def test_runs_are_the_same_by_any_launcher(launcher: str, results: str, tmp_path: Path) -> None:
     if launcher != "basic":
         pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
-    done = command(*GRID, results, f"hydra/launcher={launcher}")
+    line = ("-m", "experiments.run", "-m", *SMALL, results)  # whose `__main__` is what launchers hand to theirs
+    done = shell(tmp_path, *line, *GRID, f"hydra/launcher={launcher}")
     assert done.returncode == 1, done.stderr
     last = [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1]
     assert re.search(r"round 5, all workers, trial 0 \(lr=1e\+308\): train_loss is inf", last)
     good, bad = (where(*SMALL, "algorithm=sgd", lr, results) for lr in TWO)
     assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
     # This machine's own launcher finds it finished.
-    again = command(*GRID[:1], "lr=0.01", results)
+    again = shell(tmp_path, *line, "algorithm=sgd", "lr=0.01")
     assert again.returncode == 0, again.stderr
     assert "all 1 runs are finished" in again.stderr
     assert timeless(good)[-1]["round"] == 20

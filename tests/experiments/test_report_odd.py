@@ -96,7 +96,7 @@ def test_where_no_step_size_is_best_each_is_drawn(viewer):
     assert sorted(map(tuple, lines)) == [("amsgrad", 0.01), ("amsgrad", 0.1), ("cd_adam", 0.001)]
 
 
-def test_names_are_shown_as_they_are(viewer):
+def test_long_names_are_shown_as_they_are_and_do_not_widen_the_page(viewer):
     viewer.page.evaluate(
         """() => { const plot = document.querySelector(".plot");
             const curve = plot.data.findIndex(trace => trace.meta.kind === "line");
@@ -104,9 +104,6 @@ def test_names_are_shown_as_they_are(viewer):
     )
     viewer.page.wait_for_selector(".hoverlayer .hovertext")
     assert LABEL in viewer.page.text_content(".hoverlayer .hovertext")
-
-
-def test_long_names_do_not_widen_the_page(viewer):
     for width in (1366, 700):
         viewer.page.set_viewport_size({"width": width, "height": 900})
         viewer.page.reload()

@@ -102,6 +102,11 @@ def test_lines_are_drawn_with_their_colours(viewer):
     colors = {task: {trace["line"]["color"] for trace in viewer.traces(task)} for task in (CANCER, DIGITS)}
     assert colors[CANCER] == colors[DIGITS] == {"#D55E00", "#009E73"}
     assert viewer.titles(CANCER) == ["communication bits", "gradient norm"]
+    lines = {trace["meta"]["method"]: trace["line"] for trace in viewer.traces(CANCER)}
+    some, other = (line for method, line in lines.items() if method.startswith("ef21, compressor.ratio="))
+    assert some["color"] == other["color"]
+    assert some["dash"] != other["dash"]
+    assert viewer.page.locator("#methods").get_by_text("EF21, compressor.ratio=0.1").count() == 1
 
 
 def test_lines_are_means_over_seeds_in_bands(viewer, results):
@@ -179,14 +184,6 @@ def test_methods_tasks_and_seeds_can_be_left_out(viewer, results):
     assert "nothing to draw" in viewer.page.text_content(".panel")
 
 
-def test_variants_have_one_colour_and_different_dashes(viewer):
-    lines = {trace["meta"]["method"]: trace["line"] for trace in viewer.traces(CANCER)}
-    some, other = (line for method, line in lines.items() if method.startswith("ef21, compressor.ratio="))
-    assert some["color"] == other["color"]
-    assert some["dash"] != other["dash"]
-    assert viewer.page.locator("#methods").get_by_text("EF21, compressor.ratio=0.1").count() == 1
-
-
 def test_a_run_that_is_not_finished_is_dotted_and_not_in_the_tables(viewer):
     lines = [trace for trace in viewer.traces(DIGITS) if trace["meta"]["method"] == "cd_adam"]
     [whole], [dotted] = ([line for line in lines if line["meta"]["finished"] is is_] for is_ in (True, False))
@@ -252,11 +249,9 @@ def test_ratios_are_to_the_method_that_took_the_most_bits(viewer):
         ([1.0, 0.5, 2e-4], False, [0.1, 0.01, 1e-3]),
         ([1.0, 1e-12], False, [0.1, 0.01, 1e-3, 1e-4, 1e-5]),
         ([2.3, 1.7], False, [2.2, 2.0, 1.8]),
-        ([0.1, 0.35, 0.32], True, [0.2, 0.3]),
         ([0.97, 0.991], True, [0.975, 0.98, 0.985, 0.99]),
         ([0.5, 0.5], False, []),
         ([None, 0.5], False, []),
-        ([0.0, 0.0], False, []),
         ([-1.0, -2.0], False, []),
         ([0.0, 1.0, 2e-4], False, [0.1, 0.01, 1e-3]),
     ],
@@ -266,14 +261,6 @@ def test_levels_unless_typed(viewer, values, higher, levels):
         "([values, higher]) => usualLevels([{ trial: { y: values } }], 'y', higher)", [values, higher]
     )
     assert found == pytest.approx(levels, rel=1e-12)
-
-
-def test_levels_that_are_none_are_marked_and_change_nothing(viewer):
-    viewer.page.fill("#levels", "0.15")
-    before = viewer.page.inner_html("#targets")
-    viewer.page.fill("#levels", "0.15 low")
-    assert not viewer.page.evaluate("document.getElementById('levels').checkValidity()")
-    assert viewer.page.inner_html("#targets") == before
 
 
 def test_modelled_seconds_are_those_of_python(viewer, results):
@@ -293,13 +280,13 @@ def test_modelled_seconds_are_those_of_python(viewer, results):
     assert viewer.titles(DIGITS)[0] == "modelled seconds"
 
 
-def test_an_impossible_link_is_marked_and_changes_nothing(viewer):
-    viewer.show(x="modelled_seconds")
-    before = viewer.drawn(CANCER)
-    for field, value in (("bandwidth", "0"), ("bandwidth", ""), ("latency", "")):
+def test_an_impossible_number_is_marked_and_changes_nothing(viewer):
+    viewer.show(x="modelled_seconds", levels="0.15")
+    before = viewer.drawn(CANCER), viewer.page.inner_html("#targets")
+    for field, value in (("bandwidth", "0"), ("bandwidth", ""), ("latency", ""), ("levels", "0.15 low")):
         viewer.page.fill(f"#{field}", value)
         assert viewer.page.evaluate(f"document.getElementById('{field}').matches(':invalid')")
-        assert viewer.drawn(CANCER) == before
+        assert (viewer.drawn(CANCER), viewer.page.inner_html("#targets")) == before
     viewer.page.select_option("#x", "round")  # which no link has a part in
     assert viewer.titles(CANCER)[0] == "rounds"
 

@@ -35,9 +35,12 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
     return {name: timeless(go(*command, f"results_dir={place}")) for name, command in SHORT.items()}
 
 
-@pytest.mark.parametrize("round", [1, 14, 23])
 @pytest.mark.parametrize(
-    ("which", "how"), [("deterministic", signal.SIGINT), ("random", signal.SIGINT), ("random", signal.SIGTERM)]
+    ("which", "how", "round"),
+    [
+        *(("random", signal.SIGINT, round) for round in (1, 14, 23)),
+        *(("deterministic", signal.SIGINT, 14), ("random", signal.SIGTERM, 14)),
+    ],
 )
 def test_stopped_then_resumed_is_as_if_never_stopped(
     which: str,
@@ -51,48 +54,36 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
     at_round(round, lambda: signal.raise_signal(how))
     halves = [*SHORT[which], results]
     path = where(*halves)
+    assert stopped(halves) == 130
     if round < 23:
-        assert stopped(halves) == 130
-        assert status(path)["status"] == "interrupted"
-        assert status(path)["round"] == round
+        assert (status(path)["status"], status(path)["round"]) == ("interrupted", round)
         assert f"stopped after round {round}; the same command goes on: {path}" in capsys.readouterr().err
         assert max(row["round"] for row in rows(path)) == round - round % 5
         assert not (path / "summary.json").exists()
     else:  # the run is done, but whatever was to come after it is not
-        assert stopped(halves) == 130
         assert "this run was just finished" in capsys.readouterr().err
     run.main(halves)
     assert status(path)["status"] == "finished"
     assert timeless(path) == uninterrupted[which]
 
 
-def test_stopped_again_and_again(uninterrupted: dict[str, list[dict]], results: str, at_round: Callable) -> None:
-    parts = [*SHORT["random"], results]
-    for round in (3, 4, 9, 20):
-        at_round(round, lambda: signal.raise_signal(signal.SIGINT))
-        assert stopped(parts) == 130
-    assert timeless(go(*parts)) == uninterrupted["random"]
-
-
-def test_a_second_ctrl_c_stops_within_the_round(
+def test_stopped_again_and_again_within_a_round_too(
     uninterrupted: dict[str, list[dict]], results: str, at_round: Callable
 ) -> None:
-    halves = [*SHORT["random"], results]
+    parts = [*SHORT["random"], results]
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     def twice() -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    at_round(8, twice)
-    assert stopped(halves) == 130
-    assert (status(where(*halves))["status"], status(where(*halves))["round"]) == ("interrupted", 7)
-    assert timeless(go(*halves)) == uninterrupted["random"]
-
-
-def test_signals_are_handled_as_before_after_a_run(results: str) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    go(*SMALL, results)
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    for round in (3, 4, 9, 20):
+        at_round(round, twice if round == 9 else lambda: signal.raise_signal(signal.SIGINT))
+        assert stopped(parts) == 130
+        done = 8 if round == 9 else round  # a second signal stops in the middle of a round
+        assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", done)
+    assert timeless(go(*parts)) == uninterrupted["random"]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 @pytest.mark.parametrize("round", [1, 6, 8, 15, 22])

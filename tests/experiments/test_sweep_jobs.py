@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,18 +32,8 @@ def said(job: Job) -> list[str]:
     return job.log.read_text().splitlines()[1:]
 
 
-def when_said(jobs: list[Job], do: Callable[[], object]) -> threading.Thread:
-    """Does something, from another thread, once all of these jobs have written a line."""
-
-    def wait() -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and not all(job.log.exists() and said(job) for job in jobs):
-            time.sleep(0.01)
-        do()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
+UNTIL = "until grep -x ready {0}/a.log && grep -x ready {0}/b.log; do sleep 0.02; done"
+"""Waits for the jobs a and b to be ready."""
 
 
 def run_all(
@@ -56,10 +45,6 @@ def run_all(
 ) -> bool:
     """Run them, with nobody who watches."""
     return run_jobs(jobs, at_once, timeout, ended, watch=lambda: None, say=say)
-
-
-def interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 # What a process is told
@@ -95,37 +80,29 @@ def test_threads_that_the_user_set_are_left(plain: None, monkeypatch: pytest.Mon
     assert "OMP_NUM_THREADS" not in environment(small(), 0, 4, 1, [], 8)
 
 
-@pytest.fixture
-def a_gpu(monkeypatch: pytest.MonkeyPatch, plain: None) -> None:
-    """A machine with three GPUs."""
+@pytest.mark.parametrize(
+    ("visible", "jobs", "ranks", "given"),
+    [
+        (None, 3, 1, ["0", "1", "2"]),
+        (None, 1, 3, ["0,1,2"]),
+        (None, 2, 2, ["0,1", "2,0"]),
+        (None, 5, 1, ["0", "1", "2", "0", "1"]),
+        ("5,GPU-7f3a,6,7", 3, 1, ["5", "GPU-7f3a", "6"]),
+    ],
+)
+def test_gpus_are_given_out_in_turn(
+    visible: str | None, jobs: int, ranks: int, given: list[str], plain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-
-
-@pytest.mark.parametrize(
-    ("jobs", "ranks", "given"),
-    [(3, 1, ["0", "1", "2"]), (1, 3, ["0,1,2"]), (2, 2, ["0,1", "2,0"]), (5, 1, ["0", "1", "2", "0", "1"])],
-)
-def test_gpus_are_given_out_in_turn(jobs: int, ranks: int, given: list[str], a_gpu: None) -> None:
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     images, cpu, convex = small("task=digits"), small("task=digits", "device=cpu"), small()
     for slot in range(jobs):
         told = environment(images, slot, jobs, ranks, gpus(), 8)
         assert told["CUDA_VISIBLE_DEVICES"] == given[slot]
         for config in (cpu, convex):  # a task of logistic regression runs on the CPU alone
             assert "CUDA_VISIBLE_DEVICES" not in environment(config, slot, jobs, ranks, gpus(), 8)
-
-
-def test_a_restricted_list_of_gpus_is_respected(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-7f3a")
-    assert gpus() == ["5", "GPU-7f3a"]
-    assert environment(small("task=digits"), 1, 2, 1, gpus(), 8)["CUDA_VISIBLE_DEVICES"] == "GPU-7f3a"
-
-
-def test_without_gpus_none_is_given() -> None:
-    if not torch.cuda.is_available():
-        assert gpus() == []
-    assert "CUDA_VISIBLE_DEVICES" not in environment(small("task=digits", "device=cpu"), 0, 2, 1, [], 8)
 
 
 def test_the_command() -> None:
@@ -187,11 +164,7 @@ def test_never_more_than_asked_for(at_once: int, tmp_path: Path) -> None:
 
 def test_after_a_no_the_others_are_asked_to_end(tmp_path: Path) -> None:
     patient = [shell(tmp_path, name, PATIENT) for name in ("a", "b")]
-    failing = shell(
-        tmp_path,
-        "failing",
-        f"until grep -x ready {tmp_path}/a.log && grep -x ready {tmp_path}/b.log; do sleep 0.02; done; exit 3",
-    )
+    failing = shell(tmp_path, "failing", UNTIL.format(tmp_path) + "; exit 3")
     never = shell(tmp_path, "never", "echo begun")
     ended = {}
     assert not run_all([*patient, failing, never], 3, None, lambda job: ended.setdefault(job, job.code) == 130)
@@ -225,20 +198,23 @@ def test_what_does_not_end_is_killed_after_the_grace(tmp_path: Path, monkeypatch
 
 def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
-    jobs = [shell(tmp_path, "a", "trap 'echo asked' TERM; echo ready; while :; do sleep 0.02; done")]
-    jobs += [shell(tmp_path, "b", PATIENT), shell(tmp_path, "never", "echo begun")]
+    jobs = [
+        shell(tmp_path, "a", "trap 'echo asked' TERM; echo ready; while :; do sleep 0.02; done"),
+        shell(tmp_path, "b", PATIENT),
+        shell(tmp_path, "presses", f"{UNTIL.format(tmp_path)}; kill -INT {os.getpid()}"),
+        shell(tmp_path, "never", "echo begun"),
+    ]
     codes, told = {}, []
 
     def ended(job: Job) -> bool:
         codes[job.log.stem] = job.code
         if job.log.stem == "b":  # the other was asked as well, and goes on
-            interrupt()
+            os.kill(os.getpid(), signal.SIGINT)
         return True
 
-    thread = when_said(jobs[:2], interrupt)
-    assert run_all(jobs, 2, None, ended, told.append)
-    thread.join()
-    assert codes == {"a": -signal.SIGKILL, "b": 130}
+    assert run_all(jobs, 3, None, ended, told.append)
+    assert codes.keys() == {"a", "b", "presses"}
+    assert (codes["a"], codes["b"]) == (-signal.SIGKILL, 130)
     assert said(jobs[0]).count("asked") <= 1
     assert len(told) == 1
     assert signal.getsignal(signal.SIGINT) is before
@@ -246,10 +222,7 @@ def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
 
 @linux
 def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
-    jobs = [
-        shell(tmp_path, "a", PATIENT),
-        shell(tmp_path, "b", f"until grep -x ready {tmp_path}/a.log; do sleep 0.02; done"),
-    ]
+    jobs = [shell(tmp_path, "a", PATIENT), shell(tmp_path, "b", "echo ready; " + UNTIL.format(tmp_path))]
 
     def fail(job: Job) -> bool:
         raise ZeroDivisionError
@@ -270,8 +243,7 @@ def test_processes_in_sessions_of_their_own_are_killed_too(
     child = f"{sys.executable} -c 'import time; time.sleep(1000)' {tmp_path}"
     last = "kill -9 $$" if "others" in who else STUBBORN
     job = shell(tmp_path, "a", f"setsid {child} & sleep 0.2; echo ready; {last}")
-    job_timeout = None if "others" in who else 1.0
-    run_all([job], 1, job_timeout)
+    run_all([job], 1, None if "others" in who else 1.0)
     assert job.code == -signal.SIGKILL
     deadline = time.monotonic() + 10
     while list(processes(str(tmp_path))) and time.monotonic() < deadline:

@@ -9,24 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Vector = list[float]
-Gradient = Callable[[int, Vector], Vector]
+from reference.loops import Gradient, Vector, mean
+
 Compress = Callable[[Vector], Vector]
-
-
-def _mean(vectors: list[Vector]) -> Vector:
-    return [sum(vector[k] for vector in vectors) / len(vectors) for k in range(len(vectors[0]))]
-
-
-def uncompressed(
-    gradient: Gradient, x: Vector, n: int, compress: Compress, update, lr: float, rounds: int, dense_down: bool
-) -> list[Vector]:
-    """Section 3: the server averages the local gradients, every replica steps with the average."""
-    path = []
-    for _ in range(rounds):
-        x = update.step(x, _mean([gradient(i, x) for i in range(n)]), lr)
-        path.append(x)
-    return path
 
 
 def naive(
@@ -35,7 +20,7 @@ def naive(
     """Section 4, naive compression, in both directions."""
     path = []
     for _ in range(rounds):
-        average = _mean([compress(gradient(i, x)) for i in range(n)])
+        average = mean([compress(gradient(i, x)) for i in range(n)])
         x = update.step(x, average if dense_down else compress(average), lr)
         path.append(x)
     return path
@@ -57,7 +42,7 @@ def error_feedback(
             c = compress(compensated)
             delta[i] = [compensated[k] - c[k] for k in range(d)]
             sent.append(c)
-        average = _mean(sent)
+        average = mean(sent)
         if dense_down:
             received = average
         else:
@@ -94,7 +79,7 @@ def markov(
             c = squeeze([g[k] - g_hat_worker[i][k] for k in range(d)])  # line 5
             g_hat_worker[i] = [g_hat_worker[i][k] + c[k] for k in range(d)]  # line 6
             messages.append(c)
-        average = _mean(messages)
+        average = mean(messages)
         g_hat = [g_hat[k] + average[k] for k in range(d)]  # line 8
         if dense_down:
             g_tilde_worker = list(g_hat)

@@ -1,4 +1,4 @@
-"""1-bit Adam by loops over workers and coordinates.
+"""1-bit Adam, and APMSqueeze, its forerunner, by loops over workers and coordinates.
 
 Source: Tang et al., "1-bit Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed" (2021),
 Algorithm 1, as its authors' DeepSpeed optimizer runs it (no bias correction, ε outside the root, sgn±(0) = +1, a
@@ -13,6 +13,9 @@ sees all of the warm-up's gradients; weight decay is λx added to the gradient, 
 
 With `signal="gradient"`, the baseline of the CD-Adam authors' code, (5) is m_i = g_i and (8) is
 m ← β₁m + (1−β₁)(z + λx), zero where v = 0.
+
+APMSqueeze (Tang et al., "APMSqueeze: A Communication Efficient Adam-Preconditioned Momentum SGD Algorithm", 2020)
+takes the 1-norm for the scale of C and, in (9), x ← x − αm/√max(v, 1e-16), a `floor`: ε is of the warm-up alone.
 """
 
 from __future__ import annotations
@@ -21,17 +24,7 @@ import math
 from collections.abc import Callable
 
 from reference.compressors import scaled_sign_l2
-
-Vector = list[float]
-Gradient = Callable[[int, Vector], Vector]
-
-
-def _mean(vectors: list[Vector]) -> Vector:
-    total = [0.0] * len(vectors[0])
-    for vector in vectors:  # in worker order, uncompensated: whether v is exactly zero depends on it
-        for k in range(len(total)):
-            total[k] += vector[k]
-    return [value / len(vectors) for value in total]
+from reference.loops import Gradient, Vector, mean
 
 
 def onebit_adam(
@@ -46,6 +39,8 @@ def onebit_adam(
     eps: float = 1e-8,
     weight_decay: float = 0.0,
     signal: str = "momentum",
+    compress: Callable[[Vector], Vector] = scaled_sign_l2,
+    floor: float | None = None,
 ) -> list[Vector]:
     """x after each round; the rounds 1 … warmup are dense."""
     if signal not in ("momentum", "gradient"):
@@ -57,7 +52,7 @@ def onebit_adam(
     for t in range(1, rounds + 1):
         g = [gradient(i, x) for i in range(n)]
         if t <= warmup:
-            average = _mean(g)
+            average = mean(g)
             for k in range(d):
                 u = average[k] + weight_decay * x[k]  # (1)
                 m[k] = beta1 * m[k] + (1 - beta1) * u  # (2)
@@ -72,12 +67,12 @@ def onebit_adam(
                     else:
                         message = g[i][k]
                     w[k] = message + delta[i][k]
-                c = scaled_sign_l2(w)
+                c = compress(w)
                 delta[i] = [w[k] - c[k] for k in range(d)]  # (6)
                 sent.append(c)
-            average = _mean(sent)
+            average = mean(sent)
             y = [average[k] + delta_server[k] for k in range(d)]
-            z = scaled_sign_l2(y)
+            z = compress(y)
             delta_server = [y[k] - z[k] for k in range(d)]  # (7), the memories unmasked
             for k in range(d):
                 mask = 1.0 if v[k] != 0 else 0.0  # v no longer changes, so this is the mask of the switch
@@ -85,6 +80,9 @@ def onebit_adam(
                     m[k] = z[k] * mask  # (8)
                 else:
                     m[k] = (beta1 * m[k] + (1 - beta1) * (z[k] + weight_decay * x[k])) * mask
-        x = [x[k] - lr * m[k] / (math.sqrt(v[k]) + eps) for k in range(d)]  # (4), (9)
+        if t > warmup and floor is not None:
+            x = [x[k] - lr * m[k] / math.sqrt(max(v[k], floor)) for k in range(d)]
+        else:
+            x = [x[k] - lr * m[k] / (math.sqrt(v[k]) + eps) for k in range(d)]  # (4), (9)
         path.append(x)
     return path

@@ -18,29 +18,9 @@ lattice of C, so a coordinate that never had a gradient stays where it is. C is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-Vector = list[float]
-Gradient = Callable[[int, Vector], Vector]
-
-
-def min_max_uint8(x: Vector) -> Vector:
-    scale = 255 / (max(x) - min(x) + 1e-7)
-    upper = round(max(x) * scale)
-    lower = upper - 255  # (8)
-    decoded = []
-    for value in x:
-        code = min(round(value * scale), upper) - lower
-        decoded.append((code + lower) / scale)  # (9)
-    return decoded
-
-
-def _mean(vectors: list[Vector]) -> Vector:
-    total = [0.0] * len(vectors[0])
-    for vector in vectors:  # in worker order, uncompensated: whether v is exactly zero depends on it
-        for k in range(len(total)):
-            total[k] += vector[k]
-    return [value / len(vectors) for value in total]
+from reference.loops import Gradient, Vector, mean
+from reference.quantizers import min_max_uint8
 
 
 def qadam(
@@ -62,7 +42,7 @@ def qadam(
     for t in range(1, rounds + 1):
         g = [gradient(i, x) for i in range(n)]
         if t <= warmup:
-            average = _mean(g)
+            average = mean(g)
             for k in range(d):
                 u = average[k] + weight_decay * x[k]  # (1)
                 m[k] = beta1 * m[k] + (1 - beta1) * u  # (2)
@@ -72,7 +52,7 @@ def qadam(
             for i in range(n):
                 m_i = [beta1 * m[k] + (1 - beta1) * (g[i][k] + weight_decay * x[k]) for k in range(d)]  # (4)
                 sent.append(min_max_uint8(m_i))  # (5)
-            m = min_max_uint8(_mean(sent))  # (6)
+            m = min_max_uint8(mean(sent))  # (6)
         correction1, correction2 = 1 - beta1**t, 1 - beta2**t
         moved = []
         for k in range(d):

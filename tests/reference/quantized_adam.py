@@ -21,34 +21,9 @@ The source does not say where halfway values go: a choice. There is no bias corr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-Vector = list[float]
-Gradient = Callable[[int, Vector], Vector]
-
-
-def log_quantize(x: Vector, bits: int) -> Vector:
-    scale = max(abs(value) for value in x)
-    if scale == 0:
-        return [0.0] * len(x)
-    levels = [2.0**-j for j in range(2 ** (bits - 1) - 1)] + [0.0]  # falling: the first of two equally near wins
-    decoded = []
-    for value in x:
-        magnitude = abs(value) / scale
-        nearest = levels[0]
-        for level in levels:
-            if abs(magnitude - level) < abs(magnitude - nearest):
-                nearest = level
-        decoded.append(math.copysign(scale * nearest, value))  # (8)
-    return decoded
-
-
-def uniform_quantize(x: Vector, bits: int) -> Vector:
-    scale = max(abs(value) for value in x)
-    if scale == 0:
-        return [0.0] * len(x)
-    steps = 2 ** (bits - 1) - 1
-    return [scale * (round(value / scale * steps) / steps) for value in x]  # (9)
+from reference.loops import Gradient, Vector
+from reference.quantizers import log_quantize, uniform_quantize
 
 
 def quantized_adam(
