@@ -44,15 +44,26 @@ def folders(tmp_path):
     ]
 
 
+def caption(folders: list[Path], **options: object) -> str:
+    """Write everything but the picture. What is to stand below it."""
+    captions: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(curves, "draw", lambda frame, rows, text: captions.append(text))
+        patch.setattr(curves, "save", lambda *arguments: None)
+        report(folders, replace(TOY, **options), folders[0].parent / "out", Console(file=io.StringIO()))
+    return captions[0]
+
+
 def written(folders: list[Path], **options: object) -> tuple[pd.DataFrame, str, Path]:
     """The table of curves, the report, and the folder."""
+    caption(folders, **options)
     target = folders[0].parent / "out"
-    report(folders, replace(TOY, **options), target, Console(file=io.StringIO()))
     return pd.read_csv(target / "toy.csv"), (target / "report.md").read_text(), target
 
 
 def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     frame, text, target = written(folders)
+    report(folders, TOY, target, Console(file=io.StringIO()))
     drawn = frame[frame["drawn"]].groupby("algorithm")["lr"].unique()
     assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
     assert "| toy | 0.5 | 0.1 |" in text
@@ -105,16 +116,6 @@ def test_seeds_are_stated_and_all_drawn(seeded):
     assert drawn["seed"].unique().map(list).to_dict() == {"plain": [0, 7], "noisy": [0, 7]}
     assert drawn["lr"].unique().map(list).to_dict() == {"plain": [0.5], "noisy": [0.5]}
     assert pd.read_csv(target / "claims.csv")["step_size"].tolist() == ["best", "0.5"]
-
-
-def caption(folders: list[Path], **options: object) -> str:
-    """What is to stand below the figure."""
-    with pytest.MonkeyPatch.context() as patch:
-        drawn = []
-        patch.setattr(curves, "draw", lambda *arguments: drawn.append(arguments[2]))
-        patch.setattr(curves, "save", lambda *arguments: None)
-        written(folders, **options)
-    return drawn[0]
 
 
 def test_the_caption_says_what_several_seeds_are(seeded, folders):
