@@ -24,7 +24,7 @@ from algorithms.compressors.scaled_sign import Signs
 from algorithms.compressors.top_k import Sparse
 from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
-from algorithms.updates import SGD, Moments
+from algorithms.updates import SGD
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
@@ -148,7 +148,7 @@ def method(channel: type[Channel] = Direct, **attributes: Any) -> Callable[..., 
 
 
 def sends(change: Callable[[Tensor], Tensor]) -> Callable[..., Algorithm]:
-    return method(outgoing=lambda self, gradient, *rest: (change(gradient), Moments()))
+    return method(outgoing=lambda self, gradient, *rest: (change(gradient), ()))
 
 
 def whisper(self: Algorithm, gradient: Tensor, *rest: Any) -> tuple:
@@ -173,12 +173,12 @@ def moved(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
 
 def hidden_momentum(self: Algorithm, gradient: Tensor, *rest: Any) -> tuple:
     vars(self)["m"] = 0.9 * vars(self).get("m", 0) + 0.1 * gradient
-    return vars(self)["m"], Moments()
+    return vars(self)["m"], ()
 
 
-def start_wide(self: Algorithm, x: Tensor, ids: Tensor) -> Any:
-    state = Algorithm.start_workers(self, x, ids)
-    return replace(state, moments=Moments(m=torch.zeros(*x.shape[:-1], len(ids), x.shape[-1], dtype=torch.float64)))
+def widen(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
+    after = Algorithm.replica(self, payload, state, lr, t)
+    return replace(after, signal=after.signal.double())
 
 
 def decay(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
@@ -224,7 +224,7 @@ ALGORITHMS = [
     ("is_distributed_as_simulated", method(server=favour, replica=moved), "signal of the second rank and of the"),
     ("is_deterministic", sends(lambda g: g + torch.randn_like(g)), "x of the second run and of the first: "),
     ("resumes", method(outgoing=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
-    ("keeps_shapes_and_dtypes", method(start_workers=start_wide), "workers.moments.m: expected [2, 4, 12], torch."),
+    ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
     ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "gradients after round 4 and before: "),
     ("leaves_gradients_and_state", method(InPlace), "memory after round 4 and before: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),

@@ -140,7 +140,8 @@ PANEL = {"x": "bits", "y": "grad_norm"}
 CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subject": "cd_adam", "reference": "amsgrad"}
 WRONG = [
     ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
-    *[({key: None}, f"figure=demo: has no {key}; it needs name") for key in ("name", "title", "grid", "rows")],
+    *[({key: None}, f"figure=demo: has no {key}; it needs name") for key in ("title", "grid", "rows")],
+    ({"name": None}, "has no name; it needs name"),
     ({"name": "../up"}, "figure.name=../up: must be words"),
     ({"grid": [["seed=0"], []]}, "must not be empty"),
     ({"grid": "seed=0"}, "grid=seed=0: must be a list, each of its values a list, each of its values text"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_bits_are_those_that_a_run_will_record(results: str) -> None:
 
 @pytest.mark.parametrize(("partition", "blocks"), [("whole", 1), ("layer", 2)])
 def test_bits_of_a_long_run(partition: str, blocks: int, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "trial", lambda config, ranks: TRIAL._replace(sizes=(10, 20)))
+    monkeypatch.setattr(plan, "trial", lambda config, ranks: replace(TRIAL, sizes=(10, 20)))
     [row] = table(said([configuration(*SMALL, results, "rounds=50000", f"partition={partition}")]))
     assert row["bits up"] == str(50000 * (30 + 32 * blocks))
 
