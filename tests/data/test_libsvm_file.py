@@ -79,6 +79,8 @@ BAD = [
     (b"3 1:1\n5 1:1 2:abc\n", 2, 7, "number for value, found '2:abc'"),
     (b"3 1:1\n5 2:\n", 2, 3, "number for value, found '2:'"),
     (b"3 1:1\n5 2:1_000\n", 2, 3, "number for value, found '2:1_000'"),
+    (b"3 1:1\n5 1_0:1\n", 2, 3, "whole number for index, found '1_0:1'"),
+    (b"3 1:1\n5 1:1 qid:3\n", 2, 7, "whole number for index, found 'qid:3'"),
     (b"3 1:1\n5 2:1 3:nan\n", 2, 7, "not a finite number, found '3:nan'"),
     (b"3 1:-inf\n5 2:1\n", 1, 3, "not a finite number, found '1:-inf'"),
     (b"3 1:1e999\n5 2:1\n", 1, 3, "not a finite number, found '1:1e999'"),
