@@ -14,7 +14,10 @@ from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
 
-_SHORT = {"-cp": "--config-path", "-cn": "--config-name", "-cd": "--config-dir", "-p": "--package", "-c": "--cfg"}
+_SHORT = {
+    **{"-cp": "--config-path", "-cn": "--config-name", "-cd": "--config-dir"},
+    **{"-p": "--package", "-c": "--cfg", "-i": "--info"},
+}
 _WITH_VALUE = {*_SHORT, *_SHORT.values()}
 _SHOW = {"-h", "--help", "--hydra-help", "-sc", "--shell-completion", "-i", "--info", "--version"}
 _REFUSED = {"-cp", "--config-path", "-cn", "--config-name", "--experimental-rerun"}

@@ -178,6 +178,6 @@ def test_packages_are_let_in_by_the_command_line_alone(
     line = ["-cd", str(extra), "algorithm=sly", *SMALL]
     for words in (line, ["-m", *line], ["-m", *line, "hydra/launcher=basic"]):
         assert stopped(words) == 2
-        assert "packages=['theirs']: are let in by the command line alone" in capsys.readouterr().err
+        assert "let in by the command line alone: packages=[theirs]" in capsys.readouterr().err
     assert [one.packages for one in planned(*line, "packages=[theirs]")] == [("theirs",)]
     assert compose.packages_of(["packages=[theirs]"]) == ["theirs"]
