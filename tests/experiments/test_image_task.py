@@ -139,7 +139,7 @@ def test_training_equals_a_plain_loop():
         calls[worker] += 1
         return gradient_of(modules[worker], torch.tensor(x), worker, calls[worker], trainer.task).tolist()
 
-    class Decayed(updates.AMSGrad):
+    class Decayed(updates.Adam):
         def step(self, x: list[float], u: list[float], lr: float) -> list[float]:
             return super().step(x, [u[k] + 0.1 * x[k] for k in range(len(x))], lr)
 
@@ -148,7 +148,7 @@ def test_training_equals_a_plain_loop():
         return [scale if value >= 0 else -scale for value in x]
 
     start = trainer.task.start()
-    path = methods.markov(gradient, start.tolist(), WORKERS, sign, Decayed(len(start)), 0.01, 6, dense_down=False)
+    path = methods.markov(gradient, start.tolist(), WORKERS, sign, Decayed(len(start), amsgrad=True), 0.01, 6, dense_down=False)
     for t in range(6):
         trainer.step()
         moved = torch.tensor(path[t]) - start
