@@ -148,7 +148,9 @@ def test_training_equals_a_plain_loop():
         return [scale if value >= 0 else -scale for value in x]
 
     start = trainer.task.start()
-    path = methods.markov(gradient, start.tolist(), WORKERS, sign, Decayed(len(start), amsgrad=True), 0.01, 6, dense_down=False)
+    path = methods.markov(
+        gradient, start.tolist(), WORKERS, sign, Decayed(len(start), amsgrad=True), 0.01, 6, dense_down=False
+    )
     for t in range(6):
         trainer.step()
         moved = torch.tensor(path[t]) - start
