@@ -31,6 +31,7 @@ class Column:
 
 
 TABLE = (
+    Column("bits", "communication bits", "bits", filled_by="meter", wandb="comm/bits", axis=True),
     Column("round", "rounds", "rounds", filled_by="trainer", wandb="progress/round", axis=True),
     Column("epoch", "epochs", "passes", filled_by="trainer", wandb="progress/epoch", axis=True),
     Column("trial", filled_by="trainer"),
@@ -38,7 +39,6 @@ TABLE = (
     Column("step_size", "step size", filled_by="trainer"),
     Column("bits_up", "bits up", "bits", filled_by="meter", wandb="comm/bits_up"),
     Column("bits_down", "bits down", "bits", filled_by="meter", wandb="comm/bits_down"),
-    Column("bits", "communication bits", "bits", filled_by="meter", wandb="comm/bits", axis=True),
     Column("payload_bytes", "payload", "bytes", filled_by="meter", wandb="comm/payload_bytes"),
     Column("seconds", "seconds of training", "seconds", filled_by="trainer", wandb="time/seconds", axis=True),
     Column("train_loss", "training loss", better="lower", wandb="loss/train"),
@@ -65,7 +65,8 @@ TABLE = (
     Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
 )
-"""The project's own; a row holds all that no figure fills."""
+"""The project's own; a row holds all that no figure fills. The first axis is the one that curves are seen over
+before another is asked for."""
 
 _OURS = {column.name: column for column in TABLE}
 _declared: dict[str, Column] = {}
