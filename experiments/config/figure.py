@@ -14,7 +14,7 @@ from experiments.config import signatures
 from experiments.config.compose import Config
 from experiments.config.run import load_run, path_name
 from experiments.config.schema import Reproduction, Run
-from experiments.config.values import check_keys, checked
+from experiments.config.values import check_keys, checked, held
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
@@ -174,7 +174,7 @@ def _read(kind: type[Spec], node: object, place: str) -> Spec:
     check_keys(node, known, place, required)
     assert isinstance(node, Mapping)
     for key, value in node.items():
-        _check_value(value, str(known[key].type), f"{place}: {key}")
+        held(value, str(known[key].type), f"{place}: {key}")
     return kind(**{key: _tuple(value) for key, value in node.items()})
 
 
@@ -187,16 +187,11 @@ def _check_options(function: Callable, options: Mapping[str, Any], place: str) -
         if one.name not in options:
             continue
         value, key = options[one.name], f"{place}: {one.name}"
-        _check_value(value, one.annotation, key)
+        held(value, one.annotation, key)
         if one.name == "axis":
             _named(value, axes(), key)
         for name in _listed(value) if one.name in ("metric", "metrics") else ():
             _check_metric(name, key)
-
-
-def _check_value(value: object, annotation: str | None, place: str) -> None:
-    if not signatures.fits(value, annotation):
-        raise UsageError(f"{place}={value}: must be {signatures.wanted(annotation)}")
 
 
 def _check_metric(name: object, place: str) -> None:
