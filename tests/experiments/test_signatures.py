@@ -163,7 +163,7 @@ def test_values_are_held_against_annotations(annotation, yes, no, words):
         assert (list(read) if isinstance(read, tuple) else read) == (list(value) if value == () else value)
     said = []
     for value in no:
-        with pytest.raises(UsageError, match="^key=") as refused:
+        with pytest.raises(UsageError, match=r"^key=") as refused:
             held(value, annotation, "key")
         said.append(str(refused.value))
     assert said[0] == f"key={no[0]}: must be {words}"
