@@ -86,7 +86,7 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
     value = held(value, kind, key, hint, ge=about.least, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(value) if kind.startswith("Sequence") else value
 
 
 def _step_sizes(value: Any) -> tuple[float, ...]:
