@@ -107,6 +107,11 @@ def higher_is_better(name: str) -> bool:
     return column(name).better == "higher"
 
 
+def sign(name: str) -> int:
+    """What a column's values are multiplied by to be better the smaller they are: 1, or -1."""
+    return -1 if higher_is_better(name) else 1
+
+
 def metric_among(measured: Iterable[str], *declared: str) -> str | None:
     """Of what was measured the metric that step sizes are selected by: the one that the task declares.
 

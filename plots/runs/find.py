@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.names import unknown
-from plots.runs.read import Run, open_frozen, open_run
+from plots.runs.read import Run, open_run
 
 _FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 
@@ -29,10 +29,10 @@ def find(root: Path) -> list[Run]:
 
     In order of task, algorithm and id.
     """
-    found = [_opened(folder, open_run) for folder in folders(root)]
+    found = [_opened(folder) for folder in folders(root)]
     begun = {run.id for run in found}
     frozen = {file.stem: file for file in sorted(root.glob("sweeps/**/jobs/*.yaml"))}
-    return found + [_opened(file, open_frozen) for id, file in frozen.items() if id not in begun]
+    return found + [_opened(file) for id, file in frozen.items() if id not in begun]
 
 
 def folders(root: Path) -> Iterator[Path]:
@@ -89,8 +89,8 @@ def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
-def _opened(place: Path, opener: Callable[[Path], Run]) -> Run:
+def _opened(place: Path) -> Run:
     try:
-        return opener(place)
+        return open_run(place)
     except ValueError as error:
         return Run(place, "damaged", error=str(error))

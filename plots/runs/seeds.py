@@ -11,6 +11,11 @@ def repeated(frame: pd.DataFrame) -> bool:
     return bool((frame.groupby(["task", "algorithm"])["seed"].nunique() > 1).any())
 
 
+def in_order(values: pd.Series) -> str:
+    """The different numbers of a column in words."""
+    return ", ".join(f"{value:.12g}" for value in sorted(values.unique()))
+
+
 def geometric_mean(values: np.ndarray, axis: int | None = None) -> np.ndarray:
     """exp of the mean logarithm; 0 where a value is 0, NaN where one is missing."""
     with np.errstate(divide="ignore"):

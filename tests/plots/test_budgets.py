@@ -10,7 +10,7 @@ import pytest
 from curve_support import curve
 
 from plots.claims.budgets import ahead_at_equal, alike_early, below_at_equal_bits, fewer_bits
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
 
 EVERY_TEN = np.arange(0, 101, 10)
 

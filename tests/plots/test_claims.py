@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.claims.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, ROLES, judge
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
+from plots.claims.claims import CHECKS, ROLES, judge
 from plots.figure.spec import Claim
 from plots.runs.best import mark_best
 

@@ -21,7 +21,7 @@ from experiments import run
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
 from plots.runs.columns import label
-from plots.runs.read import read
+from plots.runs.read import open_run
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
@@ -169,15 +169,12 @@ def test_the_legend_names_methods_that_the_first_task_lacks() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["A", "B", "C"]
 
 
-# plots.runs.read.read
-
-
 def test_reading_runs(tmp_path: Path) -> None:
     for algorithm in ("sgd", "cd_adam"):
         overrides = ["task=logreg/breast_cancer", "rounds=6", "eval_every=2", "lr=[0.001,0.003]", "seed=3"]
         run.main([f"algorithm={algorithm}", *overrides, f"results_dir={tmp_path}"])
     folders = [path.parent for name in ("sgd", "cd_adam") for path in tmp_path.rglob(f"{name}/*/status.json")]
-    frame = read(folders)
+    frame = pd.concat([open_run(path).frame() for path in folders], ignore_index=True)
     written = [json.loads(line) for path in folders for line in (path / "metrics.jsonl").read_text().splitlines()]
     assert len(frame) == len(written) == 2 * 4 * 2
     for (_, row), expected in zip(frame.iterrows(), written, strict=True):
