@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.errors import UsageError
@@ -13,14 +13,7 @@ from plots.runs.read import Run, open_run
 
 _FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 
-_NAMES: dict[str, Callable[[Run], str]] = {
-    "task": lambda run: run.task,
-    "algorithm": lambda run: run.algorithm,
-    "seed": lambda run: str(run.seed),
-    "state": lambda run: run.state,
-}
-
-CHOOSING = ("study", *_NAMES)
+CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
 
 
@@ -69,7 +62,7 @@ def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str
         wanted = [name for name in text.split(",") if name]
         if not wanted:
             continue
-        named = [(_NAMES[key](run), run) for run in chosen if run.config or key == "state"]
+        named = [(str(getattr(run, key)), run) for run in chosen if run.config or key == "state"]
         there = {name for name, _ in named}
         for name in wanted:
             if name not in there:

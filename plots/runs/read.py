@@ -9,7 +9,8 @@ import math
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,11 @@ never begun."""
 _RECORDED = ("finished", "running", "interrupted", "failed")
 _TAIL = 1 << 16  # bytes, more than an evaluation's rows
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _setting(*keys: str) -> Any:
+    """A property that is what a run's configuration has there."""
+    return property(lambda run: reduce(getitem, keys, run.config))
 
 
 @dataclass(frozen=True)
@@ -50,40 +56,17 @@ class Run:
         """Twelve hexadecimal digits: the folder's name."""
         return self.folder.stem
 
-    @property
-    def task(self) -> str:
-        return self.config["task"]["name"]
-
-    @property
-    def algorithm(self) -> str:
-        return self.config["algorithm"]["name"]
-
-    @property
-    def seed(self) -> int:
-        return self.config["seed"]
-
-    @property
-    def workers(self) -> int:
-        return self.config["cluster"]["workers"]
-
-    @property
-    def rounds(self) -> int:
-        """How many it is to have."""
-        return self.config["rounds"]
-
-    @property
-    def lrs(self) -> list[float]:
-        """Its step sizes, as configured."""
-        return self.config["lr"]
+    task = _setting("task", "name")
+    algorithm = _setting("algorithm", "name")
+    display = _setting("algorithm", "display")  # how it is drawn
+    seed = _setting("seed")
+    workers = _setting("cluster", "workers")
+    rounds = _setting("rounds")  # how many it is to have
+    lrs = _setting("lr")  # its step sizes, as configured
 
     @property
     def study(self) -> str | None:
         return self.config.get("study")
-
-    @property
-    def display(self) -> dict[str, str]:
-        """How its method is drawn."""
-        return self.config["algorithm"]["display"]
 
     @property
     def is_finished(self) -> bool:
