@@ -39,7 +39,7 @@ class Rule:
 
 def metric_of(frame: pd.DataFrame) -> str | None:
     """What one task's step sizes are selected by where nothing else is said, see `metric_among`."""
-    declared = frame["selected_by"].dropna().unique() if "selected_by" in frame else ()
+    declared = frame["selected_by"].unique() if "selected_by" in frame else ()
     return metric_among([str(name) for name in frame if frame[name].notna().any()], *declared)
 
 

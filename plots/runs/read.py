@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import groupby
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,8 +81,8 @@ class Run:
     @property
     def metric(self) -> str | None:
         """What its task selects step sizes by; None where that was not measured yet."""
-        declared = filter(None, [self.environment.get("metric")])
-        return metric_among((name for row in self.last for name in row if row[name] is not None), *declared)
+        measured = (name for row in self.last for name in row if row[name] is not None)
+        return metric_among(measured, self.environment.get("metric"))
 
     @cached_property
     def code(self) -> dict[str, str]:
@@ -211,13 +212,9 @@ def _last_rows(file: Path) -> list[dict[str, Any]]:
         begin = max(0, stream.seek(0, os.SEEK_END) - _TAIL)
         stream.seek(begin)
         lines = stream.read().split(b"\n")[bool(begin) : -1]
-    rows: list[dict[str, Any]] = []
-    for line in reversed(lines):
-        row = json.loads(line)
-        if rows and row.get("round") != rows[0].get("round"):
-            break
-        rows.insert(0, row)
-    return rows
+    rows = (json.loads(line) for line in reversed(lines))
+    _, last = next(groupby(rows, key=lambda row: row.get("round")), (None, ()))
+    return list(last)[::-1]
 
 
 def _is_free(lock: Path) -> bool:
