@@ -22,28 +22,26 @@ from pathlib import Path
 from typing import Literal
 
 import matplotlib
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from common.names import unknown
 from plots.figure import curves
 from plots.figure.spec import Panel
 from plots.request import answering, chosen, parse, positive, words
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import axes, column, higher_is_better, in_words
 from plots.runs.find import CHOOSING, find, select, with_rows
-from plots.runs.seeds import over_seeds, repeated
+from plots.runs.seeds import in_order, over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
-from plots.runs.variants import Variant, settled, tell_apart
+from plots.runs.variants import settled, tell_apart
 
 AXES = {name: name for name in (*axes(), "modelled_seconds")} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
 
-SCALES: dict[str, Literal["linear", "log"]] = {"log": "log", "linear": "linear"}
+SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
@@ -55,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
     request = words("plots.plot", __doc__, arguments)
     with answering():
-        plot(parse(request, DEFAULTS), Console())
+        plot(parse(request, DEFAULTS), Console(soft_wrap=True, highlight=False, markup=False))
 
 
 def plot(request: dict[str, str], console: Console) -> Path:
@@ -64,29 +62,29 @@ def plot(request: dict[str, str], console: Console) -> Path:
     Raises UsageError for what is not there or not understood, ValueError for a damaged folder, or where seeds were
     not evaluated at the same rounds.
     """
-    x = AXES[chosen("x", request["x"], AXES)]
-    scales: dict[str, Literal["linear", "log"]] = {
-        key: SCALES[chosen(key, request[key] or usual, SCALES)] for key, usual in _scales(x, request["y"])
-    }
-    panel = Panel(x=x, y=request["y"], x_scale=scales["x_scale"], y_scale=scales["y_scale"])
+    x, y = AXES[chosen("x", request["x"], AXES)], request["y"]
+    x_scale = chosen(
+        "x_scale", request["x_scale"] or ("log" if x in ("bits", "modelled_seconds") else "linear"), SCALES
+    )
+    y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
     target = Path(request["out"] or _name(request, x))
-    if target.suffix[1:] not in FigureCanvasAgg.filetypes:
-        types = FigureCanvasAgg.filetypes
-        raise UsageError(unknown(f"out={target}: no such type of file", target.suffix[1:], types))
+    chosen("out's type", target.suffix[1:], FigureCanvasAgg.filetypes)
     frame = _curves(request, console)
-    frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, _link(request))))
-    if panel.x_scale == "log":
+    link = Link(
+        bandwidth=positive("bandwidth", request["bandwidth"], "Mbit/s"),
+        latency=positive("latency", request["latency"], "milliseconds", zero=True),
+        shared=chosen("shared_link", request["shared_link"], ("true", "false")) == "true",
+    )
+    frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, link)))
+    if x_scale == "log":
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0", console)
     matplotlib.use("Agg")
-    figure = curves.draw(frame, [panel], _caption(request, x, frame))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with plt.style.context(curves.STYLE):
-        figure.savefig(target)
-    plt.close(figure)
+    panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
+    curves.save(curves.draw(frame, [panel], _caption(request, x, frame)), target)
     if request["lr"] == "best":
-        console.print(f"each method with {rule_in_words(frame)}", soft_wrap=True, highlight=False)
-    _show_ends(frame, request["y"], panel.y_scale == "log", console)
-    console.print(f"picture: {target}", soft_wrap=True, highlight=False)
+        console.print(f"each method with {rule_in_words(frame)}")
+    _show_ends(frame, y, y_scale == "log", console)
+    console.print(f"picture: {target}")
     return target
 
 
@@ -99,19 +97,18 @@ def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
     variants = settled(tell_apart(select(runs, place, **{key: request[key] for key in CHOOSING})))
     for variant in variants:
         if not variant.run.is_finished:
-            reached = f"round {variant.run.round} of {variant.run.config['rounds']}"
+            reached = f"round {variant.run.round} of {variant.run.rounds}"
             console.print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
     frame = pd.concat([variant.frame() for variant in variants], ignore_index=True)
-    measured = [name for name in _measured(variants) if frame[name].notna().any()]
-    chosen("y", y, measured)
+    columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
+    chosen("y", y, [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()])
     frame = frame[frame.groupby("task")[y].transform("count") > 0]
     if request["lr"] == "best":
         frame = mark_best(frame)
         return _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=", console)
     lr = positive("lr", request["lr"], "steps")
     if lr not in set(frame["lr"]):
-        there = ", ".join(f"{some:g}" for some in sorted(set(frame["lr"])))
-        raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {there}")
+        raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
     return _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
 
 
@@ -122,39 +119,16 @@ def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> p
     curve = ["task", "algorithm", "label"]
     gone = frame[~keep.groupby([frame[key] for key in curve]).transform("any")]
     for task, _, label in gone[curve].drop_duplicates().itertuples(index=False):
-        console.print(f"{label} on {task} is left out: {why}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"{label} on {task} is left out: {why}")
     return frame[keep]
-
-
-def _measured(variants: list[Variant]) -> list[str]:
-    """The columns that y can be."""
-    columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
-    return [name for name in columns if column(name).filled_by != "trainer"]
-
-
-def _scales(x: str, y: str) -> tuple[tuple[str, str], ...]:
-    """What the scales are unless said."""
-    return (
-        ("x_scale", "log" if x in ("bits", "modelled_seconds") else "linear"),
-        ("y_scale", "linear" if higher_is_better(y) else "log"),
-    )
-
-
-def _link(request: dict[str, str]) -> Link:
-    return Link(
-        bandwidth=positive("bandwidth", request["bandwidth"], "Mbit/s"),
-        latency=positive("latency", request["latency"], "milliseconds", zero=True),
-        shared=chosen("shared_link", request["shared_link"], ("true", "false")) == "true",
-    )
 
 
 def _name(request: dict[str, str], x: str) -> Path:
     """Where the picture goes unless said: named by everything that was asked for, cut where that is too long."""
-    chosen_by = ("task", "algorithm", "seed")
-    others = [key for key in DEFAULTS if key not in ("x", "y", *chosen_by, "results_dir", "out")]
-    settings = [f"{key}={request[key]}" for key in others if request[key] != DEFAULTS[key]]
-    parts = [f"{request['y']}-over-{x}", *(request[key] for key in chosen_by), *settings]
-    name = "-".join(part for part in parts if part).replace("/", "_")
+    by_value, others = ("task", "algorithm", "seed"), ("x", "y", "results_dir", "out")
+    settings = [key for key in DEFAULTS if key not in (*by_value, *others) and request[key] != DEFAULTS[key]]
+    parts = [f"{request['y']}-over-{x}", *(request[key] for key in by_value if request[key])]
+    name = "-".join([*parts, *(f"{key}={request[key]}" for key in settings)]).replace("/", "_")
     if len(name.encode()) > 200:  # file systems take 255 bytes
         name = f"{name[:48]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return Path(request["results_dir"], "plots", f"{name}.png")
@@ -162,18 +136,15 @@ def _name(request: dict[str, str], x: str) -> Path:
 
 def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
     """What the curves are, in words."""
-    chosen_by = f"with step size {request['lr']}"
-    if request["lr"] == "best":
-        chosen_by = f"with {rule_in_words(frame)}"
-    seeds = ", ".join(str(seed) for seed in sorted(frame["seed"].unique()))
+    rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
     mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
+    server = "the server's link is shared by all workers." if request["shared_link"] == "true" else "a link a worker."
     about_x = {
         "bits": " Bits are those of one worker, both directions.",
         "seconds": " Seconds are those measured, for all workers and all step sizes of a run.",
-        "modelled_seconds": f" {request['bandwidth']} Mbit/s, {request['latency']} ms one way; "
-        + ("the server's link is shared by all workers." if request["shared_link"] == "true" else "a link a worker."),
+        "modelled_seconds": f" {request['bandwidth']} Mbit/s, {request['latency']} ms one way; {server}",
     }
-    return f"Each method {chosen_by} ({mean} {seeds}).{about_x.get(x, '')}"
+    return f"Each method with {rule} ({mean} {in_order(frame['seed'])}).{about_x.get(x, '')}"
 
 
 def _show_ends(frame: pd.DataFrame, y: str, geometric: bool, console: Console) -> None:

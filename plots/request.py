@@ -7,9 +7,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from common.errors import RunError, UsageError, exit_with_message
 from common.names import unknown
+
+Name = TypeVar("Name", bound=str)
 
 
 def words(program: str, about: str | None, arguments: Sequence[str] | None, metavar: str = "key=value") -> list[str]:
@@ -51,12 +54,12 @@ def folder(key: str, value: str | Path) -> Path:
     return Path(value)
 
 
-def chosen(key: str, value: str, names: Iterable[str]) -> str:
-    """The value, which must be one of the names. Raises UsageError."""
-    names = list(names)
-    if value not in names:
-        raise UsageError(unknown(f"{key}={value}: no such choice", value, names))
-    return value
+def chosen(key: str, value: str, names: Iterable[Name]) -> Name:
+    """The one of the names that the value is. Raises UsageError where it is none of them."""
+    there = {str(name): name for name in names}
+    if value not in there:
+        raise UsageError(unknown(f"{key}={value}: no such choice", value, there))
+    return there[value]
 
 
 def positive(key: str, value: str, unit: str, zero: bool = False) -> float:

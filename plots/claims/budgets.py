@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pandas as pd
 
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide
 from plots.runs.best import level
-from plots.runs.columns import higher_is_better
+from plots.runs.columns import higher_is_better, sign
 from plots.runs.seeds import geometric_mean
 
 
@@ -34,7 +34,6 @@ def ahead_at_equal(
     the share, and the subject's final metric as a multiple of the other's (of accuracies both), final meaning over
     the last tenth.
     """
-    sign = -1 if higher_is_better(metric) else 1
     mine, shares, texts, open_ones = _spent(curves[subject], axis, metric, since), [], [], False
     for other in others:
         theirs = _spent(curves[other], axis, metric, since)
@@ -44,7 +43,7 @@ def ahead_at_equal(
             open_ones = True
             texts.append(f"no budget shared with {other}")
             continue
-        shares.append((sign * both[metric] < sign * both[f"{metric}_other"]).mean())
+        shares.append((sign(metric) * both[metric] < sign(metric) * both[f"{metric}_other"]).mean())
         ends = level(curves[subject], metric), level(curves[other], metric)
         end = f"{ends[0]:.3g} against {ends[1]:.3g}" if higher_is_better(metric) else as_times(ends[0] / ends[1])
         texts.append(f"{100 * shares[-1]:.0f} %, ends at {end}")
@@ -96,8 +95,7 @@ def alike_early(
         return Finding(NOT_DECIDABLE, "no early budget shared")
     ours, alike, behind = ours[known], alike[known], behind[known]
     ratio = float(geometric_mean(alike / ours))
-    sign = -1 if higher_is_better(metric) else 1
-    lagging = ((sign * behind > sign * ours) & (sign * behind > sign * alike)).mean()
+    lagging = (sign(metric) * behind > np.maximum(sign(metric) * ours, sign(metric) * alike)).mean()
     text = f"{other} at {as_times(ratio)}, {slower} behind at {100 * lagging:.0f} % of {len(ours)} budgets"
     return Finding(decide(1 / within <= ratio <= within and lagging >= share, ratio), text)
 
@@ -116,25 +114,25 @@ def fewer_bits(
     least, most = times / within, times * within
     verdicts, texts = [], []
     for metric in metrics:
-        target = _best_of_both(curves[subject][metric], curves[reference][metric], metric)
-        if math.isnan(target):
-            verdicts.append(NOT_DECIDABLE)
-            texts.append(f"{metric}: not measured in both")
-            continue
-        place = f"{metric} {target:.3g}"
+        both = [curves[name].assign(badness=sign(metric) * curves[name][metric]) for name in (subject, reference)]
+        target = float(np.max([frame["badness"].min() for frame in both]))
         (mine_before, mine), (theirs_before, theirs) = (
-            _bits_to(curves[name], metric, target) for name in (subject, reference)
+            _bits_to(frame["bits"], frame["badness"] <= target) for frame in both
         )
-        if not mine or not theirs:
-            verdicts.append(NOT_DECIDABLE)
+        verdict, place = NOT_DECIDABLE, f"{metric} {sign(metric) * target:.3g}"
+        if math.isnan(target):
+            texts.append(f"{metric}: not measured in both")
+        elif not mine or not theirs:
             texts.append(f"{place}: reached at the start")
-            continue
-        low, high = theirs_before / mine, theirs / mine_before if mine_before else math.inf
-        inside, outside = least <= low and high <= most, high < least or low > most
-        verdicts.append(HOLDS if inside else FAILS if outside else NOT_DECIDABLE)
-        texts.append(f"{place}: {as_times(theirs / mine)} ({_range(low, high)})")
-    verdict = next((found for found in (FAILS, NOT_DECIDABLE) if found in verdicts), HOLDS)
-    return Finding(verdict, ", ".join(texts))
+        else:
+            low, high = theirs_before / mine, theirs / mine_before if mine_before else math.inf
+            if high < least or low > most:
+                verdict = FAILS
+            elif least <= low and high <= most:
+                verdict = HOLDS
+            texts.append(f"{place}: {as_times(theirs / mine)} ({_range(low, high)})")
+        verdicts.append(verdict)
+    return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), ", ".join(texts))
 
 
 def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
@@ -142,18 +140,10 @@ def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFr
     return frame.loc[(frame[axis] > 0) & (frame["round"] >= since), [axis, metric]].astype(float)
 
 
-def _best_of_both(mine: pd.Series, theirs: pd.Series, metric: str) -> float:
-    """The best level that both curves reach; NaN where one has no values."""
-    best = (mine.max(), theirs.max()) if higher_is_better(metric) else (-mine.min(), -theirs.min())
-    worse = float(np.min(best))
-    return worse if higher_is_better(metric) else -worse
-
-
-def _bits_to(frame: pd.DataFrame, metric: str, target: float) -> tuple[float, float]:
-    """Bits at the last evaluation before the target is reached for the first time, and at that evaluation."""
-    there = frame[metric] >= target if higher_is_better(metric) else frame[metric] <= target
-    bits, first = frame["bits"].to_numpy(dtype=float), int(there.to_numpy().argmax())
-    return (float(bits[first - 1]) if first else 0.0), float(bits[first])
+def _bits_to(bits: pd.Series, is_there: pd.Series) -> tuple[float, float]:
+    """Bits at the last evaluation before the first one that is there, and at that one."""
+    first = int(is_there.to_numpy().argmax())
+    return (float(bits.iloc[first - 1]) if first else 0.0), float(bits.iloc[first])
 
 
 def _range(low: float, high: float) -> str:

@@ -5,12 +5,47 @@ A check looks at one task's curves, one per method, and returns a verdict with t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pandas as pd
 
-from plots.claims.finding import HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better
+
+HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
+
+Curves = Mapping[str, pd.DataFrame]
+"""By algorithm: the rows of one trial in order of rounds."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict and the measured numbers, in words, that it rests on; `ratio` where these are a single ratio."""
+
+    verdict: str
+    measured: str
+    ratio: float | None = None
+
+    def negated(self) -> Finding:
+        """The same numbers about the opposite claim."""
+        return replace(self, verdict={HOLDS: FAILS, FAILS: HOLDS}.get(self.verdict, self.verdict))
+
+
+def decide(true: bool, *numbers: float) -> str:
+    """What a comparison came to; nothing where one of the numbers it rests on is missing."""
+    if any(math.isnan(number) for number in numbers):
+        return NOT_DECIDABLE
+    return HOLDS if true else FAILS
+
+
+def as_times(ratio: float) -> str:
+    """Two digits: 0.54×, 1900×, 4.2e14×; a dash where there is no number."""
+    if math.isnan(ratio):
+        return "–"
+    return f"{float(f'{ratio:.2g}'):g}×".replace("e+", "e")
 
 
 def reaches_level(curves: Curves, subject: str, reference: str, within: float) -> Finding:

@@ -6,15 +6,15 @@ method's best step size and once for each step size that all methods share, each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from plots.claims import budgets, checks
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE, Finding, together
+from plots.claims.checks import NOT_DECIDABLE, Finding, as_times
 from plots.figure.spec import Claim
-
-__all__ = ["CHECKS", "FAILS", "HOLDS", "NOT_DECIDABLE", "ROLES", "judge"]
+from plots.runs.seeds import geometric_mean
 
 ROLES = ("subject", "reference", "subjects", "others", "other", "slower")
 """Options of checks that name methods."""
@@ -41,27 +41,18 @@ CHECKS: dict[str, Callable[..., Finding]] = {
 def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     """Every claim on every task, with best and with equal step sizes.
 
-    `frame` is that of `plots.runs.read.read` after `mark_best`. Returns columns number, statement, task, step_size
-    ("best" or the number), verdict, measured.
+    `frame` is that of `mark_best`. Returns columns number, statement, task, step_size ("best" or the number),
+    verdict, measured.
     """
     findings = []
     for claim in claims:
         for task, rows in frame.groupby("task", sort=False):
-            by_lr = dict(list(rows.groupby("lr")))
-            shared = [lr for lr, some in by_lr.items() if some["algorithm"].nunique() == rows["algorithm"].nunique()]
-            settings = {"best": rows[rows["best"]]} | {f"{lr:.12g}": by_lr[lr] for lr in shared}
-            for setting, chosen in settings.items():
+            methods = rows["algorithm"].nunique()
+            equal = {f"{lr:.12g}": some for lr, some in rows.groupby("lr") if some["algorithm"].nunique() == methods}
+            for setting, chosen in ({"best": rows[rows["best"]]} | equal).items():
                 finding = _in_every_seed(chosen, claim)
-                findings.append(
-                    {
-                        "number": claim.number,
-                        "statement": claim.statement,
-                        "task": task,
-                        "step_size": setting,
-                        "verdict": finding.verdict,
-                        "measured": finding.measured,
-                    }
-                )
+                place = (claim.number, claim.statement, task, setting)
+                findings.append((*place, finding.verdict, finding.measured))
     return pd.DataFrame(findings, columns=["number", "statement", "task", "step_size", "verdict", "measured"])
 
 
@@ -73,4 +64,30 @@ def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> Finding:
         if len(curves) == rows["algorithm"].nunique():
             finding = CHECKS[claim.check](curves, **claim.options)
             findings[seed] = finding.negated() if claim.negated else finding
-    return together(findings)
+    return _together(findings)
+
+
+def _together(findings: Mapping[int, Finding]) -> Finding:
+    """One finding from one a seed: holds or fails where it does so in every seed, and is otherwise not decidable.
+
+    Ratios are given as their geometric mean with least and greatest, other numbers seed by seed; where the seeds
+    disagree, each with its verdict.
+    """
+    if not findings:
+        return Finding(NOT_DECIDABLE, "no seed that all methods have")
+    verdicts, texts, ratios = (
+        [getattr(finding, name) for finding in findings.values()] for name in ("verdict", "measured", "ratio")
+    )
+    if len(set(verdicts)) > 1:
+        each = zip(findings, verdicts, texts, strict=True)
+        return Finding(NOT_DECIDABLE, "; ".join(f"seed {seed} {verdict}: {text}" for seed, verdict, text in each))
+    if len(findings) == 1:
+        measured = texts[0]
+    elif not pd.isna(ratios).any():
+        mean, low, high = map(as_times, (float(geometric_mean(np.array(ratios))), min(ratios), max(ratios)))
+        measured = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
+    elif len(set(texts)) == 1:
+        measured = f"{texts[0]} ({len(texts)} seeds alike)"
+    else:
+        measured = "; ".join(f"seed {seed}: {text}" for seed, text in zip(findings, texts, strict=True))
+    return Finding(verdicts[0], measured)

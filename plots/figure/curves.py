@@ -11,10 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from plots.figure.spec import Panel
-from plots.figure.ticks import set_log_ticks
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
@@ -29,7 +30,7 @@ def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
 
     Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
-    trial per task, algorithm and seed (columns of `plots.runs.read.read`, or of `plots.runs.variants`). Of several
+    trial per task, algorithm and seed (columns of `Run.frame`, or of `Variant.frame`). Of several
     seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
     """
@@ -65,11 +66,12 @@ def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
     return figure
 
 
-def save(figure: Figure, target: Path) -> None:
-    """Write a figure as <target>.pdf and <target>.png, and close it."""
+def save(figure: Figure, *targets: Path) -> None:
+    """Write a figure to files, each of the type that its name ends in, and close it."""
     with plt.style.context(STYLE):
-        for suffix in (".pdf", ".png"):
-            figure.savefig(target.with_name(target.name + suffix))
+        for target in targets:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(target)
     plt.close(figure)
 
 
@@ -107,7 +109,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel) -> None:
         axis.set_ylim(top=min(panel.y_max, axis.get_ylim()[1]))
     for side in (axis.xaxis, axis.yaxis):
         if side.get_scale() == "log":
-            set_log_ticks(side)
+            _set_log_ticks(side)
 
 
 def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
@@ -121,3 +123,31 @@ def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:
     """Indices of about `count` points that lie evenly on an axis of this scale."""
     space = np.geomspace if scale == "log" else np.linspace
     return sorted(set(np.abs(x[:, None] - space(x[0], x[-1], count)).argmin(0).tolist()))
+
+
+def _set_log_ticks(side: Axis) -> None:
+    """About six labelled ticks at most, at decades; where fewer than two of these are in view, at 1, 2 and 5 times
+    them, and on a still shorter axis at evenly spaced round numbers."""
+    side.set_minor_locator(NullLocator())
+    low, high = sorted(side.get_view_interval())
+    if _in_view(low, high, (1,)) >= 2:
+        side.set_major_locator(LogLocator(numticks=6))
+        return
+    shorter = _in_view(low, high, (1, 2, 5)) < 2
+    side.set_major_locator(
+        MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]) if shorter else LogLocator(subs=(1, 2, 5), numticks=6)
+    )
+    side.set_major_formatter(FuncFormatter(_label))
+
+
+def _in_view(low: float, high: float, multiples: tuple[int, ...]) -> int:
+    """How many of these multiples of powers of ten lie between low and high."""
+    decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    return sum(low <= multiple * 10.0**decade <= high for decade in decades for multiple in multiples)
+
+
+def _label(value: float, _: int) -> str:
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:e}".split("e")
+    return rf"${float(mantissa):g}\times10^{{{int(exponent)}}}$"

@@ -7,24 +7,22 @@ import inspect
 import pandas as pd
 
 from common import tables
-from plots.claims import claims
+from plots.claims import checks, claims
 from plots.figure.spec import Claim, Figure
 from plots.runs.columns import higher_is_better
+from plots.runs.seeds import in_order
 
 
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     """The best step size of each method on each task."""
-    best = frame[frame["best"]].groupby(["task", "algorithm"], sort=False)["lr"].first().unstack(sort=False)
-    return tables.markdown(
-        ["task", *best.columns], [[str(task), *(f"{lr:.12g}" for lr in row)] for task, row in best.iterrows()]
-    )
+    best = frame[frame["best"]].drop_duplicates(["task", "algorithm"])
+    return _table(best.assign(cell=best["lr"].map("{:.12g}".format)), "task", "algorithm")
 
 
 def grids(frame: pd.DataFrame) -> list[str]:
     """The step sizes that each method was given on each task."""
-    tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(_listed).unstack(sort=False)
-    rows = [[task, *row.fillna("–")] for task, row in tried.iterrows()]
-    return ["Step sizes tried:", "", *tables.markdown(["task", *tried.columns], rows), ""]
+    tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(in_order)
+    return ["Step sizes tried:", "", *_table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
 
 
 def targets(reached: pd.DataFrame, metric: str) -> list[str]:
@@ -45,13 +43,8 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
         ]
     reached = reached.assign(cell=[_bits(row) for _, row in reached.iterrows()])
     for task, rows in reached.groupby("task", sort=False):
-        grid = rows.pivot(index="label", columns="level", values="cell").loc[
-            rows["label"].unique(), rows["level"].unique()
-        ]
-        lines += ["", f"### {task}", ""]
-        lines += tables.markdown(
-            ["method", *(f"{level:g}" for level in grid)], [[label, *row] for label, row in grid.iterrows()]
-        )
+        cells = rows.assign(level=rows["level"].map("{:g}".format), method=rows["label"])
+        lines += ["", f"### {task}", "", *_table(cells, "method", "level")]
     return lines
 
 
@@ -66,12 +59,10 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
             "in all, and is otherwise not decidable.",
         ]
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        text = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
-        settings = list(dict.fromkeys(rows["step_size"]))
-        grid = text.pivot(index="task", columns="step_size", values="cell").loc[rows["task"].unique(), settings]
         tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
         lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
-        lines += tables.markdown(["task", *settings], [[str(task), *row] for task, row in grid.iterrows()])
+        cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
+        lines += _table(cells, "task", "step_size")
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 
@@ -81,10 +72,17 @@ def tally(rows: pd.DataFrame) -> dict[str, str]:
     counted = {}
     for kind, some in (("best", rows[rows["step_size"] == "best"]), ("equal", rows[rows["step_size"] != "best"])):
         counts = some["verdict"].value_counts()
-        open_ones = f", {counts[claims.NOT_DECIDABLE]} not decidable" if claims.NOT_DECIDABLE in counts else ""
+        open_ones = f", {counts[checks.NOT_DECIDABLE]} not decidable" if checks.NOT_DECIDABLE in counts else ""
         if len(some):
-            counted[kind] = f"holds in {counts.get(claims.HOLDS, 0)} of {len(some)}{open_ones}"
+            counted[kind] = f"holds in {counts.get(checks.HOLDS, 0)} of {len(some)}{open_ones}"
     return counted
+
+
+def _table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
+    """A row for each value of one column and a column for each of another, in the order in which they come."""
+    grid = cells.pivot(index=down, columns=across, values="cell").fillna("–")
+    grid = grid.loc[cells[down].unique(), cells[across].unique()]
+    return tables.markdown([down, *grid], [[str(name), *row] for name, row in grid.iterrows()])
 
 
 def _how(claim: Claim) -> list[str]:
@@ -103,7 +101,3 @@ def _bits(row: pd.Series) -> str:
         return "at the start"
     spread = f"{row['bits_min']:.3g} to {row['bits_max']:.3g}; " if pd.notna(row.get("bits_min")) else ""
     return f"{row['bits']:.3g} ({spread}{row['lr']:g})".replace("e+0", "e").replace("e+", "e")
-
-
-def _listed(lrs: pd.Series) -> str:
-    return ", ".join(f"{lr:.12g}" for lr in sorted(lrs.unique()))

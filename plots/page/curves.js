@@ -1,8 +1,8 @@
 "use strict";
-// The numbers behind the page's lines and tables, from the runs that plots/page.py writes into it. A curve is one step
+// The numbers behind the page's lines and tables, from the runs that page.py writes into it. A curve is one step
 // size of one run: {run, trial}. Each function follows the Python function that its comment names.
 
-/** Seconds that a run's rounds would have taken over a link; plots.time_model.modelled_seconds. */
+/** Seconds that a run's rounds would have taken over a link; plots.runs.time_model.modelled_seconds. */
 function modelledSeconds(run, link) {
   const { seconds, bits, round } = run.axes;
   const messages = link.shared ? run.workers : 1;
@@ -30,7 +30,7 @@ function areComparable(curves, x) {
 
 /**
  * One line from the curves of several seeds, evaluated at the same rounds: {x, mean, low, high, round}, null where a
- * seed has no value; plots.seeds.over_seeds. Times differ between seeds, and stand at their mean.
+ * seed has no value; plots.runs.seeds.over_seeds. Times differ between seeds, and stand at their mean.
  */
 function overSeeds(curves, x, y, geometric, link) {
   const xs = curves.map(curve => along(curve.run, x, link));
@@ -56,7 +56,7 @@ function drawable(line, logX, logY) {
   return Object.fromEntries(Object.entries(line).map(([name, values]) => [name, kept.map(i => values[i])]));
 }
 
-/** Indices of about `count` points that lie evenly on an axis, the ends among them; plots.curves._spread. */
+/** Indices of about `count` points that lie evenly on an axis, the ends among them; plots.figure.curves._spread. */
 function spread(x, log, count) {
   const place = log ? Math.log : value => value;
   const [first, last] = [place(x[0]), place(x[x.length - 1])];
@@ -80,7 +80,7 @@ function isThere(value, level, higher) {
 /**
  * The fewest bits after which one method was seen at or beyond a level, over all of its step sizes with which every
  * seed got there, of equals the smallest: {bits, low, high, round, lr}, means over seeds; null where none did;
- * plots.targets.bits_to_reach.
+ * plots.runs.levels.bits_to_reach.
  */
 function bitsToReach(curves, metric, level, higher) {
   const seeds = new Set(curves.map(curve => curve.run.seed)).size;

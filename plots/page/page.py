@@ -54,16 +54,15 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str) -> dict:
     """Everything that the page's scripts show, as plain JSON values."""
     variants = tell_apart(runs)
     shown = settled(variants)
-    frame = pd.concat([variant.frame() for variant in shown]) if variants else pd.DataFrame()
     metrics = dict.fromkeys(name for variant in variants for name in _measured(variant.run))
     return {
         "made": made,
         "older": len(runs) - len(variants),
-        "commits": _commits(runs),
+        "commits": [{"commit": code, "runs": count} for code, count in Counter(map(_commit, runs)).most_common()],
         "link": asdict(Link()),
         "axes": {name: in_words(name) for name in (*axes(), "modelled_seconds")},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
-        "tasks": _tasks(frame) if variants else [],
+        "tasks": _tasks(shown) if shown else [],
         "methods": _methods(variants),
         "runs": [_run(variant, variant in shown) for variant in variants],
         "figures": list(figures),
@@ -78,6 +77,12 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
     """
     figures = []
     for file in sorted(results_dir.glob("figures/*/claims.csv")):
+        try:
+            claims = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
+        except ValueError as error:
+            raise ValueError(
+                f"{file}: not a table of claims ({error}); delete it or make the figure again"
+            ) from error
         report = file.with_name("report.md")
         note = re.search(r"^\*\*(.+)\*\*$", report.read_text(), re.MULTILINE) if report.exists() else None
         figures.append(
@@ -85,22 +90,15 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
                 "name": file.parent.name,
                 "href": quote(os.path.relpath(report, seen_from).replace(os.sep, "/")),
                 "note": note[1] if note else "",
-                "claims": _read_claims(file),
+                "claims": claims,
             }
         )
     return figures
 
 
-def _read_claims(file: Path) -> list[dict]:
-    try:
-        return pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
-    except ValueError as error:
-        raise ValueError(f"{file}: not a table of claims ({error}); delete it or make the figure again") from error
-
-
-def _tasks(frame: pd.DataFrame) -> list[dict]:
+def _tasks(variants: Sequence[Variant]) -> list[dict]:
     """Tasks, with which step size each method is best on them if any is, and by which rule."""
-    marked = mark_best(frame)
+    marked = mark_best(pd.concat([variant.frame() for variant in variants]))
     return [
         {
             "name": task,
@@ -114,20 +112,17 @@ def _tasks(frame: pd.DataFrame) -> list[dict]:
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:
     """How each variant of a method is drawn, on every task alike."""
-    looks = {}
-    for variant in variants:
-        display = variant.run.display
-        looks.setdefault(
-            variant.name,
-            {
-                "name": variant.name,
-                "label": variant.label,
-                "color": display["color"],
-                "symbol": _SYMBOLS.get(display["marker"], "circle"),
-                "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
-            },
-        )
-    return sorted(looks.values(), key=lambda look: look["label"].lower())
+    looks = {
+        variant.name: {
+            "name": variant.name,
+            "label": variant.label,
+            "color": variant.run.display["color"],
+            "symbol": _SYMBOLS.get(variant.run.display["marker"], "circle"),
+            "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
+        }
+        for variant in reversed(variants)  # the first of a name decides
+    }
+    return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
 
 
 def _run(variant: Variant, is_settled: bool) -> dict:
@@ -155,11 +150,6 @@ def _run(variant: Variant, is_settled: bool) -> dict:
 
 def _measured(run: Run) -> list[str]:
     return [name for name in run.columns if column(name).is_measured]
-
-
-def _commits(runs: Sequence[Run]) -> list[dict]:
-    """The code that runs were made with, and how many runs by each."""
-    return [{"commit": commit, "runs": count} for commit, count in Counter(map(_commit, runs)).most_common()]
 
 
 def _commit(run: Run) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from plots.runs.columns import higher_is_better, in_words, metric_among
+from plots.runs.columns import higher_is_better, in_words, metric_among, sign
 from plots.runs.seeds import repeated
 
 SELECTABLE = ("final", "best")
@@ -39,7 +39,7 @@ class Rule:
 
 def metric_of(frame: pd.DataFrame) -> str | None:
     """What one task's step sizes are selected by where nothing else is said, see `metric_among`."""
-    declared = frame["selected_by"].dropna().unique() if "selected_by" in frame else ()
+    declared = frame["selected_by"].unique() if "selected_by" in frame else ()
     return metric_among([str(name) for name in frame if frame[name].notna().any()], *declared)
 
 
@@ -61,16 +61,16 @@ def mark_best(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
     """
     if metric and metric not in frame:
         raise ValueError(f"select: {metric}: no run has this metric")
-    keys, chosen = ["task", "algorithm"], []
+    best = {}
     for task, of_task in frame.groupby("task", sort=False):
         own = metric or metric_of(of_task)
         for algorithm, rows in of_task.groupby("algorithm", sort=False):
             if own:
-                chosen.append((task, algorithm, ranked(rows, Rule(own)).index[0], True))
+                best[task, algorithm] = ranked(rows, Rule(own)).index[0]
             elif rows["lr"].nunique() == 1:
-                chosen.append((task, algorithm, rows["lr"].iloc[0], True))
-    marked = frame.merge(pd.DataFrame(chosen, columns=[*keys, "lr", "best"]), how="left", on=[*keys, "lr"])
-    return marked.assign(best=marked["best"].eq(True))
+                best[task, algorithm] = rows["lr"].iloc[0]
+    of_rows = [best.get(key, math.nan) for key in zip(frame["task"], frame["algorithm"], strict=True)]
+    return frame.assign(best=frame["lr"].to_numpy() == np.array(of_rows))
 
 
 def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -> pd.DataFrame:
@@ -93,29 +93,26 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
         if not why_not and any(_ends_above_its_start(trial, rule.metric) for trial in trials):
             why_not = "ends above its start"
         ranks.append((lr, value, why_not))
-    order = {"": 0, "ends above its start": 1, "not finished": 2}
-    ranks.sort(key=lambda rank: (order[rank[2]], _badness(rank[1], higher, rank[2]), rank[0]))
-    return pd.DataFrame(ranks, columns=["lr", "value", "why_not"]).set_index("lr")
+    ranks = pd.DataFrame(ranks, columns=["lr", "value", "why_not"]).set_index("lr")
+    badness = (sign(rule.metric) * ranks["value"]).where(ranks["why_not"] != "not finished")
+    place = ranks["why_not"].map(["", "ends above its start", "not finished"].index)
+    return ranks.loc[ranks.assign(place=place, badness=badness).sort_values(["place", "badness", "lr"]).index]
 
 
-def level(frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0) -> float:
-    """Geometric mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any."""
-    return _mean(_part(frame, metric, begin, end), geometric=True)
+def level(
+    frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0, geometric: bool = True
+) -> float:
+    """Mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any."""
+    rounds = frame["round"] / frame["round"].max()
+    return _mean(frame.loc[(rounds > begin) & (rounds <= end), metric].to_numpy(dtype=float), geometric)
 
 
 def _value(trial: pd.DataFrame, rule: Rule, geometric: bool) -> float:
     """What one curve, in order of rounds, came to."""
     if rule.of == "level":
-        return _mean(_part(trial, rule.metric, 0.9, 1.0), geometric)
-    values = trial[rule.metric]
-    if rule.of == "final":
-        return float(values.iloc[-1])
-    return float(values.max() if higher_is_better(rule.metric) else values.min())
-
-
-def _part(frame: pd.DataFrame, metric: str, begin: float, end: float) -> np.ndarray:
-    rounds = frame["round"] / frame["round"].max()
-    return frame.loc[(rounds > begin) & (rounds <= end), metric].to_numpy(dtype=float)
+        return level(trial, rule.metric, geometric=geometric)
+    badness = sign(rule.metric) * trial[rule.metric]
+    return sign(rule.metric) * float(badness.iloc[-1] if rule.of == "final" else badness.min())
 
 
 def _mean(values: np.ndarray, geometric: bool) -> float:
@@ -127,10 +124,5 @@ def _mean(values: np.ndarray, geometric: bool) -> float:
 def _ends_above_its_start(trial: pd.DataFrame, metric: str) -> bool:
     """Whether the training loss, or the metric where there is none, is worse at the end than in round 0."""
     name = "train_loss" if "train_loss" in trial and trial["train_loss"].notna().any() else metric
-    sign = -1 if higher_is_better(name) else 1
-    start = trial.loc[trial["round"] == 0, name]
-    return bool(len(start) and sign * trial[name].iloc[-1] > sign * start.iloc[0])
-
-
-def _badness(value: float, higher: bool, why_not: str) -> float:
-    return math.inf if why_not == "not finished" or math.isnan(value) else -value if higher else value
+    badness = sign(name) * trial[name]
+    return bool((badness.iloc[-1] > badness[trial["round"] == 0]).any())

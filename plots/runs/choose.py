@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 
 import pandas as pd
 
@@ -13,7 +13,7 @@ from common.names import unknown
 from plots.runs.best import SELECTABLE, Rule, metric_of, ranked
 from plots.runs.columns import column
 from plots.runs.read import Run
-from plots.runs.variants import Variant, tell_apart
+from plots.runs.variants import Variant, grouped, tell_apart
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ def best(runs: Iterable[Run], rule: str | None = None) -> list[Choice]:
     come to its end with every seed, or whose loss ends above its start, is no candidate.
     Raises UsageError for a metric that no finished run has.
     """
-    curves: dict[tuple[str, str, str], list[Variant]] = {}
-    for variant in tell_apart(run for run in runs if run.config):
-        curves.setdefault((variant.run.task, variant.run.algorithm, variant.settings), []).append(variant)
-    return [_choice(*key, parts, rule) for key, parts in curves.items()]
+    variants = tell_apart(run for run in runs if run.config)
+    curves = grouped(variants, lambda variant: (variant.run.task, variant.run.algorithm, variant.settings))
+    return [_choice(parts, rule) for parts in curves.values()]
 
 
-def _choice(task: str, algorithm: str, settings: str, parts: list[Variant], rule: str | None) -> Choice:
+def _choice(parts: list[Variant], rule: str | None) -> Choice:
+    task, algorithm, settings = parts[0].run.task, parts[0].run.algorithm, parts[0].settings
     seeds = tuple(sorted({part.run.seed for part in parts}))
     tried = sorted({lr for part in parts for lr in part.lrs})
     finished = [part for part in parts if part.run.is_finished]
@@ -58,22 +58,16 @@ def _choice(task: str, algorithm: str, settings: str, parts: list[Variant], rule
         ranks = ranked(frame, chosen, seeds)
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]
     failed = [f"lr={lr:g} seed={seed}" for lr, seed in product(tried, seeds) if (lr, seed) not in there]
-    winners = ranks[ranks["why_not"] == ""]
-    (first, value), (second, second_value) = ([*_floats(winners["value"])] + [(None, None)] * 2)[:2]
+    winners = ranks.loc[ranks["why_not"] == "", "value"]
+    (lr, second, *_), (value, second_value, *_) = ([*some, None, None] for some in (winners.index, winners))
     notes = [
-        _edge(first, tried),
+        _edge(lr, tried),
         f"loss ends above its start: {', '.join(above)}" if above else "",
         f"not finished: {', '.join(failed)}" if failed else "",
     ]
-    ids = [part.run.id for part in finished if first in part.lrs]
-    return Choice(
-        task, algorithm, settings, seeds, chosen, first, value, second, second_value, "; ".join(filter(None, notes)),
-        next(iter(ids), None),
-    )  # fmt: skip
-
-
-def _floats(values: pd.Series) -> Iterator[tuple[float, float]]:
-    return zip(values.index.astype(float), values.astype(float), strict=True)
+    run = next((part.run.id for part in finished if lr in part.lrs), None)
+    note = "; ".join(filter(None, notes))
+    return Choice(task, algorithm, settings, seeds, chosen, lr, value, second, second_value, note, run)
 
 
 def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: str) -> Rule:
@@ -83,9 +77,8 @@ def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: s
         if metric is None:
             raise UsageError(f"{who}: no loss and no gradient norm to select by; set select=final_<metric>")
         return Rule(metric)
-    metrics = [
-        name for name in dict.fromkeys(chain(*(part.run.columns for part in finished))) if column(name).is_measured
-    ]
+    columns = dict.fromkeys(name for part in finished for name in part.run.columns)
+    metrics = [name for name in columns if column(name).is_measured]
     rules = {f"{of}_{name}": Rule(name, of) for of in SELECTABLE for name in metrics}
     if text not in rules:
         raise UsageError(f"{who}: {unknown(f'select={text}: no such choice', text, rules)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Literal
+
+from common.names import meant
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,12 @@ def higher_is_better(name: str) -> bool:
     return column(name).better == "higher"
 
 
-def metric_among(measured: Iterable[str], *declared: str) -> str | None:
+def sign(name: str) -> int:
+    """What a column's values are multiplied by to be better the smaller they are: 1, or -1."""
+    return -1 if higher_is_better(name) else 1
+
+
+def metric_among(measured: Iterable[str], *declared: str | None) -> str | None:
     """Of what was measured the metric that step sizes are selected by: the one that the task declares.
 
     Of runs that do not hold one, it is the training loss of networks, which have test data, and else the gradient
@@ -120,5 +126,4 @@ def metric_among(measured: Iterable[str], *declared: str) -> str | None:
 
 def misspelt(metric: str) -> str | None:
     """The column that a name looks like without being one; a user's task may measure what it likes."""
-    near = get_close_matches(metric, _OURS, n=1, cutoff=0.88)
-    return near[0] if near and metric not in _OURS and metric not in _declared else None
+    return None if metric in {*_OURS, *_declared} else meant(metric, _OURS, cutoff=0.88)

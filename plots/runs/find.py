@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.errors import UsageError
 from common.names import unknown
-from plots.runs.read import Run, open_frozen, open_run
+from plots.runs.read import Run, open_run
 
 _FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 
-_NAMES: dict[str, Callable[[Run], str]] = {
-    "task": lambda run: run.task,
-    "algorithm": lambda run: run.algorithm,
-    "seed": lambda run: str(run.seed),
-    "state": lambda run: run.state,
-}
-
-CHOOSING = ("study", *_NAMES)
+CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
 
 
@@ -29,10 +22,10 @@ def find(root: Path) -> list[Run]:
 
     In order of task, algorithm and id.
     """
-    found = [_opened(folder, open_run) for folder in folders(root)]
+    found = [_opened(folder) for folder in folders(root)]
     begun = {run.id for run in found}
     frozen = {file.stem: file for file in sorted(root.glob("sweeps/**/jobs/*.yaml"))}
-    return found + [_opened(file, open_frozen) for id, file in frozen.items() if id not in begun]
+    return found + [_opened(file) for id, file in frozen.items() if id not in begun]
 
 
 def folders(root: Path) -> Iterator[Path]:
@@ -69,7 +62,7 @@ def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str
         wanted = [name for name in text.split(",") if name]
         if not wanted:
             continue
-        named = [(_NAMES[key](run), run) for run in chosen if run.config or key == "state"]
+        named = [(str(getattr(run, key)), run) for run in chosen if run.config or key == "state"]
         there = {name for name, _ in named}
         for name in wanted:
             if name not in there:
@@ -89,8 +82,8 @@ def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
-def _opened(place: Path, opener: Callable[[Path], Run]) -> Run:
+def _opened(place: Path) -> Run:
     try:
-        return opener(place)
+        return open_run(place)
     except ValueError as error:
         return Run(place, "damaged", error=str(error))

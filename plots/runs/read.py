@@ -7,9 +7,11 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import groupby
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,11 @@ never begun."""
 _RECORDED = ("finished", "running", "interrupted", "failed")
 _TAIL = 1 << 16  # bytes, more than an evaluation's rows
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _setting(*keys: str) -> Any:
+    """A property that is what a run's configuration has there."""
+    return property(lambda run: reduce(getitem, keys, run.config))
 
 
 @dataclass(frozen=True)
@@ -50,40 +57,17 @@ class Run:
         """Twelve hexadecimal digits: the folder's name."""
         return self.folder.stem
 
-    @property
-    def task(self) -> str:
-        return self.config["task"]["name"]
-
-    @property
-    def algorithm(self) -> str:
-        return self.config["algorithm"]["name"]
-
-    @property
-    def seed(self) -> int:
-        return self.config["seed"]
-
-    @property
-    def workers(self) -> int:
-        return self.config["cluster"]["workers"]
-
-    @property
-    def rounds(self) -> int:
-        """How many it is to have."""
-        return self.config["rounds"]
-
-    @property
-    def lrs(self) -> list[float]:
-        """Its step sizes, as configured."""
-        return self.config["lr"]
+    task = _setting("task", "name")
+    algorithm = _setting("algorithm", "name")
+    display = _setting("algorithm", "display")  # how it is drawn
+    seed = _setting("seed")
+    workers = _setting("cluster", "workers")
+    rounds = _setting("rounds")  # how many it is to have
+    lrs = _setting("lr")  # its step sizes, as configured
 
     @property
     def study(self) -> str | None:
         return self.config.get("study")
-
-    @property
-    def display(self) -> dict[str, str]:
-        """How its method is drawn."""
-        return self.config["algorithm"]["display"]
 
     @property
     def is_finished(self) -> bool:
@@ -97,13 +81,8 @@ class Run:
     @property
     def metric(self) -> str | None:
         """What its task selects step sizes by; None where that was not measured yet."""
-        declared = filter(None, [self.environment.get("metric")])
-        return metric_among((name for row in self.last for name in row if row[name] is not None), *declared)
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """What summary.json holds of a finished run. Raises ValueError, naming the folder."""
-        return read_json(self.folder / "summary.json")
+        measured = (name for row in self.last for name in row if row[name] is not None)
+        return metric_among(measured, self.environment.get("metric"))
 
     @cached_property
     def code(self) -> dict[str, str]:
@@ -141,7 +120,11 @@ class Run:
         return [str(name) for name in self.rows]
 
     def frame(self) -> pd.DataFrame:
-        """The rows with what identifies and labels the run in columns beside them."""
+        """The rows with what identifies and labels the run in columns beside them.
+
+        These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker;
+        and selected_by, the metric that the task declares.
+        """
         algorithm, task = self.config["algorithm"], self.config["task"]
         frame = self.rows.copy()
         frame.insert(0, "task", task["name"])
@@ -157,46 +140,30 @@ class Run:
         )
 
 
-def open_run(folder: Path) -> Run:
-    """What lies in a run's folder, with `Run.rows` and `Run.summary` read when they are asked for.
+def open_run(place: Path) -> Run:
+    """What lies in a run's folder, with `Run.rows` read when they are asked for; of a file, the missing run that a
+    sweep wrote down there.
 
-    Raises ValueError, naming the folder, where that is damaged.
+    Raises ValueError, naming the place, where that is damaged.
     """
     try:
-        config = _read_config(folder / "config.yaml")
-        environment = folder / "environment.json"
+        if place.is_file():
+            return Run(place, "missing", _read_config(place))
+        config = _read_config(place / "config.yaml")
+        environment = place / "environment.json"
         facts = read_json(environment) if environment.exists() else {}
         declare(facts.get("columns", []))
-        status = read_status(folder) or {"status": "running"}  # one that has only just begun has none yet
+        status = read_status(place) or {"status": "running"}  # one that has only just begun has none yet
         state = status["status"]
-        if state == "running" and _is_free(folder / ".lock"):
+        if state == "running" and _is_free(place / ".lock"):
             state = "gone"
-        last = _last_rows(folder / "metrics.jsonl")
-        run = Run(folder, state, config, facts, status, last, " ".join(str(status.get("error", "")).split()))
+        last = _last_rows(place / "metrics.jsonl")
+        run = Run(place, state, config, facts, status, last, " ".join(str(status.get("error", "")).split()))
         _ = run.round >= 0  # a number, whoever wrote it
         return run
     except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"{folder}: not a whole run folder ({reason}); delete it or move it elsewhere") from error
-
-
-def open_frozen(file: Path) -> Run:
-    """A run that a sweep wrote down and nobody began. Raises as `open_run`."""
-    try:
-        return Run(file, "missing", _read_config(file))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise ValueError(f"{file}: not a run's configuration ({error}); delete it") from error
-
-
-def read(folders: Iterable[Path]) -> pd.DataFrame:
-    """Every row of metrics.jsonl of the given runs, with what identifies and labels the run in columns beside it.
-
-    These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker; and
-    selected_by, the metric that the task declares.
-    """
-    import pandas as pd
-
-    return pd.concat([open_run(Path(folder)).frame() for folder in folders], ignore_index=True)
+        raise ValueError(f"{place}: not a whole run folder ({reason}); delete it or move it elsewhere") from error
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -228,12 +195,12 @@ def _read_config(file: Path) -> dict[str, Any]:
     """A run's configuration, in which what all readers use is there and of its kind."""
     with file.open("rb") as stream:
         config = yaml.load(stream, Loader=_Loader)
-    for number in (config["rounds"], config["seed"], config["cluster"]["workers"], *config["lr"]):
-        if not isinstance(number, int | float):
-            raise TypeError(f"{file.name}: {number!r} where a number must stand")
-    for name in (config["task"]["name"], config["algorithm"]["name"]):
-        if not isinstance(name, str):
-            raise TypeError(f"{file.name}: {name!r} where a name must stand")
+    numbers = (config["rounds"], config["seed"], config["cluster"]["workers"], *config["lr"])
+    names = (config["task"]["name"], config["algorithm"]["name"])
+    for values, kind, what in ((numbers, int | float, "number"), (names, str, "name")):
+        for value in values:
+            if not isinstance(value, kind):
+                raise TypeError(f"{file.name}: {value!r} where a {what} must stand")
     return config
 
 
@@ -245,22 +212,16 @@ def _last_rows(file: Path) -> list[dict[str, Any]]:
         begin = max(0, stream.seek(0, os.SEEK_END) - _TAIL)
         stream.seek(begin)
         lines = stream.read().split(b"\n")[bool(begin) : -1]
-    rows: list[dict[str, Any]] = []
-    for line in reversed(lines):
-        row = json.loads(line)
-        if rows and row.get("round") != rows[0].get("round"):
-            break
-        rows.insert(0, row)
-    return rows
+    rows = (json.loads(line) for line in reversed(lines))
+    _, last = next(groupby(rows, key=lambda row: row.get("round")), (None, ()))
+    return list(last)[::-1]
 
 
 def _is_free(lock: Path) -> bool:
     """Whether no process is at the run: whether its lock could be shared, which is given back at once."""
-    try:
-        with lock.open("rb") as file:
+    with suppress(FileNotFoundError), lock.open("rb") as file:
+        try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except FileNotFoundError:
-        return True
+        except BlockingIOError:
+            return False
     return True

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from plots.runs.read import Run
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Thing = TypeVar("Thing")
+Key = TypeVar("Key", bound=Hashable)
 
 DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
 """Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
@@ -50,7 +53,7 @@ class Variant:
         return ", ".join(filter(None, [self.run.display["label"], self.settings]))
 
     def frame(self) -> pd.DataFrame:
-        """The rows as `plots.runs.read.read` has them, every variant an algorithm of its own, and further columns.
+        """The rows as `Run.frame` has them, every variant an algorithm of its own, and further columns.
 
         These are dash, and for `plots.runs.time_model` workers, ranks, and trials, the number of step sizes.
         """
@@ -73,23 +76,22 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     """
     runs = list(runs)
     differing = settings(runs)
-    standing: dict[tuple, Run] = {}
-    for run in sorted(runs, key=precedence):
-        for lr in run.lrs:
-            standing[run.task, run.algorithm, differing[run.folder], run.seed, lr] = run
-    lrs: dict[Path, list[float]] = {}
-    for (*_, lr), run in standing.items():
-        lrs.setdefault(run.folder, []).append(lr)
     dashes: dict[str, dict[str, int]] = {}
     for run in sorted(runs, key=lambda run: bool(differing[run.folder])):  # whole lines first for what has none
         known = dashes.setdefault(run.algorithm, {})
         known.setdefault(differing[run.folder], len(known) % len(DASHES))
-    return [
-        Variant(run, some, dashes[run.algorithm][some], tuple(sorted(lrs[run.folder])))
-        for run in runs
-        if run.folder in lrs
-        for some in [differing[run.folder]]
-    ]
+
+    def curve(run: Run) -> tuple:
+        return (run.task, run.algorithm, differing[run.folder], run.seed)
+
+    standing = {(*curve(run), lr): run.folder for run in sorted(runs, key=precedence) for lr in run.lrs}
+    variants = []
+    for run in runs:
+        lrs = sorted({lr for lr in run.lrs if standing[*curve(run), lr] == run.folder})
+        if lrs:
+            some = differing[run.folder]
+            variants.append(Variant(run, some, dashes[run.algorithm][some], tuple(lrs)))
+    return variants
 
 
 def precedence(run: Run) -> tuple:
@@ -99,11 +101,8 @@ def precedence(run: Run) -> tuple:
 
 def settled(variants: Iterable[Variant]) -> list[Variant]:
     """Of every curve its finished runs; where it has none, the run that came furthest."""
-    curves: dict[tuple[str, str], list[Variant]] = {}
-    for variant in variants:
-        curves.setdefault((variant.run.task, variant.name), []).append(variant)
     chosen = []
-    for parts in curves.values():
+    for parts in grouped(variants, lambda variant: (variant.run.task, variant.name)).values():
         finished = [part for part in parts if part.run.is_finished]
         chosen += finished or [max(parts, key=lambda part: part.run.round)]
     return chosen
@@ -112,38 +111,35 @@ def settled(variants: Iterable[Variant]) -> list[Variant]:
 def settings(runs: Iterable[Run]) -> dict[Path, str]:
     """By folder the settings in which runs differ, as on a command line: from the others of the same task and
     algorithm, and, but for those of methods, from all others of the task."""
-    runs = list(runs)
-    of_methods: dict[tuple[str, str], list[dict[str, str]]] = {}
-    of_tasks: dict[str, list[dict[str, str]]] = {}
-    of_runs = [_leaves(run.config) for run in runs]
-    for run, leaves in zip(runs, of_runs, strict=True):
-        of_methods.setdefault((run.task, run.algorithm), []).append(leaves)
-        of_tasks.setdefault(run.task, []).append(leaves)
-    common = {
-        task: [key for key in _differing(group) if key.partition(".")[0] not in _OF_A_METHOD]
-        for task, group in of_tasks.items()
-    }
-    shown = {
-        (task, algorithm): {
-            key: _shown(key, of_tasks[task]) for key in dict.fromkeys([*common[task], *_differing(group)])
-        }
-        for (task, algorithm), group in of_methods.items()
-    }
-    return {
-        run.folder: ", ".join(
-            f"{key.removesuffix('._target_')}={texts[leaves[key]]}"
-            for key, texts in shown[run.task, run.algorithm].items()
-            if key in leaves
-        )
-        for run, leaves in zip(runs, of_runs, strict=True)
-    }
+    found = {}
+    for of_task in grouped(runs, lambda run: run.task).values():
+        leaves = {run.folder: _leaves(run.config) for run in of_task}
+        common = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in _OF_A_METHOD]
+        for group in grouped(of_task, lambda run: run.algorithm).values():
+            keys = dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])
+            texts = {key: _shown(key, leaves.values()) for key in keys}
+            for run in group:
+                mine = leaves[run.folder]
+                found[run.folder] = ", ".join(
+                    f"{key.removesuffix('._target_')}={texts[key][mine[key]]}" for key in keys if key in mine
+                )
+    return found
 
 
-def _differing(group: list[dict[str, str]]) -> list[str]:
+def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
+    """Lists of those with the same key, all in the order in which they come."""
+    groups: dict[Key, list[Thing]] = {}
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
+    return groups
+
+
+def _differing(group: Iterable[dict[str, str]]) -> list[str]:
     """The keys of settings that differ, or that some lack, among configurations with the same classes above them.
 
     A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
     """
+    group = list(group)
     return [
         key
         for key in dict.fromkeys(key for leaves in group for key in leaves)
@@ -161,7 +157,7 @@ def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
     return tuple(leaves.get(".".join([*groups[: depth + 1], "_target_"])) for depth in range(len(groups)))
 
 
-def _shown(key: str, group: list[dict[str, str]]) -> dict[str, str]:
+def _shown(key: str, group: Iterable[dict[str, str]]) -> dict[str, str]:
     """How a key's values are written: of classes the last name and of hashes the beginning, where these differ."""
     values = {leaves[key] for leaves in group if key in leaves}
     cut = {"_target_": lambda text: text.rpartition(".")[2], "sha256": lambda text: text[:8]}

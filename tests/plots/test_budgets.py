@@ -10,7 +10,7 @@ import pytest
 from curve_support import curve
 
 from plots.claims.budgets import ahead_at_equal, alike_early, below_at_equal_bits, fewer_bits
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
 
 EVERY_TEN = np.arange(0, 101, 10)
 
@@ -19,6 +19,14 @@ def with_metric(name: str, values: object, bits: int = 10, rounds: np.ndarray = 
     """A curve of this metric, a number or one value a row; ten rounds are an epoch."""
     rounds = np.array(rounds)
     return curve(lambda r: 0 * r + 1.0, rounds, bits, **{name: values, "epoch": rounds / 10})
+
+
+def losses(**values: object) -> dict[str, pd.DataFrame]:
+    """Curves of a loss: its values, or these and the bits of a round."""
+    return {
+        name: with_metric("train_loss", *(some if isinstance(some, tuple) else (some,)))
+        for name, some in values.items()
+    }
 
 
 # ahead_at_equal
@@ -39,42 +47,23 @@ def test_ahead_means_lower_losses_and_higher_accuracies(metric: str, better: flo
 
 def test_the_axis_decides_who_is_ahead() -> None:
     # a is behind at every epoch, but spends a fifth of the bits: by 200 it has done 20 rounds and b 4.
-    curves = {
-        "a": with_metric("train_loss", 3 - 0.02 * EVERY_TEN, bits=10),
-        "b": with_metric("train_loss", 2.9 - 0.02 * EVERY_TEN, bits=50),
-    }
+    curves = losses(a=3 - 0.02 * EVERY_TEN, b=(2.9 - 0.02 * EVERY_TEN, 50))
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", "bits").verdict == HOLDS
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", "epoch").verdict == FAILS
 
 
 def test_evaluations_before_a_round_are_left_out() -> None:
-    worse_then_better = [9.0] * 4 + [0.5] * 7
-    curves = {"a": with_metric("train_loss", worse_then_better), "b": with_metric("train_loss", 1.0)}
+    curves = losses(a=[9.0] * 4 + [0.5] * 7, b=1.0, c=(5.0, 40))
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss").verdict == FAILS
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=31).verdict == HOLDS
     # By the bits of a's whole run, 1,000, an expensive method has only been evaluated before that round.
-    curves["c"] = with_metric("train_loss", 5.0, bits=40)
     assert ahead_at_equal(curves, "a", ["c"], 0.9, "train_loss", since=31).verdict == NOT_DECIDABLE
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=500).verdict == NOT_DECIDABLE
 
 
-def test_early_evaluations_before_a_round_are_left_out() -> None:
-    curves = {"a": with_metric("train_loss", [5.0] * 2 + [1.0] * 9), "o": with_metric("train_loss", 1.0)}
-    for bits, since, expected in (
-        (10, 0, FAILS),
-        (10, 20, HOLDS),
-        (100, 20, NOT_DECIDABLE),
-        (10, 500, NOT_DECIDABLE),
-    ):
-        curves["s"] = with_metric("train_loss", 2.0, bits=bits)
-        assert alike_early(curves, "a", "o", "s", **EARLY, since=since).verdict == expected
-
-
 def test_one_that_is_behind_decides_though_another_shares_no_budget() -> None:
-    curves = {"a": with_metric("train_loss", 1.0), "dear": with_metric("train_loss", 2.0, bits=1000)}
     for rival, verdict in ((2.0, NOT_DECIDABLE), (0.5, FAILS)):
-        curves["b"] = with_metric("train_loss", rival)
-        finding = ahead_at_equal(curves, "a", ["dear", "b"], 0.9, "train_loss")
+        finding = ahead_at_equal(losses(a=1.0, dear=(2.0, 1000), b=rival), "a", ["dear", "b"], 0.9, "train_loss")
         assert finding.verdict == verdict
         assert finding.measured.startswith("no budget shared with dear; ")
 
@@ -87,10 +76,10 @@ def test_ahead_by_default_is_below_at_equal_bits() -> None:
 
 
 def test_ahead_without_values_or_shared_budgets_is_not_decidable() -> None:
-    curves = {"a": with_metric("train_loss", 0.5), "b": with_metric("train_loss", math.nan)}
+    curves = losses(a=0.5, b=math.nan)
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss").verdict == NOT_DECIDABLE
     assert ahead_at_equal(curves, "b", ["a"], 0.9, "train_loss").verdict == NOT_DECIDABLE
-    far = {"a": with_metric("train_loss", 0.5), "b": with_metric("train_loss", 1.0, bits=1000)}
+    far = losses(a=0.5, b=(1.0, 1000))
     assert ahead_at_equal(far, "a", ["b"], 0.9, "train_loss").measured == "no budget shared with b"
     assert ahead_at_equal(far, "b", ["a"], 0.9, "train_loss").verdict == NOT_DECIDABLE
 
@@ -98,78 +87,57 @@ def test_ahead_without_values_or_shared_budgets_is_not_decidable() -> None:
 # alike_early
 
 EARLY = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.25}
+LATE = EVERY_TEN > 50
 
 
-def early(other: object, slower: object, metric: str = "train_loss", bits: int = 10, **options: object) -> object:
-    """Of a subject that goes from 2 to 1, or the other way round, half of the way by half of its bits."""
-    values = 1 + EVERY_TEN / 100 if metric.endswith("accuracy") else 2 - EVERY_TEN / 100
-    curves = {
-        "a": with_metric(metric, values),
-        "o": with_metric(metric, other * values),
-        "s": with_metric(metric, slower * values, bits=bits),
-    }
-    return alike_early(curves, "a", "o", "s", **{**EARLY, "metric": metric, **options})
+def early(curves: dict[str, pd.DataFrame], **options: object) -> tuple[str, str]:
+    finding = alike_early(curves, "a", "o", "s", **EARLY | options)
+    return finding.verdict, finding.measured
 
 
 @pytest.mark.parametrize(
-    ("other", "slower", "expected"),
+    ("other", "slower", "options", "expected"),
     [
-        (1.0, 1.3, HOLDS),
-        (1.24, 1.3, HOLDS),
-        (0.81, 1.01, HOLDS),
-        (1.26, 1.3, FAILS),
-        (0.79, 1.3, FAILS),
-        (1.1, 1.05, FAILS),  # slower than the subject alone
-        (0.9, 0.95, FAILS),  # slower than the other alone
-        (1.1, 1.1, FAILS),
+        (1.0, 1.3, {}, HOLDS),
+        (1.24, 1.3, {}, HOLDS),
+        (0.81, 1.01, {}, HOLDS),
+        (1.26, 1.3, {}, FAILS),
+        (0.79, 1.3, {}, FAILS),
+        (1.1, 1.05, {}, FAILS),  # slower than the subject alone
+        (0.9, 0.95, {}, FAILS),  # slower than the other alone
+        (1.1, 1.1, {}, FAILS),
+        (1.0, 0.9, {"metric": "test_accuracy"}, HOLDS),
+        (1.0, 1.1, {"metric": "test_accuracy"}, FAILS),
+        (np.where(LATE, 100.0, 1.0), np.where(LATE, 0.001, 1.3), {}, HOLDS),  # early budgets alone count
+        (np.where(LATE, 100.0, 1.0), 1.3, {"until": 0.6}, FAILS),
+        (1.0, 1.3, {"until": 0.05}, NOT_DECIDABLE),  # no evaluation
+        (1.0, np.where(EVERY_TEN == 50, 0.9, 1.3), {"share": 0.8}, HOLDS),  # behind at four of five
+        (1.0, np.where(EVERY_TEN == 50, 0.9, 1.3), {"share": 0.9}, FAILS),
     ],
 )
-def test_alike_early(other: float, slower: float, expected: str) -> None:
-    finding = early(other, slower)
-    assert finding.verdict == expected
-    behind = 100 if slower > max(other, 1) else 0
-    assert finding.measured == f"o at {other:.2g}×, s behind at {behind} % of 5 budgets"
-
-
-def test_alike_early_of_an_accuracy_turns_the_direction() -> None:
-    assert early(1.0, 0.9, "test_accuracy").verdict == HOLDS
-    assert early(1.0, 1.1, "test_accuracy").verdict == FAILS
-
-
-def test_alike_early_looks_at_early_budgets_alone() -> None:
-    late = np.where(EVERY_TEN > 50, 100.0, 1.0)
-    assert early(late, np.where(EVERY_TEN > 50, 0.001, 1.3)).verdict == HOLDS
-    assert early(late, 1.3, until=0.6).verdict == FAILS
-    assert early(late, 1.3, until=0.05).verdict == NOT_DECIDABLE  # no evaluation
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.8, HOLDS), (0.9, FAILS)])
-def test_behind_is_a_share_of_the_early_budgets(share: float, expected: str) -> None:
-    assert early(1.0, np.where(EVERY_TEN == 50, 0.9, 1.3), share=share).verdict == expected
+def test_alike_early(other: object, slower: object, options: dict, expected: str) -> None:
+    metric = options.get("metric", "train_loss")  # goes from 2 to 1, or the other way round, half by half of the bits
+    values = 2 - EVERY_TEN / 100 if metric == "train_loss" else 1 + EVERY_TEN / 100
+    curves = {name: with_metric(metric, some * values) for name, some in (("a", 1), ("o", other), ("s", slower))}
+    verdict, measured = early(curves, **options)
+    assert verdict == expected
+    if not options and np.isscalar(other):
+        behind = 100 if slower > max(other, 1) else 0
+        assert measured == f"o at {other:.2g}×, s behind at {behind} % of 5 budgets"
 
 
 def test_a_method_on_its_way_to_its_first_evaluation_counts() -> None:
     # The slower spends 32 times the bits a round: at all early budgets it has not been evaluated but at the start.
     values = 2 - EVERY_TEN / 100
-    curves = {
-        "a": with_metric("train_loss", values),
-        "o": with_metric("train_loss", values, bits=11),
-        "s": with_metric("train_loss", values, bits=320),
-    }
-    finding = alike_early(curves, "a", "o", "s", **EARLY)
-    assert (finding.verdict, finding.measured) == (HOLDS, "o at 1×, s behind at 100 % of 5 budgets")
-    assert alike_early(curves, "a", "o", "s", **EARLY | {"axis": "round"}).verdict == FAILS  # as fast a round
+    curves = losses(a=values, o=(values, 11), s=(values, 320))
+    assert early(curves) == (HOLDS, "o at 1×, s behind at 100 % of 5 budgets")
+    assert early(curves, axis="round")[0] == FAILS  # as fast a round
 
 
 def test_others_are_interpolated_between_their_evaluations() -> None:
     # One that costs a little more a round than the subject is not judged by its evaluation before.
     falling = 2.0 ** -(EVERY_TEN / 10)
-    curves = {
-        "a": with_metric("train_loss", falling),
-        "o": with_metric("train_loss", falling, bits=11),
-        "s": with_metric("train_loss", 2.0),
-    }
-    ratio = float(alike_early(curves, "a", "o", "s", **EARLY).measured.split()[2].rstrip("×,"))
+    ratio = float(early(losses(a=falling, o=(falling, 11), s=2.0))[1].split()[2].rstrip("×,"))
     expected = [np.interp(r / 1.1, EVERY_TEN, falling) / 2.0 ** -(r / 10) for r in EVERY_TEN[1:6]]
     assert ratio == pytest.approx(np.exp(np.mean(np.log(expected))), rel=0.05)
     assert ratio < 1.5  # at its evaluation before it would be 2
@@ -177,17 +145,25 @@ def test_others_are_interpolated_between_their_evaluations() -> None:
 
 @pytest.mark.parametrize("missing", ["o", "s"])
 def test_alike_early_without_a_common_budget_is_not_decidable(missing: str) -> None:
-    curves = {name: with_metric("train_loss", 1.0) for name in "aos"}
-    curves[missing] = with_metric("train_loss", math.nan)
-    assert alike_early(curves, "a", "o", "s", **EARLY).verdict == NOT_DECIDABLE
-    curves[missing] = with_metric("train_loss", 1.0, rounds=np.array([0, 1]), bits=1)  # ends before the first budget
-    assert alike_early(curves, "a", "o", "s", **EARLY).verdict == NOT_DECIDABLE
+    ends_before = with_metric("train_loss", 1.0, rounds=np.array([0, 1]), bits=1)
+    for some in (with_metric("train_loss", math.nan), ends_before):
+        assert early(losses(a=1.0, o=1.0, s=1.0) | {missing: some})[0] == NOT_DECIDABLE
+
+
+def test_early_evaluations_before_a_round_are_left_out() -> None:
+    for bits, since, expected in (
+        (10, 0, FAILS),
+        (10, 20, HOLDS),
+        (100, 20, NOT_DECIDABLE),
+        (10, 500, NOT_DECIDABLE),
+    ):
+        assert early(losses(a=[5.0] * 2 + [1.0] * 9, o=1.0, s=(2.0, bits)), since=since)[0] == expected
 
 
 def test_a_curve_without_its_start_is_not_judged_before_its_first_evaluation() -> None:
-    curves = {name: with_metric("train_loss", value) for name, value in (("a", 1.0), ("o", 1.0), ("s", 2.0))}
+    curves = losses(a=1.0, o=1.0, s=2.0)
     curves["s"] = curves["s"][curves["s"]["round"] >= 40]
-    assert alike_early(curves, "a", "o", "s", **EARLY).measured == "o at 1×, s behind at 100 % of 2 budgets"
+    assert early(curves)[1] == "o at 1×, s behind at 100 % of 2 budgets"
 
 
 # fewer_bits
@@ -199,74 +175,61 @@ def reaching(at: int, bits: int, metric: str = "train_loss", start: float = 2.0,
     return with_metric(metric, np.where(rounds >= at, end, start), bits, rounds)
 
 
-def cost(subject: pd.DataFrame, reference: pd.DataFrame, metrics: str = "train_loss", **options: float) -> object:
-    chosen = {"times": 32.0, "within": 1.5} | options
-    return fewer_bits({"a": subject, "r": reference}, "a", "r", metrics.split(), **chosen)
-
-
-@pytest.mark.parametrize(
-    ("per_round", "expected"),
-    [(32, HOLDS), (46, HOLDS), (23, HOLDS), (60, FAILS), (16, FAILS), (1, FAILS), (48, NOT_DECIDABLE)],
-)
-def test_fewer_bits_is_about_a_ratio_and_its_resolution(per_round: int, expected: str) -> None:
-    # 50 rounds of both: the ratio is that of the bits a round, known to 2 %; allowed are 21.3 to 48.
-    finding = cost(reaching(50, 10), reaching(50, 10 * per_round))
-    assert finding.verdict == expected
-    low, high = per_round * 49 / 50, per_round * 50 / 49
-    assert finding.measured == f"train_loss 1: {per_round:.2g}× ({low:.2g}× to {high:.2g}×)"
-
-
-def test_fewer_bits_takes_the_level_that_both_reach() -> None:
-    # The subject gets further, to 0.5 in round 80, but both reach 1.0: in rounds 40 and 50.
-    further = with_metric("train_loss", np.select([np.arange(101) >= 80, np.arange(101) >= 40], [0.5, 1.0], 2.0), 10,
-                          np.arange(101))  # fmt: skip
-    assert cost(further, reaching(50, 320)).measured.startswith("train_loss 1: 40× (")
-    assert cost(reaching(50, 320), further, times=1 / 40).measured.startswith("train_loss 1: 0.025× (")
-
-
-def test_fewer_bits_of_accuracies_are_those_to_the_lower_maximum() -> None:
-    low = reaching(50, 10, "test_accuracy", 0.1, 0.9)
-    high = reaching(50, 320, "test_accuracy", 0.1, 0.95)
-    finding = cost(low, high, "test_accuracy")
-    assert (finding.verdict, finding.measured[:22]) == (HOLDS, "test_accuracy 0.9: 32×")
-    assert cost(high, low, "test_accuracy", times=1 / 32).verdict == HOLDS
-
-
-@pytest.mark.parametrize(("second", "expected"), [(50, HOLDS), (48, HOLDS), (20, FAILS)])
-def test_fewer_bits_to_every_metric(second: int, expected: str) -> None:
-    def both(at: int, bits: int) -> pd.DataFrame:
-        return reaching(50, bits).assign(test_accuracy=np.where(np.arange(101) >= at, 0.9, 0.1))
-
-    finding = cost(both(50, 10), both(second, 320), "train_loss test_accuracy")
-    assert finding.verdict == expected
-    assert ", test_accuracy 0.9: " in finding.measured
-
-
-def test_a_level_reached_at_the_start_decides_nothing() -> None:
-    rising = reaching(50, 10, start=1.0, end=5.0)  # its best is the start
-    finding = cost(rising, reaching(50, 320, start=1.5))
-    assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, "train_loss 1: reached at the start")
-    assert cost(reaching(50, 10, start=1.5), rising).verdict == NOT_DECIDABLE
-
-
-def test_a_level_reached_at_the_first_evaluation_bounds_the_ratio() -> None:
-    # All that is known of the subject is that it needs at most 10 bits, and of the reference more than 320.
-    finding = cost(reaching(1, 10), reaching(2, 320))
-    assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, "train_loss 1: 64× (at least 32×)")
-    assert cost(reaching(1, 10), reaching(3, 320)).verdict == FAILS  # at least 64 times
-    finding = cost(reaching(2, 10), reaching(1, 640))
-    assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, "train_loss 1: 32× (at most 64×)")
-    assert cost(reaching(3, 10), reaching(1, 320)).verdict == FAILS  # at most 16 times
-    finding = cost(reaching(1, 10), reaching(1, 320))
-    assert (finding.verdict, finding.measured) == (
-        NOT_DECIDABLE,
-        "train_loss 1: 32× (both at their first evaluation)",
+def falling(*steps: tuple[int, float]) -> pd.DataFrame:
+    """A loss that is at 2 until it falls to each of these values in its round, at 10 bits a round."""
+    rounds = np.arange(101)
+    return with_metric(
+        "train_loss", np.select([rounds >= at for at, _ in steps], [to for _, to in steps], 2.0), 10, rounds
     )
 
 
-def test_a_metric_that_is_missing_decides_nothing_but_another_may_fail() -> None:
-    curves = reaching(50, 10).assign(test_accuracy=math.nan), reaching(50, 320).assign(test_accuracy=0.5)
-    finding = cost(*curves, "train_loss test_accuracy")
-    assert finding.verdict == NOT_DECIDABLE
-    assert finding.measured.endswith(", test_accuracy: not measured in both")
-    assert cost(*curves, "train_loss test_accuracy", times=5.0).verdict == FAILS
+def both(at: int, bits: int, accuracy: float = 0.9) -> pd.DataFrame:
+    """A loss that falls in round 50, and an accuracy that rises in round `at`."""
+    return reaching(50, bits).assign(test_accuracy=np.where(np.arange(101) >= at, accuracy, 0.1))
+
+
+LOW, HIGH = reaching(50, 10, "test_accuracy", 0.1, 0.9), reaching(50, 320, "test_accuracy", 0.1, 0.95)
+FURTHER = falling((80, 0.5), (40, 1.0))
+RISING = reaching(50, 10, start=1.0, end=5.0)  # its best is the start
+BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
+
+
+@pytest.mark.parametrize(
+    ("subject", "reference", "metrics", "times", "expected", "text"),
+    [
+        # 50 rounds of both: the ratio is that of the bits a round, known to 2 %; allowed are 21.3 to 48.
+        *(
+            (reaching(50, 10), reaching(50, 10 * ratio), "train_loss", 32, verdict,
+             f"train_loss 1: {ratio:.2g}× ({ratio * 49 / 50:.2g}× to {ratio * 50 / 49:.2g}×)")
+            for ratio, verdict in ((32, HOLDS), (46, HOLDS), (23, HOLDS), (60, FAILS), (16, FAILS), (1, FAILS),
+                                   (48, NOT_DECIDABLE))
+        ),
+        # One gets further, to 0.5 in round 80, but both reach 1.0: in rounds 40 and 50.
+        (FURTHER, reaching(50, 320), "train_loss", 32, HOLDS, "train_loss 1: 40× ("),
+        (reaching(50, 320), FURTHER, "train_loss", 1 / 40, HOLDS, "train_loss 1: 0.025× ("),
+        # Of accuracies it is the lower maximum.
+        (LOW, HIGH, "test_accuracy", 32, HOLDS, "test_accuracy 0.9: 32×"),
+        (HIGH, LOW, "test_accuracy", 1 / 32, HOLDS, "test_accuracy 0.9: 0.031×"),
+        # Of several metrics all must do.
+        *((both(50, 10), both(at, 320), "train_loss test_accuracy", 32, verdict, ", test_accuracy 0.9: ")
+          for at, verdict in ((50, HOLDS), (48, HOLDS), (20, FAILS))),
+        # A level that one has at the start decides nothing.
+        (RISING, reaching(50, 320, start=1.5), "train_loss", 32, NOT_DECIDABLE, "train_loss 1: reached at the start"),
+        (reaching(50, 10, start=1.5), RISING, "train_loss", 32, NOT_DECIDABLE, "train_loss 1: reached at the start"),
+        # One reached at the first evaluation bounds the ratio: the subject needs at most 10 bits.
+        (reaching(1, 10), reaching(2, 320), "train_loss", 32, NOT_DECIDABLE, "train_loss 1: 64× (at least 32×)"),
+        (reaching(1, 10), reaching(3, 320), "train_loss", 32, FAILS, "(at least 64×)"),
+        (reaching(2, 10), reaching(1, 640), "train_loss", 32, NOT_DECIDABLE, "train_loss 1: 32× (at most 64×)"),
+        (reaching(3, 10), reaching(1, 320), "train_loss", 32, FAILS, "(at most 16×)"),
+        (reaching(1, 10), reaching(1, 320), "train_loss", 32, NOT_DECIDABLE, "32× (both at their first evaluation)"),
+        # A metric that is missing decides nothing, but another may fail.
+        (BLIND, both(0, 320), "train_loss test_accuracy", 32, NOT_DECIDABLE, ", test_accuracy: not measured in both"),
+        (BLIND, both(0, 320), "train_loss test_accuracy", 5, FAILS, ", test_accuracy: not measured in both"),
+    ],
+)  # fmt: skip
+def test_fewer_bits(
+    subject: pd.DataFrame, reference: pd.DataFrame, metrics: str, times: float, expected: str, text: str
+) -> None:
+    finding = fewer_bits({"a": subject, "r": reference}, "a", "r", metrics.split(), times, within=1.5)
+    assert finding.verdict == expected
+    assert text in finding.measured

@@ -68,15 +68,16 @@ def test_other_settings_are_chosen_for_apart(tmp_path: Path) -> None:
     assert [choice.settings for choice in best(find(tmp_path))] == ["compressor.ratio=0.1", "compressor.ratio=0.2"]
 
 
-def test_what_is_not_finished_is_no_candidate_and_named(tmp_path: Path) -> None:
+def test_what_cannot_win_is_named(tmp_path: Path) -> None:
     for seed in (0, 1):
-        folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.2))
+        path = folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.2, 0.25))
+        rewrite(path, lambda row: row | ({"train_loss": 1 + row["round"]} if row["lr"] == 0.25 else {}))
     folder(tmp_path, "b", lrs=(0.3,))
     failed = folder(tmp_path, "c", seed=1, lrs=(0.3,), status="failed", reached=50)
     (failed / "metrics.jsonl").write_text("")
     choice = only(tmp_path)
     assert (choice.lr, choice.second) == (0.2, 0.1)
-    assert choice.note == "not finished: lr=0.3 seed=1"
+    assert choice.note == "loss ends above its start: lr=0.25; not finished: lr=0.3 seed=1"
 
 
 def test_where_nothing_came_to_its_end(tmp_path: Path) -> None:
@@ -84,14 +85,6 @@ def test_where_nothing_came_to_its_end(tmp_path: Path) -> None:
     choice = only(tmp_path, "final_grad_norm")
     assert (choice.lr, choice.value, choice.second, choice.run) == (None, None, None, None)
     assert choice.note == "no step size can win; not finished: lr=0.1 seed=0, lr=0.2 seed=0"
-
-
-def test_a_loss_that_ends_above_its_start_never_wins(tmp_path: Path) -> None:
-    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    rewrite(path, lambda row: row | ({"train_loss": 1 + row["round"]} if row["lr"] == 0.2 else {}))
-    choice = only(tmp_path)
-    assert (choice.lr, choice.second) == (0.1, None)
-    assert choice.note == "at the edge of the grid: try smaller; loss ends above its start: lr=0.2"
 
 
 def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.claims.claims import CHECKS, FAILS, HOLDS, NOT_DECIDABLE, ROLES, judge
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
+from plots.claims.claims import CHECKS, ROLES, judge
 from plots.figure.spec import Claim
 from plots.runs.best import mark_best
 
@@ -19,38 +20,56 @@ def flat(value: float, **options: object) -> pd.DataFrame:
     return curve(lambda r: 0 * r + value, **options)
 
 
+def found(check: str, curves: dict[str, pd.DataFrame], **options: object) -> tuple[str, str]:
+    finding = CHECKS[check](curves, **options)
+    return finding.verdict, finding.measured
+
+
 def verdict(check: str, curves: dict[str, pd.DataFrame], **options: object) -> str:
-    return CHECKS[check](curves, **options).verdict
-
-
-def measured(check: str, curves: dict[str, pd.DataFrame], **options: object) -> str:
-    return CHECKS[check](curves, **options).measured
-
-
-# reaches_level
+    return found(check, curves, **options)[0]
 
 
 @pytest.mark.parametrize(
-    ("end", "reference", "expected"),
-    [(1.0, 1.0, HOLDS), (1e-9, 1.0, HOLDS), (2.0, 1.0, HOLDS), (2.0001, 1.0, FAILS), (0.0, 0.0, HOLDS)],
+    ("check", "metric", "mine", "theirs", "expected", "text"),
+    [
+        ("reaches_level", "grad_norm", 1.0, 1.0, HOLDS, "1×"),
+        ("reaches_level", "grad_norm", 1e-9, 1.0, HOLDS, "1e-09×"),
+        ("reaches_level", "grad_norm", 2.0, 1.0, HOLDS, "2×"),
+        ("reaches_level", "grad_norm", 2.0001, 1.0, FAILS, "2×"),
+        ("reaches_level", "grad_norm", 0.0, 0.0, HOLDS, "1×"),
+        ("clearly_ahead", "train_loss", 0.1, 0.21, HOLDS, "2.1×"),
+        ("clearly_ahead", "train_loss", 0.1, 0.19, FAILS, "1.9×"),
+        ("clearly_ahead", "train_loss", 0.2, 0.1, FAILS, "0.5×"),
+        ("clearly_ahead", "test_accuracy", 0.95, 0.45, HOLDS, "2.1×"),
+        ("clearly_ahead", "test_accuracy", 0.9, 0.5, FAILS, "1.8×"),
+        ("clearly_ahead", "test_accuracy", 0.45, 0.9, FAILS, "0.5×"),
+        ("clearly_ahead", "train_loss", 0.1, np.nan, NOT_DECIDABLE, "–"),
+        ("clearly_ahead", "train_loss", np.nan, 0.1, NOT_DECIDABLE, "–"),
+        ("second_moment_grows", "second_moment", 4.1, 2.0, HOLDS, "2×"),
+        ("second_moment_grows", "second_moment", 4.0, 2.0, FAILS, "2×"),
+        ("second_moment_grows", "second_moment", 0.1, 2.0, FAILS, "0.05×"),
+        ("second_moment_grows", "second_moment", 4.1, np.nan, NOT_DECIDABLE, "–"),
+    ],
 )
-def test_reaches_level(end: float, reference: float, expected: str) -> None:
-    curves = {"a": flat(end), "ref": flat(reference)}
-    assert verdict("reaches_level", curves, subject="a", reference="ref", within=2.0) == expected
-
-
-def test_reaches_level_looks_at_the_last_tenth_alone() -> None:
-    curves = {"a": curve([1e9] * 10 + [1.0]), "ref": curve([1e-9] * 10 + [1.0])}
-    assert verdict("reaches_level", curves, subject="a", reference="ref", within=1.5) == HOLDS
-    assert measured("reaches_level", curves, subject="a", reference="ref", within=1.5) == "1×"
+def test_two_curves_are_compared_at_their_ends(
+    check: str, metric: str, mine: float, theirs: float, expected: str, text: str
+) -> None:
+    # Rounds 0 to 90 say the opposite.
+    ends = {"a": [theirs] * 10 + [mine], "b": [mine] * 10 + [theirs]}
+    curves = {name: flat(1.0).assign(**{metric: values}) for name, values in ends.items()}
+    options = {
+        "reaches_level": {"reference": "b", "within": 2.0},
+        "clearly_ahead": {"other": "b", "metric": metric, "factor": 2.0},
+        "second_moment_grows": {"reference": "b", "factor": 2.0},
+    }
+    assert found(check, curves, subject="a", **options[check]) == (expected, text)
 
 
 # below_at_equal_bits
 
 
 def below(curves: dict[str, pd.DataFrame], others: list[str], share: float = 0.9) -> tuple[str, str]:
-    finding = CHECKS["below_at_equal_bits"](curves, subject="a", others=others, share=share)
-    return finding.verdict, finding.measured
+    return found("below_at_equal_bits", curves, subject="a", others=others, share=share)
 
 
 @pytest.mark.parametrize(
@@ -58,14 +77,12 @@ def below(curves: dict[str, pd.DataFrame], others: list[str], share: float = 0.9
     [(0, HOLDS), (1, HOLDS), (2, FAILS), (10, FAILS)],  # of ten budgets; one may be lost at a share of 0.9
 )
 def test_below_at_equal_bits_is_a_share_of_budgets(higher: int, expected: str) -> None:
-    values = [9.0] + [2.0] * higher + [0.5] * (10 - higher)
+    curves = {"a": curve([9.0] + [2.0] * higher + [0.5] * (10 - higher)), "b": flat(1.0), "c": flat(9.0)}
     end = 2 if higher == 10 else 0.5
-    assert below({"a": curve(values), "b": flat(1.0)}, ["b"]) == (expected, f"{100 - 10 * higher} %, ends at {end}×")
-
-
-def test_below_every_other() -> None:
-    curves = {"a": flat(1.0), "b": flat(2.0), "c": flat(0.5)}
-    assert below(curves, ["b", "c"]) == (FAILS, "100 %, ends at 0.5×; 0 %, ends at 2×")
+    text = f"{100 - 10 * higher} %, ends at {end}×"
+    assert below(curves, ["b"]) == (expected, text)
+    ahead = f"100 %, ends at {float(f'{end / 9:.2g}'):g}×"
+    assert below(curves, ["c", "b"]) == (expected, f"{ahead}; {text}")  # below every other
 
 
 def test_a_budget_takes_what_the_other_had_by_then() -> None:
@@ -76,29 +93,6 @@ def test_a_budget_takes_what_the_other_had_by_then() -> None:
     assert below(curves, ["b"], share=0.4)[0] == FAILS
     # Those beyond the other's last are not shared.
     assert below({"a": curve([1.0] * 6 + [9.0] * 5), "b": flat(2.0, bits=5)}, ["b"], share=1.0)[0] == HOLDS
-
-
-# clearly_ahead
-
-
-@pytest.mark.parametrize(
-    ("metric", "mine", "theirs", "expected", "text"),
-    [
-        ("train_loss", 0.1, 0.21, HOLDS, "2.1×"),
-        ("train_loss", 0.1, 0.19, FAILS, "1.9×"),
-        ("train_loss", 0.2, 0.1, FAILS, "0.5×"),
-        ("test_accuracy", 0.95, 0.45, HOLDS, "2.1×"),
-        ("test_accuracy", 0.9, 0.5, FAILS, "1.8×"),
-        ("test_accuracy", 0.45, 0.9, FAILS, "0.5×"),
-        ("train_loss", 0.1, np.nan, NOT_DECIDABLE, "–"),
-        ("train_loss", np.nan, 0.1, NOT_DECIDABLE, "–"),
-    ],
-)
-def test_clearly_ahead(metric: str, mine: float, theirs: float, expected: str, text: str) -> None:
-    # Rounds 0 to 90 say the opposite.
-    curves = {"a": flat(1.0, **{metric: [theirs] * 10 + [mine]}), "b": flat(1.0, **{metric: [mine] * 10 + [theirs]})}
-    finding = CHECKS["clearly_ahead"](curves, subject="a", other="b", metric=metric, factor=2.0)
-    assert (finding.verdict, finding.measured) == (expected, text)
 
 
 # stops_early
@@ -134,8 +128,8 @@ def test_all_subjects_must_stop() -> None:
     options = {"reference": "ref", "factor": 2.0}
     assert verdict("stops_early", curves, subjects=["a", "c"], **options) == FAILS
     assert verdict("stops_early", curves, subjects=["c", "a"], **options) == FAILS
-    finding = CHECKS["stops_early"](curves, subjects=["a", "b"], **options)
-    assert (finding.verdict, finding.measured) == (HOLDS, "falls 1×, ends at 10×; falls 1×, ends at 5×")
+    text = "falls 1×, ends at 10×; falls 1×, ends at 5×"
+    assert found("stops_early", curves, subjects=["a", "b"], **options) == (HOLDS, text)
 
 
 # one_bit_a_coordinate
@@ -168,27 +162,11 @@ def test_one_bit_a_coordinate(d: int, up: int, down: int, size: int, expected: s
 
 def test_one_bit_a_coordinate_looks_at_every_round() -> None:
     frame = signs(30, 62, 62, 24)
-    assert measured("one_bit_a_coordinate", {"a": frame}, subjects=["a"]) == "d = 30: 62 bits, 12 bytes"
+    assert found("one_bit_a_coordinate", {"a": frame}, subjects=["a"])[1] == "d = 30: 62 bits, 12 bytes"
     curves = {"bad": signs(30, 960, 960, 480), "good": frame}
-    assert "960" in measured("one_bit_a_coordinate", curves, subjects=["bad", "good"])
+    assert "960" in found("one_bit_a_coordinate", curves, subjects=["bad", "good"])[1]
     frame.loc[2, "bits_up"] += 1  # such as a dense start
     assert verdict("one_bit_a_coordinate", {"a": frame}, subjects=["a"]) == FAILS
-
-
-# second_moment_grows
-
-
-@pytest.mark.parametrize(
-    ("last", "other", "expected"),
-    [(3.1, 2.0, HOLDS), (3.0, 2.0, FAILS), (0.1, 2.0, FAILS), (3.1, np.nan, NOT_DECIDABLE)],
-)
-def test_second_moment_grows(last: float, other: float, expected: str) -> None:
-    moments = [float("nan")] + [50.0] * 9
-    curves = {
-        "a": flat(1.0, second_moment=[*moments, last]),
-        "ref": flat(1.0, second_moment=[*moments, other]),
-    }
-    assert verdict("second_moment_grows", curves, subject="a", reference="ref", factor=1.5) == expected
 
 
 # error_vanishes
@@ -215,9 +193,6 @@ def test_error_vanishes(error_end: float, gradient_end: float, expected: str) ->
 
 
 # judge
-
-NOT_METHODS = {"curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis", "until",
-               "times", "since"}  # fmt: skip
 
 REACHES = Claim(number="3", statement="as low", check="reaches_level",
                 options={"subject": "a", "reference": "ref", "within": 2.0})  # fmt: skip
@@ -262,14 +237,15 @@ def test_only_step_sizes_that_all_methods_share_are_judged() -> None:
 # over seeds
 
 
-def over_seeds(ratios: dict[int, float], negated: bool = False) -> pd.Series:
+def over_seeds(ratios: dict[int, float], negated: bool = False) -> tuple[str, str]:
     """The finding of REACHES where in each seed the subject ends at this ratio to the reference."""
     frame = pd.concat(
         labelled(name, "s", flat(value), seed=seed)
         for seed, ratio in ratios.items()
         for name, value in (("a", ratio), ("ref", 1.0))
     )
-    return judge(mark_best(frame), [replace(REACHES, negated=negated)]).set_index("step_size").loc["best"]
+    findings = judge(mark_best(frame), [replace(REACHES, negated=negated)])
+    return tuple(findings.loc[findings["step_size"] == "best", ["verdict", "measured"]].iloc[0])
 
 
 @pytest.mark.parametrize(
@@ -288,14 +264,10 @@ def over_seeds(ratios: dict[int, float], negated: bool = False) -> pd.Series:
 def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(
     ratios: dict[int, float], expected: str, measured: str
 ) -> None:
-    finding = over_seeds(ratios)
-    assert (finding["verdict"], finding["measured"]) == (expected, measured)
-
-
-def test_a_negated_claim_over_seeds() -> None:
-    assert over_seeds({0: 4.0, 1: 9.0}, negated=True)["verdict"] == HOLDS
-    finding = over_seeds({0: 1.0, 1: 9.0}, negated=True)
-    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "seed 0 fails: 1×; seed 1 holds: 9×")
+    opposite = {HOLDS: FAILS, FAILS: HOLDS, NOT_DECIDABLE: NOT_DECIDABLE}[expected]
+    swapped = measured.replace("holds:", "!").replace("fails:", "holds:").replace("!", "fails:")
+    assert over_seeds(ratios) == (expected, measured)
+    assert over_seeds(ratios, negated=True) == (opposite, swapped)
 
 
 def test_numbers_that_are_no_ratio_are_listed_by_seed() -> None:
@@ -334,6 +306,9 @@ def test_seeds_are_judged_at_equal_step_sizes_too() -> None:
 
 
 # the roles
+
+NOT_METHODS = {"curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis", "until",
+               "times", "since"}  # fmt: skip
 
 
 def test_every_option_that_names_methods_is_a_role() -> None:

@@ -1,4 +1,4 @@
-"""What is on the drawn figure, and the tables it is drawn from."""
+"""What is on the drawn figure, its ticks, and the rows it is drawn from."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
+from folder_support import folder
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from experiments import run
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
 from plots.runs.columns import label
-from plots.runs.read import read
+from plots.runs.read import open_run
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
@@ -169,25 +169,65 @@ def test_the_legend_names_methods_that_the_first_task_lacks() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["A", "B", "C"]
 
 
-# plots.runs.read.read
-
-
-def test_reading_runs(tmp_path: Path) -> None:
-    for algorithm in ("sgd", "cd_adam"):
-        overrides = ["task=logreg/breast_cancer", "rounds=6", "eval_every=2", "lr=[0.001,0.003]", "seed=3"]
-        run.main([f"algorithm={algorithm}", *overrides, f"results_dir={tmp_path}"])
-    folders = [path.parent for name in ("sgd", "cd_adam") for path in tmp_path.rglob(f"{name}/*/status.json")]
-    frame = read(folders)
+def test_the_rows_of_runs(tmp_path: Path) -> None:
+    for algorithm in ("plain", "noisy"):
+        folder(tmp_path, algorithm, algorithm=algorithm, lrs=(0.1, 0.3), seed=3, norm=lambda t, lr, seed: 1 / (3 + t))
+    folders = [tmp_path / "toy" / name / name for name in ("plain", "noisy")]
+    frame = pd.concat([open_run(path).frame() for path in folders], ignore_index=True)
     written = [json.loads(line) for path in folders for line in (path / "metrics.jsonl").read_text().splitlines()]
-    assert len(frame) == len(written) == 2 * 4 * 2
+    assert len(frame) == len(written) == 2 * 11 * 2
     for (_, row), expected in zip(frame.iterrows(), written, strict=True):
         for name, value in expected.items():
             assert row[name] == value, name  # to the last bit
-    assert frame["algorithm"].tolist() == ["sgd"] * 8 + ["cd_adam"] * 8
-    assert frame["compressor"].tolist() == ["Identity"] * 8 + ["ScaledSign"] * 8
-    assert frame["run"].tolist() == [folders[0].name] * 8 + [folders[1].name] * 8
-    assert frame["label"].tolist() == ["SGD"] * 8 + ["CD-Adam"] * 8
-    for name, value in {"task": "logreg/breast_cancer", "task_label": "breast cancer", "seed": 3, "d": 30}.items():
+    for name in ("algorithm", "run", "label"):
+        assert frame[name].str.lower().tolist() == ["plain"] * 22 + ["noisy"] * 22
+    for name, value in {"task": "toy", "task_label": "TOY", "compressor": "ScaledSign", "seed": 3, "d": 8}.items():
         assert set(frame[name]) == {value}
-    assert frame[:8]["second_moment"].isna().all()  # which SGD does not measure
-    assert frame[8:].query("round > 0")["second_moment"].gt(0).all()
+
+
+# ticks of logarithmic axes
+
+
+def spanning(low: float, high: float, bits: int = 10) -> Axes:
+    """A drawn panel whose curve goes from high to low over bits, both axes logarithmic."""
+    frame = labelled("a", "s", curve([high, high, low], (0, 10, 20), bits))
+    figure = draw(frame, [Panel(x="bits", x_scale="log", y="grad_norm")], "")
+    figure.canvas.draw()
+    return figure.axes[0]
+
+
+def labels(axis: Axes, side: str = "y") -> list[str]:
+    """The texts of the ticks in view, in plain letters."""
+    low, high = getattr(axis, f"get_{side}lim")()
+    ticks, texts = getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")()
+    return [text.get_text() for tick, text in zip(ticks, texts, strict=True) if low <= tick <= high]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.5, 2.3), (1.4, 2.2), (1.01, 1.02), (2.0, 5.0), (0.2, 8.0), (0.9, 11.0), (1e-8, 1e4), (2.1e-6, 4.9e-6),
+     (1e-12, 1.1e-12), (0.11, 0.95)],
+)  # fmt: skip
+def test_at_least_two_ticks_are_labelled_and_not_too_many(low: float, high: float) -> None:
+    texts = labels(spanning(low, high))
+    assert 2 <= len(texts) <= 6
+    assert len(set(texts)) == len(texts)
+    assert "" not in texts
+
+
+def test_what_the_labels_say() -> None:
+    assert labels(spanning(0.5, 2.3)) == ["0.5", "1", "2"]
+    assert labels(spanning(1.4, 2.2)) == ["1.5", "1.75", "2", "2.25"]
+    assert labels(spanning(2.1e-6, 4.9e-6)) == [rf"${n}\times10^{{-6}}$" for n in (3, 4, 5)]
+    assert labels(spanning(0.9, 11)) == [rf"$\mathdefault{{10^{{{n}}}}}$" for n in (0, 1)]  # decades where they do
+
+
+def test_a_short_axis_of_bits_has_ticks_too() -> None:
+    assert labels(spanning(0.1, 1.0, bits=2 * 10**8), "x") == [rf"${n}\times10^{{9}}$" for n in (2, 3, 4)]
+
+
+def test_ticks_are_of_what_is_left_in_view() -> None:
+    frame = labelled("a", "s", curve([2.0, 1.0, 1e-9], (0, 10, 20)))
+    figure = draw(frame, [Panel(x="round", y="grad_norm", y_min=0.5)], "")
+    figure.canvas.draw()
+    assert {"0.5", "1", "2"} <= set(labels(figure.axes[0]))

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
-from plots.claims.checks import falls_with_rounds
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
 from plots.figure.derive import minimum_over_rounds, second_moment_ratio
 from plots.runs.levels import bits_to_reach
 

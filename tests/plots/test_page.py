@@ -1,5 +1,5 @@
 """What is written into the page, and that nothing outside it is needed. What its scripts make of it is tested in a
-browser, in tests/experiments/test_report_page.py."""
+browser, in test_page_in_browser.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from folder_support import folder, rewrite
 
+from experiments.report import main
 from plots.page.page import content, page, read_figures
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
@@ -149,3 +150,44 @@ def test_damaged_claims_are_named(tmp_path):
 def test_a_page_of_nothing_can_be_made(tmp_path):
     data = embedded(page([], [], "now"))
     assert (data["runs"], data["tasks"], data["methods"], data["figures"]) == ([], [], [], [])
+
+
+# the command
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """One method on two tasks, another on one of them."""
+    for task, algorithm in (("a/toy", "plain"), ("b", "plain"), ("b", "noisy")):
+        folder(tmp_path / "results", "run", task=task, algorithm=algorithm)
+    return tmp_path / "results"
+
+
+def test_tasks_and_algorithms_can_be_chosen(results, tmp_path, capsys):
+    target = tmp_path / "sub" / "page.html"
+    main([f"results_dir={results}", "task=b", "algorithm=noisy", f"out={target}"])
+    assert capsys.readouterr().out == f"1 run: {target}\n"
+    assert [(run["task"], run["method"]) for run in embedded(target.read_text())["runs"]] == [("b", "noisy")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "message"),
+    [
+        ("task=a/tyo", 2, "did you mean a/toy?"),
+        ("algorithm=niosy", 2, "did you mean noisy?"),
+        ("algoritm=noisy", 2, "did you mean algorithm?"),
+        ("report.html", 2, "not of the form key=value"),
+        ("results_dir=nowhere", 2, "nowhere: no such folder"),
+        ("results_dir=..", 2, "task=b: no run has it"),
+        ("out=/dev/full", 1, "/dev/full: not a regular file, so nothing is written there"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(results, tmp_path, monkeypatch, capsys, request_, code, message):
+    empty = tmp_path / "empty" / "inner"
+    empty.mkdir(parents=True)
+    monkeypatch.chdir(empty)
+    with pytest.raises(SystemExit) as stop:
+        main([f"results_dir={results}", "out=page.html", "task=b", request_])
+    assert stop.value.code == code
+    assert message in capsys.readouterr().err
+    assert not list(empty.iterdir())

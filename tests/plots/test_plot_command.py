@@ -164,7 +164,7 @@ def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, d
         ("bandwidth=10Mbit", "bandwidth=10Mbit: must be a positive number, in Mbit/s"),
         ("latency=-1", "latency=-1: must be a number of at least 0, in milliseconds"),
         ("shared_link=yes", "shared_link=yes: no such choice"),
-        ("out=picture.doc", "out=picture.doc: no such type of file"),
+        ("out=picture.doc", "out's type=doc: no such choice; Valid: eps,"),
     ],
 )
 def test_what_is_not_understood_is_refused_before_anything_is_drawn(results, capsys, request_, message):

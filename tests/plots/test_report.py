@@ -229,3 +229,11 @@ def test_a_guide_has_the_slope_it_is_given():
     [line] = [line for line in figure.axes[0].get_lines() if line.get_label() == "slope −0.5"]
     assert line.get_ydata().tolist() == pytest.approx([1.0, 0.1])
     assert line.get_xdata().tolist() == [1, 100]
+
+
+def test_a_step_size_that_a_task_was_not_given_is_a_dash(tmp_path):
+    places = [(name, task, lr) for name in ("plain", "noisy") for task, lr in (("a", 0.1), ("b", 0.5))]
+    runs = [folder(tmp_path, "run", algorithm=name, task=task, lrs=(lr, 0.3)) for name, task, lr in places]
+    text = written(runs, claims=(AS_LOW,))[1]
+    assert "| task | best | 0.1 | 0.3 | 0.5 |\n" in text
+    assert "| b | holds (1×) | – | holds (1×) | holds (1×) |" in text

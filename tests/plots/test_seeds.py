@@ -59,7 +59,7 @@ def test_geometric_mean_of_zero_is_zero() -> None:
 def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
     values = [1.0, 1.0, 1.0][: len(other["rounds"])]
     frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), labelled("a", "t", curve(values, **other), seed=3)])
-    with pytest.raises(ValueError, match="a on t: seeds 0 and 3 were not evaluated at the same rounds and bits"):
+    with pytest.raises(ValueError, match="a on t: seeds 0, 3 were not evaluated at the same rounds and bits"):
         over_seeds(frame, "bits", "grad_norm", geometric=True)
 
 

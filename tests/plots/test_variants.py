@@ -163,14 +163,6 @@ def test_what_is_not_a_run_is_not_found(tmp_path):
     assert find(tmp_path / "nowhere") == []
 
 
-def test_a_row_that_is_being_written_is_left_out(tmp_path):
-    path = folder(tmp_path, "a")
-    whole = find(tmp_path)[0].rows
-    with (path / "metrics.jsonl").open("a") as file:
-        file.write('{"round": 110, "tr')
-    assert find(tmp_path)[0].rows.equals(whole)
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [("environment.json", "{"), ("environment.json", "[]"), ("config.yaml", ""), ("status.json", "1")],
@@ -184,26 +176,16 @@ def test_a_damaged_folder_is_named_and_left_out(tmp_path, capsys, name, text):
     assert f"left out: {path}: not a whole run folder" in capsys.readouterr().err
 
 
-def test_a_task_need_not_say_how_many_parameters_it_has(tmp_path):
+def test_the_rows_of_a_run(tmp_path):
     path = folder(tmp_path, "a")
+    file = path / "metrics.jsonl"
     (path / "environment.json").write_text("{}")
-    [run] = find(tmp_path)
-    assert run.frame()["d"].isna().all()
-
-
-def test_a_column_with_a_name_of_dates_holds_numbers(tmp_path):
-    path = folder(tmp_path, "a")
-    (path / "metrics.jsonl").write_text('{"round": 0, "wall_time": 1700000000.5}\n')
-    [run] = find(tmp_path)
-    assert run.rows["wall_time"].tolist() == [1700000000.5]
-
-
-def test_damaged_rows_are_named(tmp_path):
-    path = folder(tmp_path, "a")
-    (path / "metrics.jsonl").write_text('{"round": 0\n{"round": 10}\n')
-    [run] = find(tmp_path)
-    with pytest.raises(ValueError, match=rf"{path}/metrics.jsonl: not rows of JSON"):
-        _ = run.rows
+    assert find(tmp_path)[0].frame()["d"].isna().all()  # a task need not say how many parameters it has
+    file.write_text('{"round": 0, "wall_time": 1700000000.5}\n{"round": 110, "wa')  # a row that is being written
+    assert find(tmp_path)[0].rows["wall_time"].tolist() == [1700000000.5]  # a number, though its name is a date's
+    file.write_text('{"round": 0\n{"round": 10}\n')
+    with pytest.raises(ValueError, match=rf"{file}: not rows of JSON"):
+        _ = find(tmp_path)[0].rows
 
 
 def test_runs_are_selected_by_name(tmp_path):

@@ -29,8 +29,7 @@ class Viewer:
     complaints: list[str] = field(default_factory=list)
 
     def show(self, **view: object) -> None:
-        """What an address with these entries shows; lists are several entries of one name."""
-        entries = [(name, value) for name, values in view.items() for value in _listed(values)]
+        """What an address with these entries shows."""
         self.page.evaluate(
             """entries => new Promise(done => {
                 const hash = "#" + new URLSearchParams(entries);
@@ -38,7 +37,7 @@ class Viewer:
                 addEventListener("hashchange", () => setTimeout(done), { once: true });
                 location.hash = hash;
             })""",
-            [[name, str(value)] for name, value in entries],
+            [[name, str(value)] for name, value in view.items()],
         )
 
     def traces(self, task: str, kind: str = "line") -> list[dict]:
@@ -46,13 +45,19 @@ class Viewer:
         return self.page.evaluate(
             """([task, kind]) => document.querySelector(`.panel[data-task="${task}"] .plot`).data
                 .filter(trace => trace.meta.kind === kind)
-                .map(({ x, y, meta, line, opacity, name }) => ({ x, y, meta, line, opacity, name }))""",
+                .map(({ x, y, meta, line, opacity, name }) => ({ x, y, ...meta, line, opacity, name }))""",
             [task, kind],
         )
 
+    def methods(self, task: str) -> set[str]:
+        """Those with lines in a task's panel."""
+        return {trace["method"] for trace in self.traces(task)}
+
     def line(self, task: str, method: str, kind: str = "line") -> dict:
-        """The only trace of a method in a task's panel."""
-        [found] = [trace for trace in self.traces(task, kind) if trace["meta"]["method"] == method]
+        """The only trace of a method's finished runs in a task's panel."""
+        [found] = [
+            trace for trace in self.traces(task, kind) if trace["method"] == method and trace.get("finished", True)
+        ]
         return found
 
     def drawn(self, task: str) -> list[str]:
@@ -65,6 +70,13 @@ class Viewer:
         """What stands at the axes of a task's panel, x first."""
         panel = self.page.locator(f'.panel[data-task="{task}"]')
         return [panel.locator(f".{name}title").text_content() for name in ("x", "y")]
+
+    def text(self, place: str) -> str:
+        return self.page.text_content(place)
+
+    def is_quiet(self) -> bool:
+        """Whether the page has asked for nothing and complained about nothing."""
+        return not self.asked and not self.complaints
 
 
 @contextmanager
@@ -79,7 +91,8 @@ def browsing() -> Iterator[playwright.Browser]:
         browser.close()
 
 
-def opened(browser: playwright.Browser, file: Path, hash_: str = "") -> Viewer:
+@contextmanager
+def opened(browser: playwright.Browser, file: Path, hash_: str = "") -> Iterator[Viewer]:
     """The page in this file; whatever it asks of anything but files is noted and not answered."""
     viewer = Viewer(browser.new_page(viewport={"width": 1366, "height": 900}))
 
@@ -94,8 +107,6 @@ def opened(browser: playwright.Browser, file: Path, hash_: str = "") -> Viewer:
     viewer.page.on("console", lambda message: viewer.complaints.append(message.text))
     viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
     viewer.page.goto(f"{file.as_uri()}{hash_}")
-    return viewer
-
-
-def _listed(values: object) -> list:
-    return values if isinstance(values, list) else [values]
+    yield viewer
+    assert viewer.is_quiet()
+    viewer.page.close()
