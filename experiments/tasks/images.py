@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -113,8 +114,8 @@ class ImageClassification:
                 raise ValueError(f"{name}={count}: must be at least 1")
         if padding < 0:
             raise ValueError(f"padding={padding}: pixels, at least 0")
-        if alpha <= 0:
-            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
+        if not 0 < alpha < math.inf:
+            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
         if precision == "auto":
             raise ValueError("precision=auto: experiments.tasks.precision.resolved_precision says what that is here")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -56,7 +57,7 @@ class LogisticRegression:
         alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
         step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: EF21's step size here
     ) -> None:
-        self.check_options(regularization, batch_size, partition, alpha, step_unit)
+        self.check_options(regularization, batch_size, alpha)
         parts = share(dataset.labels, workers, partition, seed, alpha)
         self.workers, self.rows = parts.rows.shape
         if batch_size is not None and batch_size > self.rows:
@@ -80,18 +81,14 @@ class LogisticRegression:
         self._forward, self._backward = _products(own, len(self._ids))
 
     @staticmethod
-    def check_options(
-        regularization: float, batch_size: int | None, partition: str, alpha: float, step_unit: str
-    ) -> None:
+    def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
         """Raise ValueError for settings that no data could mend, before any are loaded."""
         if regularization < 0:
             raise ValueError(f"regularization={regularization}: λ must not be negative")
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: a worker draws at least one row, or null for all")
-        if alpha <= 0:
-            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
-        if partition not in ("contiguous", "shuffled", "dirichlet") or step_unit not in ("one", "theory"):
-            raise ValueError(f"partition={partition}, step_unit={step_unit}: no such choice")
+        if not 0 < alpha < math.inf:
+            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
 
     def start(self) -> Tensor:
         """x₁ = 0, [d]."""
