@@ -2,24 +2,17 @@
 
     python -m benchmarks.packing
 
-Prints, per vector length, the median time of both for packing and unpacking and their ratio.
+Prints, per vector length, the time of both for packing and unpacking and their ratio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch.utils.benchmark import Timer
 
 from algorithms.compressors import packing
-
-
-def milliseconds(call: Callable[[], object]) -> float:
-    """The median time of a call, on as many threads as torch takes."""
-    timer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
-    return 1e3 * timer.blocked_autorange().median
+from benchmarks import seconds
 
 
 def main() -> None:
@@ -29,12 +22,12 @@ def main() -> None:
     for d in (1_000, 100_000, 11_173_962):
         flags = torch.rand(d) < 0.5
         packed = packing.pack(flags)
-        for name, ours, theirs in (
+        for name, *calls in (
             ("pack", partial(packing.pack, flags), partial(packing.pack_by_torch, flags)),
             ("unpack", partial(packing.unpack, packed, d), partial(packing.unpack_by_torch, packed, d)),
         ):
-            one, other = milliseconds(ours), milliseconds(theirs)
-            print(f"{d:>10} {name:>8} {one:>11.3f} {other:>11.3f} {other / one:>12.1f}")
+            ours, other = (seconds(call, repeats=15) for call in calls)
+            print(f"{d:>10} {name:>8} {1e3 * ours:>11.3f} {1e3 * other:>11.3f} {other / ours:>12.1f}")
 
 
 if __name__ == "__main__":

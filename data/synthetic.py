@@ -31,11 +31,9 @@ def synthetic(
     At h = 0 all workers share one distribution, in which arctan(noise) / pi of the labels are flipped. As h
     grows the true weights w_i turn to independent directions and the means move apart, by about sqrt(2) h.
 
-    rows: N; worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them;
-    the last worker's distribution also gives the N - n m rows left.
-    features: d. workers: n, at most N. heterogeneity: h, at least 0.
-    noise: standard deviation of the label noise, where <w_i, z_ij> has 1; at least 0.
-    seed: worker i's first k rows depend on (seed, d, h, noise, i) alone, for any k.
+    Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
+    worker's distribution also gives the N - n m rows left. Its first k rows depend on (seed, d, h, noise, i) alone,
+    for any k.
     Raises DataError for features, heterogeneity or noise outside these ranges, UsageError where n is not in 1 to N.
     """
     if features < 1:

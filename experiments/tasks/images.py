@@ -34,12 +34,10 @@ class ImageClassification:
     Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
     `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
 
-    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N, the first
-    so many training images. `partition` is `contiguous`, `shuffled` or `dirichlet` (label skew, the more the smaller
-    `alpha`). `precision` is that of convolutions and products: `float32`, `tf32` (a GPU's rounding of their inputs to
-    10 bits) or `bf16` (autocast); parameters, batch-norm statistics and everything communicated stay float32. `auto`
-    is resolved before (experiments.tasks.precision) and refused here.
-    `cuda_graphs` replays forward and backward passes of a round as one CUDA graph; on a CPU it does nothing.
+    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N. `precision`
+    is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16` autocast;
+    parameters, batch-norm statistics and everything communicated stay float32. `auto` is resolved before
+    (experiments.tasks.precision) and refused here.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 

@@ -31,11 +31,8 @@ class LogisticRegression:
     in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
 
     `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
-    `regularization` is λ. `batch_size` is the number of rows each worker draws a round, without replacement; None
-    takes all, so that local gradients are exact. `partition` is `contiguous` (file order, the paper's), `shuffled`
-    or `dirichlet` (label skew, the more the smaller `alpha`). `step_unit` is what lr counts in: `one`, or
-    `theory` for the largest step that gradient descent on a Markov sequence is proven for, on these data and with the
-    compressor at hand.
+    Batches are drawn without replacement. `step_unit=theory` is the largest step that gradient descent on a Markov
+    sequence is proven for, on these data and with the compressor at hand.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
@@ -200,8 +197,8 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
 
 
 def _products(rows: sp.csr_array, workers: int) -> tuple[Tensor, Tensor]:
-    """What to multiply by for rows [nm, d] of n workers: forward [nm, d] by [d, T], and backward, the block-diagonal
-    transpose [nd, nm] by [nm, T], which gives every worker's own sum."""
+    """For rows [nm, d] of n workers what [d, T] is multiplied by forward, and [nm, T] backward: the block-diagonal
+    transpose [nd, nm], which gives every worker's own sum."""
     return _torch_csr(rows), _torch_csr(_by_worker(rows, workers).T.tocsr())
 
 
