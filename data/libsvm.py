@@ -8,14 +8,14 @@ import hashlib
 import lzma
 import zlib
 from pathlib import Path
-from typing import NamedTuple
 
 from common.errors import DataError
 from common.marks import Place
 from common.names import unknown
 from data.cache import Arrays, cached
-from data.dataset import Dataset, shape
+from data.dataset import Dataset
 from data.download import download
+from data.pinned import pinned
 from data.svmlight import parse
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
@@ -24,25 +24,13 @@ UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma
 """By how a file's name ends; every other ending is that of plain text."""
 
 
-class Pin(NamedTuple):
-    """What a set must be: numbers of rows, features and non-zeros, and the hash `Dataset.sha256` gives."""
-
-    rows: int
-    features: int
-    nonzeros: int
-    sha256: str
-
-    def __str__(self) -> str:
-        counts = f"{self.rows} rows, {self.features} features, {self.nonzeros} non-zeros"
-        return f"{counts}, content SHA-256 {self.sha256}"
-
-
 PINNED = {
-    "a9a": Pin(32561, 123, 451592, "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f"),
-    "mushrooms": Pin(8124, 112, 170604, "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64"),
-    "phishing": Pin(11055, 68, 331650, "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d"),
-    "w8a": Pin(49749, 300, 579586, "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d"),
+    "a9a": "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f",
+    "mushrooms": "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64",
+    "phishing": "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d",
+    "w8a": "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d",
 }
+"""What `Dataset.sha256` must give, by the names of sets."""
 
 
 def load(
@@ -52,19 +40,20 @@ def load(
 ) -> Dataset:
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 
-    In `data_dir` it is looked for decoded (`cache/`), then as the file `<name>`, plain or with .gz, .bz2 or
-    .xz, in the folder itself or in its `libsvm/`, where a download goes too. A read-only folder will do.
+    In `data_dir` or its `libsvm/`, where a download goes too, it is looked for as the file `<name>`, plain or with
+    .gz, .bz2 or .xz.
 
-    Raises DataError where the name is unknown, the file is damaged or not the pinned content, or the host
-    fails.
+    Raises DataError where the name is unknown, and as `data.pinned.pinned`.
     """
     if name not in PINNED:
         raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
-    folder = Path(data_dir).expanduser()
-    sha256 = PINNED[name].sha256
-    address = f"{url.rstrip('/')}/{name}"
-    file = folder / "cache" / f"{name}-{sha256[:12]}.npz"
-    return Dataset.from_arrays(name, cached(file, lambda: _obtain(name, folder, address), sha256))
+
+    def read(file: Path) -> Arrays:
+        return _decoded(_bytes(file), file.suffix, name, name).arrays()
+
+    forms = [name + suffix for suffix in UNPACK]
+    sources = [(download, f"{url.rstrip('/')}/{name}", name)]
+    return Dataset.from_arrays(name, pinned(name, PINNED[name], data_dir, "libsvm", forms, read, sources))
 
 
 def load_file(
@@ -90,27 +79,6 @@ def load_file(
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
-
-
-def _obtain(name: str, folder: Path, url: str) -> Arrays:
-    """The verified content of a pinned set from a file in `folder`, else from `url`."""
-    for place in (folder, folder / "libsvm"):
-        for suffix in UNPACK:
-            file = place / (name + suffix)
-            if file.is_file():
-                return _verified(name, file, str(file), f"delete it and fetch it again from {url}")
-    target = folder / "libsvm" / name
-    remedy = f"it was not kept; fetch the set elsewhere and put it at {target}"
-    return download(url, target, lambda file: _verified(name, file, url, remedy))
-
-
-def _verified(name: str, file: Path, source: str, remedy: str) -> Arrays:
-    """The content of `file`, called `source` in messages, if it is the pinned set `name`, else DataError."""
-    dataset = _decoded(_bytes(file), file.suffix, name, source)
-    found = Pin(*shape(dataset.features), dataset.features.nnz, dataset.sha256())
-    if found != PINNED[name]:
-        raise DataError(f"{source} is not {name}: expected {PINNED[name]}, found {found}: {remedy}")
-    return dataset.arrays()
 
 
 def _decoded(raw: bytes, suffix: str, name: str, source: str) -> Dataset:

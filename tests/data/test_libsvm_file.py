@@ -198,15 +198,3 @@ def test_folder_whose_cache_cannot_be_made(tmp_path: Path, leftovers: Leftovers)
     for _ in range(2):
         assert libsvm.load_file(file, tmp_path / "d").features.toarray().tolist() == [[1, 2], [0, -0.5]]
     assert leftovers("d") == ["cache", "set"]
-
-
-def test_read_only_folder(tmp_path: Path, leftovers: Leftovers) -> None:
-    file = written(tmp_path / "d", "set", GOOD)
-    (tmp_path / "d").chmod(0o555)
-    try:
-        if os.access(tmp_path / "d", os.W_OK):
-            pytest.skip("this user can write to read-only folders")
-        assert libsvm.load_file(file, tmp_path / "d").features.toarray().tolist() == [[1, 2], [0, -0.5]]
-        assert leftovers("d") == ["set"]
-    finally:
-        (tmp_path / "d").chmod(0o755)
