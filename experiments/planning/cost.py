@@ -27,7 +27,7 @@ from plots.runs import read
 from plots.runs.variants import settings
 
 _SETTINGS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings")
-"""Each a column where the runs differ in it, and said once where they do not."""
+"""Said once where the runs do not differ in it, and a column where they do; n and rounds are then among the last."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,9 @@ def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
     for run in described:
         lrs, others = ",".join(map(str, run.lrs)), differing[run.folder] or "–"
         lines.append([run.task, run.algorithm, run.workers, run.seed, lrs, run.rounds, others])
-    columns = [place for place in range(len(_SETTINGS)) if len({line[place] for line in lines}) > 1]
-    same = [f"{name} {lines[0][place]}" for place, name in enumerate(_SETTINGS[:-1]) if place not in columns]
+    differ = [place for place in range(len(_SETTINGS)) if len({line[place] for line in lines}) > 1]
+    same = [f"{name} {lines[0][place]}" for place, name in enumerate(_SETTINGS[:-1]) if place not in differ]
+    columns = [place for place in differ if _SETTINGS[place] not in ("n", "rounds")]
     if same:
         console.print(f"all runs: {', '.join(same)}", markup=False, highlight=False, soft_wrap=True)
     headings = [*(_SETTINGS[place] for place in columns), "state", "bits up", "bits down", "both", "memory", "time"]

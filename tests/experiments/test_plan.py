@@ -166,8 +166,10 @@ def test_columns_are_the_settings_that_differ(results: str, tried: list[Run]) ->
     assert list(table(lines)[0]) == ["algorithm", "settings", *costs]
     compressors = [configuration(*SMALL, results, f"compressor={name}") for name in ("scaled_sign", "top_k")]
     assert [row["settings"] for row in table(said(compressors))] == ["compressor=ScaledSign", "compressor=TopK"]
-    updates = [configuration(*SMALL, results, f"update.beta1={beta}") for beta in (0.5, 0.9)]
-    assert [row["settings"] for row in table(said(updates))] == ["update.beta1=0.5", "update.beta1=0.9"]
+    several = [configuration(*SMALL, results, f"cluster.workers={n}", f"update.beta1=0.{n}") for n in (4, 5)]
+    found = table(said(several))
+    assert list(found[0]) == ["settings", *costs]
+    assert [row["settings"] for row in found] == [f"cluster.workers={n}, update.beta1=0.{n}" for n in (4, 5)]
 
 
 def test_a_large_figure_fits_a_terminal(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
