@@ -4,8 +4,8 @@
     python -m benchmarks.soak rounds=5000 eval_every=10
 
 Pairs of the same run with and without the mirror, offline, one right after the other and first by turns. A run's time
-is that from its first round to its last, rows included, by the clock and of the processor in its own process; what it
-then waits for the mirror stands beside it. Times by the clock mean something only where nothing else runs.
+is that from its first round to its last, rows included; what it then waits for the mirror stands beside it. Times
+mean something only where nothing else runs.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Clock(Display):
 
     def __init__(self, rounds: int) -> None:
         super().__init__(rounds, Console(quiet=True))
-        self.times: list[tuple[float, float]] = []  # by the clock and of the processor, first and latest
+        self.times: list[float] = []  # of the first rounds and the latest
         self.memory: dict[int, dict[str, float]] = {}
         self._rounds = {rounds // 5, rounds}
 
     def advance(self, rounds: int) -> None:
         """So many more rounds are done."""
         super().advance(rounds)
-        self.times[1:] = [(time.perf_counter(), time.process_time())]
+        self.times[1:] = [time.perf_counter()]
         if self._done in self._rounds:
             self.memory[self._done] = memory()
 
@@ -56,35 +56,31 @@ def main() -> None:
     print(f"{here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.2f}; torch {torch.__version__}")
     print(" ".join(overrides), "\n")
     _once([*overrides, "rounds=100"], "wandb")  # warm-up
-    ratios = []
-    print("| pair | ms a round without | with | ratio | ratio of processor time | s waited at the end |")
-    print("|---|---|---|---|---|---|")
+    ratios, held = [], {}
+    print("| pair | ms a round without | with | ratio | s waited at the end |\n|---|---|---|---|---|")
     for pair in range(PAIRS):
-        order = ["none", "wandb"] if pair % 2 else ["wandb", "none"]
-        measured = {logger: _once(overrides, logger) for logger in order}
-        (clock, own), (mirrored, its) = (measured[logger][0] for logger in ("none", "wandb"))
-        ratios.append((mirrored / clock, its / own))
-        found = f"{clock:.4f} | {mirrored:.4f} | {ratios[-1][0]:.4f} | {ratios[-1][1]:.4f}"
-        print(f"| {pair + 1} | {found} | {measured['wandb'][1]:.1f} |", flush=True)
-    medians = [statistics.median(column) for column in zip(*ratios, strict=True)]
-    print(f"\nwith to without, medians: {medians[0]:.4f} by the clock, {medians[1]:.4f} of processor time")
-    print("\nMB of memory:\n")
-    memory = measured["wandb"][2]
-    print(f"| process | {' | '.join(f'after {rounds} rounds' for rounds in memory)} |\n|---|---|---|")
-    for name in list(memory.values())[-1]:
-        print(f"| {name} | {' | '.join(f'{found.get(name, 0):.0f}' for found in memory.values())} |")
+        measured = {
+            logger: _once(overrides, logger) for logger in (("none", "wandb") if pair % 2 else ("wandb", "none"))
+        }
+        (without, *_), (mirrored, waited, held) = measured["none"], measured["wandb"]
+        ratios.append(mirrored / without)
+        print(f"| {pair + 1} | {without:.4f} | {mirrored:.4f} | {ratios[-1]:.4f} | {waited:.1f} |", flush=True)
+    print(f"\nwith to without, median: {statistics.median(ratios):.4f}\n\nMB of memory:\n")
+    print(f"| process | {' | '.join(f'after {rounds} rounds' for rounds in held)} |\n|---|---|---|")
+    for name in list(held.values())[-1]:
+        print(f"| {name} | {' | '.join(f'{found.get(name, 0):.0f}' for found in held.values())} |")
 
 
-def _once(overrides: list[str], logger: str) -> tuple[tuple[float, float], float, dict]:
-    """Milliseconds a round by both clocks, seconds from the last round to the end, and memory by rounds."""
+def _once(overrides: list[str], logger: str) -> tuple[float, float, dict[int, dict[str, float]]]:
+    """Milliseconds a round, seconds from the last round to the end, and memory by rounds."""
     with tempfile.TemporaryDirectory() as folder:
         run = load_run([*overrides, f"logger={logger}", f"results_dir={folder}"])
         check(run)
-        with Clock(run.rounds) as clock:
+        clock = Clock(run.rounds)
+        with clock:
             bring_to_end(run, clock)
-        waited = time.perf_counter() - clock.times[1][0]
-        first, last = (1e3 * (after - before) / run.rounds for before, after in zip(*clock.times, strict=True))
-        return (first, last), waited, clock.memory
+        first, last = clock.times
+        return 1e3 * (last - first) / run.rounds, time.perf_counter() - last, clock.memory
 
 
 def memory() -> dict[str, float]:

@@ -3,7 +3,7 @@
     python -m benchmarks.train_step                                        ResNet-18 of the paper, CD-Adam, 8 workers
     python -m benchmarks.train_step task.model.width=8 task.precision=bf16 algorithm=ef21
 
-Times are medians of REPEATS calls, each waited for. Ceilings are measured in the same process: a large matrix product
+Times are means of a few calls. Ceilings are measured in the same process: a large matrix product
 in the run's precision, and a large copy. What the network computes is held against the first; every other part, whose
 inputs and outputs have to pass through memory once, against the second.
 """
@@ -11,9 +11,7 @@ inputs and outputs have to pass through memory once, against the second.
 from __future__ import annotations
 
 import os
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 
@@ -22,6 +20,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.wire import from_bytes, to_bytes
+from benchmarks import seconds
 from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
@@ -29,7 +28,6 @@ from experiments.record.environment import environment
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
 
-REPEATS = 5
 DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100"]
 
 
@@ -48,13 +46,13 @@ def main() -> None:
 
     trainer.step()  # warm-up
     parts = _parts(trainer)
-    step = sum(seconds for name, (seconds, *_) in parts.items() if name in SIMULATED)
+    step = sum(time for name, (time, *_) in parts.items() if name in SIMULATED)
     print("| part | ms | % of a step | % of ceiling |\n|---|---|---|---|")
-    for name, (seconds, work, ceiling) in parts.items():
+    for name, (time, work, ceiling) in parts.items():
         limit = {"flops": flops, "bytes": copied}[ceiling]
-        share = f"{100 * seconds / step:.1f}" if name in SIMULATED else ""
-        reached = f"{100 * work / seconds / limit:.0f}" if work else ""
-        print(f"| {name} | {1e3 * seconds:.2f} | {share} | {reached} |")
+        share = f"{100 * time / step:.1f}" if name in SIMULATED else ""
+        reached = f"{100 * work / time / limit:.0f}" if work else ""
+        print(f"| {name} | {1e3 * time:.2f} | {share} | {reached} |")
     rest = sum(parts[name][0] for name in SIMULATED[1:])
     print(f"\na simulated step: {1e3 * step:.1f} ms, of it {100 * rest / step:.1f} % compression, server and update")
 
@@ -66,17 +64,15 @@ SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
 def _parts(trainer: Trainer) -> dict[str, tuple[float, float, str]]:
     """By part: seconds, and the floating-point operations or bytes that it cannot do without."""
     task, cluster, state, t = trainer.task, trainer.cluster, trainer.state, 2
-    lr, device = trainer._lr, task.device
+    lr = trainer._lr
     packed, dense = cluster.algorithm, cluster.algorithm.unpacked()
     x, statistics = state.replica.x, trainer.statistics
     gradients, _ = task.gradients(x, statistics, t)
-    parts = {
-        "forward and backward": (_seconds(lambda: task.gradients(x, statistics, t), device), _flops(trainer), "flops")
-    }
+    parts = {"forward and backward": (seconds(lambda: task.gradients(x, statistics, t)), _flops(trainer), "flops")}
 
     def memory_bound(name: str, inputs: object, call: Callable[[], object]) -> object:
         result = call()
-        parts[name] = (_seconds(call, device), _bytes(inputs) + _bytes(result), "bytes")
+        parts[name] = (seconds(call), _bytes(inputs) + _bytes(result), "bytes")
         return result
 
     for algorithm, suffix in ((dense, ""), (packed, ", packed")):
@@ -96,24 +92,8 @@ def _parts(trainer: Trainer) -> dict[str, tuple[float, float, str]]:
             (down, state.replica),
             lambda a=algorithm, down=down: a.replica(down, state.replica, lr, t),
         )
-    parts["evaluation"] = (_seconds(trainer.evaluate, device, 1), 0.0, "flops")
+    parts["evaluation"] = (seconds(trainer.evaluate, 1), 0.0, "flops")
     return parts
-
-
-def _seconds(call: Callable[[], object], device: torch.device, repeats: int = REPEATS) -> float:
-    times = []
-    for _ in range(repeats):
-        _wait(device)
-        begin = time.perf_counter()
-        call()
-        _wait(device)
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 def _flops(trainer: Trainer) -> float:
@@ -137,15 +117,13 @@ def _flops_a_second(device: torch.device, precision: str | None) -> float:
     size = 8192 if device.type == "cuda" else 2048
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    a @ b
-    return 2 * size**3 / _seconds(lambda: a @ b, device)
+    return 2 * size**3 / seconds(lambda: a @ b)
 
 
 def _bytes_a_second(device: torch.device) -> float:
     a = torch.ones(2**28 if device.type == "cuda" else 2**26, device=device)
     b = torch.empty_like(a)
-    b.copy_(a)
-    return 2 * a.nbytes / _seconds(lambda: b.copy_(a), device)
+    return 2 * a.nbytes / seconds(lambda: b.copy_(a))
 
 
 if __name__ == "__main__":

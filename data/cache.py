@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from common.files import atomic, locked
-from data.digest import digest
+from data.dataset import digest
 
 Arrays = dict[str, np.ndarray]
 

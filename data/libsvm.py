@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
+import bz2
+import gzip
 import hashlib
+import lzma
+import zlib
 from pathlib import Path
-from typing import NamedTuple
 
 from common.errors import DataError
 from common.marks import Place
-from data.archive import SUFFIXES, unpack
+from common.names import unknown
 from data.cache import Arrays, cached
-from data.dataset import Dataset, shape
+from data.dataset import Dataset
 from data.download import download
+from data.pinned import pinned
 from data.svmlight import parse
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
-
-class Pin(NamedTuple):
-    """What a set must be: numbers of rows, features and non-zeros, and the hash `Dataset.sha256` gives."""
-
-    rows: int
-    features: int
-    nonzeros: int
-    sha256: str
-
-    def __str__(self) -> str:
-        counts = f"{self.rows} rows, {self.features} features, {self.nonzeros} non-zeros"
-        return f"{counts}, content SHA-256 {self.sha256}"
+UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+"""By how a file's name ends; every other ending is that of plain text."""
 
 
 PINNED = {
-    "a9a": Pin(32561, 123, 451592, "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f"),
-    "mushrooms": Pin(8124, 112, 170604, "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64"),
-    "phishing": Pin(11055, 68, 331650, "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d"),
-    "w8a": Pin(49749, 300, 579586, "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d"),
+    "a9a": "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f",
+    "mushrooms": "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64",
+    "phishing": "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d",
+    "w8a": "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d",
 }
+"""What `Dataset.sha256` must give, by the names of sets."""
 
 
 def load(
@@ -46,19 +40,20 @@ def load(
 ) -> Dataset:
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 
-    In `data_dir` it is looked for decoded (`cache/`), then as the file `<name>`, plain or with .gz, .bz2 or
-    .xz, in the folder itself or in its `libsvm/`, where a download goes too. A read-only folder will do.
+    In `data_dir` or its `libsvm/`, where a download goes too, it is looked for as the file `<name>`, plain or with
+    .gz, .bz2 or .xz.
 
-    Raises DataError where the name is unknown, the file is damaged or not the pinned content, or the host
-    fails.
+    Raises DataError where the name is unknown, and as `data.pinned.pinned`.
     """
     if name not in PINNED:
-        raise DataError(_unknown(name))
-    folder = Path(data_dir).expanduser()
-    sha256 = PINNED[name].sha256
-    address = f"{url.rstrip('/')}/{name}"
-    file = folder / "cache" / f"{name}-{sha256[:12]}.npz"
-    return Dataset.from_arrays(name, cached(file, lambda: _obtain(name, folder, address), sha256))
+        raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
+
+    def read(file: Path) -> Arrays:
+        return _decoded(_bytes(file), file.suffix, name, name).arrays()
+
+    forms = [name + suffix for suffix in UNPACK]
+    sources = [(download, f"{url.rstrip('/')}/{name}", name)]
+    return Dataset.from_arrays(name, pinned(name, PINNED[name], data_dir, "libsvm", forms, read, sources))
 
 
 def load_file(
@@ -67,55 +62,32 @@ def load_file(
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns
 ) -> Dataset:
-    """The binary data set in the svmlight `file`, plain or .gz, .bz2 or .xz; its name is the file's stem.
+    """The binary data set in the svmlight `file`; its name is the file's stem, its hash the key of the decoded set.
 
-    data_dir: folder whose `cache/` keeps the decoded set; the file's own hash is its key.
-    sha256: expected SHA-256, in hex, of the file's bytes; None for any.
-    features: d, where it is more than the largest index in the file; None for the largest index.
-    Raises DataError where the file is missing, damaged, not the expected one or not a binary data set.
+    Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
+    columns than `features`.
     """
     file = Path(file).expanduser()
     raw = _bytes(file)
     found = hashlib.sha256(raw).hexdigest()
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
-    name = Path(file.stem).stem if file.suffix in SUFFIXES else file.stem
+    name = Path(file.stem).stem if file.suffix in UNPACK else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}.npz"
-    arrays = cached(place, lambda: parse(unpack(raw, file.name, str(file)), name, str(file)).arrays())
-    dataset = Dataset.from_arrays(name, arrays)
-    if features is None:
-        return dataset
-    largest = shape(dataset.features)[1]
-    if features < largest:
+    arrays = cached(place, lambda: _decoded(raw, file.suffix, name, str(file)).arrays())
+    largest = int(arrays["indices"].max()) + 1
+    if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
 
 
-def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name.lower(), PINNED, n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    return f"there is no LibSVM set {name!r}: {hint}known are {', '.join(sorted(PINNED))}"
-
-
-def _obtain(name: str, folder: Path, url: str) -> Arrays:
-    """The verified content of a pinned set from a file in `folder`, else from `url`."""
-    for place in (folder, folder / "libsvm"):
-        for suffix in ("", *SUFFIXES):
-            file = place / (name + suffix)
-            if file.is_file():
-                return _verified(name, file, str(file), f"delete it and fetch it again from {url}")
-    target = folder / "libsvm" / name
-    remedy = f"it was not kept; fetch the set elsewhere and put it at {target}"
-    return download(url, target, lambda file: _verified(name, file, url, remedy))
-
-
-def _verified(name: str, file: Path, source: str, remedy: str) -> Arrays:
-    """The content of `file`, called `source` in messages, if it is the pinned set `name`, else DataError."""
-    dataset = parse(unpack(_bytes(file), file.name, source), name, source)
-    found = Pin(*shape(dataset.features), dataset.features.nnz, dataset.sha256())
-    if found != PINNED[name]:
-        raise DataError(f"{source} is not {name}: expected {PINNED[name]}, found {found}: {remedy}")
-    return dataset.arrays()
+def _decoded(raw: bytes, suffix: str, name: str, source: str) -> Dataset:
+    """The data set in the bytes of a file whose name ends in `suffix`."""
+    try:
+        text = UNPACK.get(suffix, bytes)(raw)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error
+    return parse(text, name, source)
 
 
 def _bytes(file: Path) -> bytes:

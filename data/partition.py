@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from common.errors import DataError, UsageError
+from common.errors import UsageError
 from data.keyed import generator
 
 
@@ -40,8 +39,7 @@ def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float) -
 def contiguous(labels: np.ndarray, workers: int) -> Parts:
     """Rows in file order: worker i has rows i m to (i + 1) m - 1.
 
-    labels: [N]. workers: n.
-    Raises DataError where n is below 1, and UsageError where it is above N.
+    labels: [N]. workers: n. Raises UsageError where n is not in 1 to N.
     """
     return _split(np.arange(len(labels)), workers)
 
@@ -49,8 +47,7 @@ def contiguous(labels: np.ndarray, workers: int) -> Parts:
 def shuffled(labels: np.ndarray, workers: int, seed: int) -> Parts:
     """Rows in random order: every worker has a uniform sample of them.
 
-    labels: [N]. workers: n.
-    Raises DataError where n is below 1 or the seed is negative, and UsageError where n is above N.
+    labels: [N]. workers: n. Raises UsageError where n is not in 1 to N.
     """
     return _split(generator(seed, "shuffled partition").permutation(len(labels)), workers)
 
@@ -63,13 +60,10 @@ def dirichlet(labels: np.ndarray, workers: int, seed: int, alpha: float) -> Part
     gets m p_i rows of each class, rounded, drawn at random. Workers are served in order; where a class has
     run out, the rows come from the class that has most left.
 
-    labels: [N]. workers: n. alpha: above 0; large gives every worker the shares of the whole set.
-    Raises DataError where n is below 1 or above N, alpha is not a finite number above 0, or the seed is
-    negative.
+    labels: [N]. workers: n. alpha: finite and above 0; large gives every worker the shares of the whole set.
+    Raises UsageError where n is not in 1 to N.
     """
-    if not 0 < alpha < math.inf:
-        raise DataError(f"dirichlet partition: alpha is {alpha}: give a finite number above 0")
-    size = _part_size(len(labels), workers)
+    size = part_size(len(labels), workers)
     classes, counts = np.unique(labels, return_counts=True)
     # The next row of a class is the last one of its list.
     pools = [
@@ -92,15 +86,16 @@ def dirichlet(labels: np.ndarray, workers: int, seed: int, alpha: float) -> Part
 
 
 def _split(order: np.ndarray, workers: int) -> Parts:
-    size = _part_size(len(order), workers)
+    size = part_size(len(order), workers)
     used = size * workers
     order = order.astype(np.int64)
     return Parts(order[:used].reshape(workers, size), np.sort(order[used:]))
 
 
-def _part_size(rows: int, workers: int) -> int:
-    if workers < 1:
-        raise DataError(f"{workers} workers: give at least 1")
-    if rows < workers:
-        raise UsageError(f"cluster.workers={workers}: the data set has {rows} rows; give at most {rows} workers")
+def part_size(rows: int, workers: int) -> int:
+    """m = floor(N / n)."""
+    if not 1 <= workers <= rows:
+        raise UsageError(
+            f"cluster.workers={workers}: the data set has {rows} rows; give at most {rows} workers, at least 1"
+        )
     return rows // workers

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from common.errors import DataError
 from data.dataset import Dataset
-from data.diagnosis import first_trouble
+
+LARGEST_INDEX = 2**31 - 1  # column indices are stored as int32, zero-based
 
 
 def parse(text: bytes, name: str, source: str) -> Dataset:
@@ -44,6 +47,33 @@ def parse(text: bytes, name: str, source: str) -> Dataset:
 
 
 def _complain(text: bytes, source: str) -> None:
-    trouble = first_trouble(text)
-    if trouble:
-        raise DataError(f"{source}, line {trouble.line}, column {trouble.column}: {trouble.what}")
+    """Raise DataError for the first token that is wrong, if one is; slow, so only for text that is suspected."""
+    labels: set[float] = set()
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        previous = 0
+        for place, match in enumerate(re.finditer(rb"\S+", line.split(b"#", 1)[0])):
+            token = match[0]
+            if place == 0:
+                wanted = "a label, a finite number, of which there are two different ones"
+                labels.add(_number(token))
+                good = len(labels) <= 2 and all(map(math.isfinite, labels))
+            elif place == 1 and token.startswith(b"qid:"):
+                continue
+            else:
+                wanted = f"index:value with whole indices that rise from 1 to at most {LARGEST_INDEX}, finite values"
+                index, _, value = token.partition(b":")
+                last, previous = previous, int(index) if re.fullmatch(rb"[+-]?\d{1,18}", index) else 0
+                good = last < previous <= LARGEST_INDEX and math.isfinite(_number(value))
+            if not good:
+                shown = token[:40].decode(errors="replace") + "…" * (len(token) > 40)
+                raise DataError(
+                    f"{source}, line {number}, column {match.start() + 1}: expected {wanted}, found {shown!r}"
+                )
+
+
+def _number(token: bytes) -> float:
+    """NaN for what is none; Python reads 1_000 as a number, svmlight does not."""
+    try:
+        return math.nan if b"_" in token else float(token)
+    except ValueError:
+        return math.nan

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from common.errors import DataError, UsageError
+from common.errors import DataError
 from data.dataset import Dataset
 from data.keyed import generator
+from data.partition import part_size
 
 
 def synthetic(
@@ -30,23 +31,18 @@ def synthetic(
     At h = 0 all workers share one distribution, in which arctan(noise) / pi of the labels are flipped. As h
     grows the true weights w_i turn to independent directions and the means move apart, by about sqrt(2) h.
 
-    rows: N; worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them;
-    the last worker's distribution also gives the N - n m rows left.
-    features: d. workers: n, at most N. heterogeneity: h, at least 0.
-    noise: standard deviation of the label noise, where <w_i, z_ij> has 1; at least 0.
-    seed: worker i's first k rows depend on (seed, d, h, noise, i) alone, for any k.
-    Raises DataError for arguments outside these ranges, and UsageError where n is above N.
+    Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
+    worker's distribution also gives the N - n m rows left. Its first k rows depend on (seed, d, h, noise, i) alone,
+    for any k.
+    Raises DataError for features, heterogeneity or noise outside these ranges, UsageError where n is not in 1 to N.
     """
-    for name, count in (("features", features), ("workers", workers)):
-        if count < 1:
-            raise DataError(f"synthetic data: {name} is {count}: give at least 1")
-    if rows < workers:
-        raise UsageError(f"cluster.workers={workers}: the data set has {rows} rows; give at most {rows} workers")
+    if features < 1:
+        raise DataError(f"synthetic data: features is {features}: give at least 1")
     for name, value in (("heterogeneity", heterogeneity), ("noise", noise)):
         if not 0 <= value < math.inf:
             raise DataError(f"synthetic data: {name} is {value}: give a finite number of at least 0")
 
-    size = rows // workers
+    size = part_size(rows, workers)
     sizes = [size] * (workers - 1) + [rows - size * (workers - 1)]
     shared = generator(seed, "shared weights").standard_normal(features)
     points, scores = [], []

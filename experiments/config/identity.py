@@ -30,8 +30,6 @@ WITHOUT = (
     "experiments.loggers",  # mirrors of what is recorded
     "experiments.record",  # written after it was computed
     "data.download",  # what arrives is compared with a pinned hash
-    "data.npm",
-    "data.diagnosis",  # words for damaged files
 )
 """Where the search for code stops: none of it can change a number. `common` and `plots` lie outside its packages."""
 

@@ -59,14 +59,12 @@ class FlatModel:
     def gradient(self, loss: Tensor, out: Tensor) -> None:
         """Write ∂loss/∂x [d] into `out`, laid out as `vector` is; 0 where a parameter has no influence on the loss.
 
-        One concatenation reads what automatic differentiation returns and writes every coordinate once: on a GPU, one
-        kernel for a hundred tensors. Were every parameter's `.grad` a view into `out`, the buffer would first be set
-        to zero and each tensor then be added to it by a kernel of its own. On a CPU both take about equally long.
         Raises ValueError where `out` is not of shape [d].
         """
         if out.shape != (self.d,):
             raise ValueError(f"out has shape {list(out.shape)}: the gradient's is [{self.d}]")
         gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
+        # On a GPU one kernel for a hundred tensors; were `.grad` views into `out`, each would take one of its own.
         torch.cat([self._flat(gradient) for gradient in gradients], out=out)
 
     def _joined(self, slots: list[Slot], device: torch.device | str) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -18,21 +18,16 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import Launch, Run
-from experiments.planning.estimate import Share, Trial, in_words, kind, trial
+from experiments.planning.estimate import Share, Trial, kind, trial
 from experiments.record.checkpoint import Checkpoint
 from experiments.record.folder import RunFolder
 from experiments.training.build import build_algorithm
 from experiments.training.memory import vectors
+from plots.runs import read
+from plots.runs.variants import settings
 
-_SAID = {
-    "task.name": "task",
-    "algorithm.name": "algorithm",
-    "cluster.workers": "n",
-    "seed": "seed",
-    "lr": "lr",
-    "rounds": "rounds",
-}
-"""Settings that are a column where the runs differ in them, and said once where they do not."""
+_SETTINGS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings")
+"""Said once where the runs do not differ in it, and a column where they do; n and rounds are then among the last."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +67,18 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
         if place.rank:
             return
     ranks = Share(place.size if place else launch.ranks)
-    trials, unknown = {}, {}
-    begun = [_done(run) for run in runs]
-    for run, done in zip(runs, begun, strict=True):
-        if isinstance(done, int) and kind(run) not in trials:
-            name = run.task.name
-            print(f"timing a round of {name} with {run.cluster.workers} workers{in_words(run)}", file=sys.stderr)
-            try:
-                trials[kind(run)] = trial(run, ranks)
-            except (Unavailable, RunError, OSError) as error:
-                trials[kind(run)], unknown[name] = None, str(error).partition("\n")[0]
-    costs = [
-        done if isinstance(done, _Cost) else _waiting(run, done, trials[kind(run)], ranks)
-        for run, done in zip(runs, begun, strict=True)
-    ]
+    trials: dict[str, Trial | None] = {}
+    costs, unknown = [], {}
+    for run in runs:
+        done = _done(run)
+        if isinstance(done, int):
+            if kind(run) not in trials:
+                try:
+                    trials[kind(run)] = trial(run, ranks, partial(print, file=sys.stderr))
+                except (Unavailable, RunError, OSError) as error:
+                    trials[kind(run)], unknown[run.task.name] = None, str(error).partition("\n")[0]
+            done = _waiting(run, done, trials[kind(run)], ranks)
+        costs.append(done)
     _table(runs, costs, console)
     for line in [*_totals(costs, launch.jobs), *(f"? {name}: {reason}" for name, reason in unknown.items())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -130,40 +123,22 @@ def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
 
 
 def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
-    settings = [dict(_flat(plain(run))) for run in runs]
-    columns = _columns(settings)
-    same = [f"{name} {settings[0][key]}" for key, name in _SAID.items() if key not in columns]
+    described = [
+        read.Run(identity.folder(run), cost.state, plain(run)) for run, cost in zip(runs, costs, strict=True)
+    ]
+    differing = settings(described)
+    lines = []
+    for run in described:
+        lrs, others = ",".join(map(str, run.lrs)), differing[run.folder] or "–"
+        lines.append([run.task, run.algorithm, run.workers, run.seed, lrs, run.rounds, others])
+    differ = [place for place in range(len(_SETTINGS)) if len({line[place] for line in lines}) > 1]
+    same = [f"{name} {lines[0][place]}" for place, name in enumerate(_SETTINGS[:-1]) if place not in differ]
+    columns = [place for place in differ if _SETTINGS[place] not in ("n", "rounds")]
     if same:
         console.print(f"all runs: {', '.join(same)}", markup=False, highlight=False, soft_wrap=True)
-    headings = [_SAID.get(key, key.removesuffix("._target_")) for key in columns]
-    rows = [
-        [*(setting.get(key, "–") for key in columns), *cost.row()]
-        for setting, cost in zip(settings, costs, strict=True)
-    ]
-    tables.show(console, [*headings, "state", "bits up", "bits down", "both", "memory", "time"], rows)
-
-
-def _columns(settings: list[dict[str, str]]) -> list[str]:
-    """The settings in which the runs differ, without those that follow from the ones before."""
-    columns: list[str] = []
-    for key in dict.fromkeys((*_SAID, *(key for setting in settings for key in setting))):
-        before = [] if key in _SAID else columns
-        cells = {tuple(setting.get(column) for column in before) for setting in settings}
-        split = {tuple(setting.get(column) for column in [*before, key]) for setting in settings}
-        if len(split) > max(len(cells), 1):
-            columns.append(key)
-    return columns
-
-
-def _flat(node: object, key: str = "") -> Iterable[tuple[str, str]]:
-    """The settings of a configuration by their dotted keys, in words."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from _flat(value, f"{key}.{name}".lstrip("."))
-    elif isinstance(node, list):
-        yield key, ",".join(map(str, node)) or "–"
-    else:
-        yield key, "–" if node is None else str(node).rpartition(".")[2] if key.endswith("_target_") else str(node)
+    headings = [*(_SETTINGS[place] for place in columns), "state", "bits up", "bits down", "both", "memory", "time"]
+    rows = [[*(str(line[place]) for place in columns), *cost.row()] for line, cost in zip(lines, costs, strict=True)]
+    tables.show(console, headings, rows)
 
 
 def _totals(costs: list[_Cost], jobs: int) -> list[str]:

@@ -45,21 +45,12 @@ def estimate(runs: list[Run], ranks: Ranks, say: Callable[[str], object]) -> tup
 
     One run of every kind is tried; `say` is told which.
     """
-    folders = [RunFolder(identity.folder(run), ranks) for run in runs]
-    done = [ranks.told(folder.is_finished()) for folder in folders]
-    waiting = [run for run, finished in zip(runs, done, strict=True) if not finished]
+    waiting = [run for run in runs if not ranks.told(RunFolder(identity.folder(run), ranks).is_finished())]
     trials: dict[str, Trial] = {}
     for run in waiting:
         if kind(run) not in trials:
-            say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{in_words(run)}")
-            trials[kind(run)] = trial(run, ranks)
+            trials[kind(run)] = trial(run, ranks, say)
     return len(waiting), sum(trials[kind(run)].seconds(run) for run in waiting)
-
-
-def in_words(run: Run) -> str:
-    """What the time of a round depends on besides, where the task says it."""
-    precision = run.task.options.get("precision")
-    return f", in {precision}" if precision else ""
 
 
 def kind(run: Run) -> str:
@@ -67,27 +58,28 @@ def kind(run: Run) -> str:
     return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
 
 
-def trial(run: Run, ranks: Ranks) -> Trial:
-    """Train a round or a few that leave nothing behind.
+def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
+    """Train a round or a few that leave nothing behind; `say` is told which.
 
     Where a round would take long, it is told from a few rows of one worker, and an evaluation from its rows.
     Raises UsageError or DataError for what does not fit together, RunError where memory does not suffice, and
     LostContact.
     """
+    precision = run.task.options.get("precision")
+    where = f", in {precision}" if precision else ""
+    say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{where}")
     # Steps too small to diverge: a step size that does is for its run to report.
     tried = replace(run, lr=tuple(lr * _SMALL for lr in run.lr))
     mine = len(ranks.ids(run.cluster.workers))
     if mine > 1 and ranks.size == 1:
         part, times = _part(tried)
-        one = _built(part, Share(run.cluster.workers))
-        seconds, task = _timed(one, 1), one.task
-        if seconds * times * mine > _LONG and hasattr(task, "evaluated"):
-            evaluation = seconds / (task.batch_size or task.rows) * task.evaluated
-            return Trial(task.d, task.sizes, task.dtype, round=seconds * times * mine, evaluation=evaluation)
-    trainer = _built(tried, ranks)
+        one, seconds = _timed(part, Share(run.cluster.workers), 1)
+        task, seconds = one.task, seconds * times * mine
+        if seconds > _LONG and hasattr(task, "evaluated"):
+            evaluation = seconds / (times * mine) / (task.batch_size or task.rows) * task.evaluated
+            return Trial(task.d, task.sizes, task.dtype, round=seconds, evaluation=evaluation)
+    trainer, seconds = _timed(tried, ranks, _ROUNDS)
     with explained(trainer):
-        trainer.rounds = max(trainer.rounds, _ROUNDS + 1)  # schedules take shares of it
-        seconds = _timed(trainer, _ROUNDS)
         begin = time.perf_counter()
         trainer.evaluate()
         task, evaluation = trainer.task, time.perf_counter() - begin
@@ -109,21 +101,19 @@ def _part(run: Run) -> tuple[Run, float]:
     return replace(run, task=replace(run.task, options={**run.task.options, "batch_size": _ROWS})), size / _ROWS
 
 
-def _built(run: Run, ranks: Ranks) -> Trainer:
+def _timed(run: Run, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
+    """A trainer of the run, and the seconds of its rounds, after one that is not timed where it is short."""
     with explained():
-        return build_trainer(run, ranks)
-
-
-def _timed(trainer: Trainer, rounds: int) -> float:
-    """Seconds of a round, after one that is not timed where it is short."""
+        trainer = build_trainer(run, ranks)
+    trainer.rounds = max(trainer.rounds, rounds + 1)  # schedules take shares of it
     with explained(trainer):
         begin = time.perf_counter()
         trainer.step()
         trainer.verify()  # which waits for a GPU
         first = time.perf_counter()
         if first - begin > _LONG:
-            return first - begin
+            return trainer, first - begin
         for _ in range(rounds):
             trainer.step()
         trainer.verify()
-        return (time.perf_counter() - first) / rounds
+        return trainer, (time.perf_counter() - first) / rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -70,15 +70,10 @@ class RunFolder:
         except Timeout as error:
             raise RunError(f"{self.path}: another process is at this run; wait for it or stop it") from error
 
-    def status(self) -> str | None:
-        """The recorded status; None for a run never begun. Raises RunError where it cannot be told."""
-        with self._readable():
-            status = read_status(self.path)
-        return status["status"] if status else None
-
     def is_finished(self) -> bool:
-        """Whether the run is, by the first rank's word. Raises RunError where it cannot be told."""
-        return self._ranks.is_first and self.status() == "finished"
+        """Whether the run is, as the first rank can tell. Raises RunError where that cannot be told."""
+        with self._readable():
+            return self._ranks.is_first and (read_status(self.path) or {}).get("status") == "finished"
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
@@ -101,13 +96,10 @@ class RunFolder:
                 file.write_text(text)
 
     @_by_first_rank
-    def note_code(self, code: Mapping[str, str]) -> None:
-        """Record the digest of every module that the run computes with, which its id follows from."""
-        self._write_json("code.json", dict(code))
-
-    @_by_first_rank
-    def begin(self, environment: dict) -> None:
-        """Record what the run runs on, and drop whatever rows an earlier try without a checkpoint left."""
+    def begin(self, code: dict[str, str], environment: dict) -> None:
+        """Record the digest of every module that the run computes with, which its id follows from, and what it runs
+        on; and drop whatever rows an earlier try without a checkpoint left."""
+        self._write_json("code.json", code)
         self._write_json("environment.json", environment)
         self.metrics.write_bytes(b"")
 
@@ -156,7 +148,7 @@ class RunFolder:
 
     def unusable(self, error: Exception) -> RunError:
         """What to raise where the checkpoint is not that of this run."""
-        return RunError(f"{self._checkpoint.path()}: cannot be resumed ({error!r}); {self._anew}")
+        return RunError(f"{self._checkpoint.path()}: cannot be resumed ({error!r}); delete {self.path} to begin anew")
 
     @_by_first_rank
     def finish(self, summary: dict) -> None:
@@ -176,16 +168,16 @@ class RunFolder:
             return 0
 
     def outcome(self) -> list[str]:
-        """The last row of each step size of a finished run in words."""
-        return [in_words(trial["final"]) for trial in self.summary()["trials"]]
+        """In a line for each step size of a finished run: what was last measured of the model, and what it cost."""
+        lines = []
+        for row in (trial["final"] for trial in self.summary()["trials"]):
+            measured = ", ".join(f"{name} {row[name]:.4g}" for name in row if column(name).filled_by == "task")
+            lines.append(f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits")
+        return lines
 
     def rows(self) -> list[dict]:
         """Every row of metrics.jsonl."""
         return [json.loads(line) for line in self.metrics.read_text().splitlines()]
-
-    @property
-    def _anew(self) -> str:
-        return f"delete {self.path} to begin anew"
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -193,7 +185,7 @@ class RunFolder:
         try:
             yield
         except ValueError as error:
-            raise RunError(f"{error}; {self._anew}") from error
+            raise RunError(f"{error}; delete {self.path} to begin anew") from error
 
     def _read_json(self, name: str) -> dict:
         with self._readable():
@@ -202,9 +194,3 @@ class RunFolder:
     def _write_json(self, name: str, content: dict) -> None:
         with atomic(self.path / name) as file:
             file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def in_words(row: dict) -> str:
-    """A row of metrics.jsonl in a line: what was measured of the model, and what it cost."""
-    measured = ", ".join(f"{name} {row[name]:.4g}" for name in row if column(name).filled_by == "task")
-    return f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits"

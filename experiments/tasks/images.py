@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -33,12 +34,10 @@ class ImageClassification:
     Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
     `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
 
-    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N, the first
-    so many training images. `partition` is `contiguous`, `shuffled` or `dirichlet` (label skew, the more the smaller
-    `alpha`). `precision` is that of convolutions and products: `float32`, `tf32` (a GPU's rounding of their inputs to
-    10 bits) or `bf16` (autocast); parameters, batch-norm statistics and everything communicated stay float32. `auto`
-    is resolved before (experiments.tasks.precision) and refused here.
-    `cuda_graphs` replays forward and backward passes of a round as one CUDA graph; on a CPU it does nothing.
+    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N. `precision`
+    is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16` autocast;
+    parameters, batch-norm statistics and everything communicated stay float32. `auto` is resolved before
+    (experiments.tasks.precision) and refused here.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
@@ -79,7 +78,7 @@ class ImageClassification:
         self._ids = range(workers) if ids is None else ids
         self._padding, self._flip, self._precision = padding, flip, precision
         self._evaluated = torch.from_numpy(np.sort(parts.rows.reshape(-1))[:evaluation_rows]).to(device)
-        self.evaluated, self.evaluation_batch = len(self._evaluated), evaluation_batch
+        self.evaluated, self._evaluation_batch = len(self._evaluated), evaluation_batch
 
         initialise(model, seed)
         self.model = FlatModel(model, device)
@@ -113,8 +112,8 @@ class ImageClassification:
                 raise ValueError(f"{name}={count}: must be at least 1")
         if padding < 0:
             raise ValueError(f"padding={padding}: pixels, at least 0")
-        if alpha <= 0:
-            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
+        if not 0 < alpha < math.inf:
+            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
         if precision == "auto":
             raise ValueError("precision=auto: experiments.tasks.precision.resolved_precision says what that is here")
 
@@ -210,7 +209,7 @@ class ImageClassification:
 
     def _batches(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Normalised images and labels, `evaluation_batch` at a time."""
-        for some, theirs in zip(*(all_.split(self.evaluation_batch) for all_ in (images, labels)), strict=True):
+        for some, theirs in zip(*(all_.split(self._evaluation_batch) for all_ in (images, labels)), strict=True):
             yield normalised(some, self._mean, self._std), theirs.long()
 
     def _scores(self, images: Tensor) -> Tensor:

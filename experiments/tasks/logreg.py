@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -30,11 +31,8 @@ class LogisticRegression:
     in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
 
     `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
-    `regularization` is λ. `batch_size` is the number of rows each worker draws a round, without replacement; None
-    takes all, so that local gradients are exact. `partition` is `contiguous` (file order, the paper's), `shuffled`
-    or `dirichlet` (label skew, the more the smaller `alpha`). `step_unit` is what lr counts in: `one`, or
-    `theory` for the largest step that gradient descent on a Markov sequence is proven for, on these data and with the
-    compressor at hand.
+    Batches are drawn without replacement. `step_unit=theory` is the largest step that gradient descent on a Markov
+    sequence is proven for, on these data and with the compressor at hand.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
@@ -56,7 +54,7 @@ class LogisticRegression:
         alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
         step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: EF21's step size here
     ) -> None:
-        self.check_options(regularization, batch_size, partition, alpha, step_unit)
+        self.check_options(regularization, batch_size, alpha)
         parts = share(dataset.labels, workers, partition, seed, alpha)
         self.workers, self.rows = parts.rows.shape
         if batch_size is not None and batch_size > self.rows:
@@ -80,18 +78,14 @@ class LogisticRegression:
         self._forward, self._backward = _products(own, len(self._ids))
 
     @staticmethod
-    def check_options(
-        regularization: float, batch_size: int | None, partition: str, alpha: float, step_unit: str
-    ) -> None:
+    def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
         """Raise ValueError for settings that no data could mend, before any are loaded."""
         if regularization < 0:
             raise ValueError(f"regularization={regularization}: λ must not be negative")
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: a worker draws at least one row, or null for all")
-        if alpha <= 0:
-            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive")
-        if partition not in ("contiguous", "shuffled", "dirichlet") or step_unit not in ("one", "theory"):
-            raise ValueError(f"partition={partition}, step_unit={step_unit}: no such choice")
+        if not 0 < alpha < math.inf:
+            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
 
     def start(self) -> Tensor:
         """x₁ = 0, [d]."""
@@ -203,8 +197,8 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
 
 
 def _products(rows: sp.csr_array, workers: int) -> tuple[Tensor, Tensor]:
-    """What to multiply by for rows [nm, d] of n workers: forward [nm, d] by [d, T], and backward, the block-diagonal
-    transpose [nd, nm] by [nm, T], which gives every worker's own sum."""
+    """For rows [nm, d] of n workers what [d, T] is multiplied by forward, and [nm, T] backward: the block-diagonal
+    transpose [nd, nm], which gives every worker's own sum."""
     return _torch_csr(rows), _torch_csr(_by_worker(rows, workers).T.tocsr())
 
 

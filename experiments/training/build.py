@@ -117,14 +117,10 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         raise UsageError(str(error)) from error
 
 
-def check(run: Run, here: bool = True) -> None:
-    """Raise UsageError for a wrong option anywhere, without loading any data.
-
-    here: whether it is to run on this machine, which then must have its device.
-    """
+def check(run: Run) -> None:
+    """Raise UsageError for a wrong option anywhere, or a device that is not here, without loading any data."""
     build_algorithm(run)
-    if here:
-        device_of(run)
+    device_of(run)
     target = task_class(run)
     if hasattr(target, "check_options"):
         wanted = parameter_types(target.check_options)

@@ -13,11 +13,6 @@ from experiments.training.trainer import Trainer
 _VECTORS_PER_WORKER = 4  # memory and gradient, and what a message is made of meanwhile
 _VECTORS_PER_REPLICA = 10  # model, signal, moments, aggregate, the server's memory, and their successors
 
-_TOO_EARLY = (
-    "out of memory while data and model were being loaded: free the device of other programs, take device=cpu, or a "
-    "smaller task"
-)
-
 
 def vectors(d: int, dtype: torch.dtype, trials: int, workers: int) -> int:
     """About how many bytes the vectors of a process with so many workers take; data and activations come on top."""
@@ -36,22 +31,22 @@ def explained(trainer: Trainer | None = None) -> Iterator[None]:
         # On a CPU torch raises a RuntimeError with this text.
         if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
             raise
-        raise RunError(_advice(trainer) if trainer else _TOO_EARLY) from error
+        raise RunError(_advice(trainer)) from error
 
 
-def _advice(trainer: Trainer) -> str:
+def _advice(trainer: Trainer | None) -> str:
+    if trainer is None:
+        return (
+            "out of memory while data and model were being loaded: free the device of other programs, take "
+            "device=cpu, or a smaller task"
+        )
     task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
     held = vectors(task.d, task.dtype, trials, workers) / 2**30
-    fits = ["a smaller task.batch_size"] if getattr(task, "batch_size", None) else []
-    fits += ["a smaller task.evaluation_batch"] if hasattr(task, "evaluation_batch") else []
-    if trials > 1:
-        fits.append(f"one step size at a time (about {held / trials:.2g} GiB)")
-    if workers > 1:
-        alone = vectors(task.d, task.dtype, trials, 1) / 2**30
-        fits.append(f"one worker a rank, on {task.workers} GPUs or machines (about {alone:.2g} GiB each)")
+    alone = vectors(task.d, task.dtype, 1, 1) / 2**30
     return (
         f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "
-        f"sizes take about {held:.2g} GiB here, the rest is a batch's activations. What needs less: "
-        f"{'; '.join(fits) or 'a smaller task'}. The last checkpoint is kept; more "
-        "ranks go on from it, other settings are another run"
+        f"sizes take about {held:.2g} GiB here, of one worker and step size {alone:.2g} GiB; the rest is a batch's "
+        "activations. What needs less: a smaller task.batch_size or task.evaluation_batch, fewer step sizes at a "
+        "time, fewer workers a rank, on more GPUs or machines. The last checkpoint is kept; more ranks go on from "
+        "it, other settings are another run"
     )

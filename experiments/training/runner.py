@@ -35,7 +35,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(run), ranks)
-    logger = build_logger(run)
+    logger = build_logger(run) if ranks.is_first else NoLogger()
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         with explained():
@@ -43,15 +43,13 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
         with folder.locked():
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
-                if ranks.is_first:
-                    logger.skipped(folder.path, display.say)
+                logger.skipped(folder.path, display.say)
                 display.advance(run.rounds)
                 folder.describe(plain(run), keep=("study", "logger"))
             else:
                 with explained(trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
-                    mirror = logger if ranks.is_first else NoLogger()
-                    with mirror.mirroring(folder.path, display.say):
+                    with logger.mirroring(folder.path, display.say):
                         _train(trainer, run, folder, display, ranks, fresh)
     except LostContact as error:
         raise RunError(f"{lost_contact(error)}: {folder.path}") from error
@@ -62,11 +60,10 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
     state = folder.resume(trainer.cluster.ids, trainer.task.device)
     folder.describe(plain(run))
-    folder.note_code(identity.code(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     declared = _declared(trainer.task)
     if state is None:
-        folder.begin({**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
+        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
     else:
         try:
             trainer.load_state_dict(state)
@@ -106,10 +103,8 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     except BaseException as error:
         if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
             folder.save(snapshot, ids)
-        stopped = isinstance(error, KeyboardInterrupt)
-        folder.set_status(
-            "interrupted" if stopped else "failed", round=snapshot["t"], error=str(error) or repr(error)
-        )
+        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
         raise
     folder.save(snapshot, ids)
     if trainer.t < trainer.rounds:
@@ -140,7 +135,7 @@ def _stop_requests() -> Iterator[list[int]]:
 
 
 def _declared(task: Task) -> dict:
-    """What a task says of its columns: those of its own, and the metric that step sizes are selected by."""
+    """The columns that a task declares, and the metric by which step sizes are selected."""
     columns = [asdict(column) for column in getattr(task, "columns", ())]
     declare(columns)
     metric = getattr(task, "metric", None)
@@ -152,16 +147,10 @@ def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
     trials = []
     for trial, lr in enumerate(lrs):
         mine = [row for row in rows if row["trial"] == trial]
-        trials.append(
-            {
-                "lr": lr,
-                "final": mine[-1],
-                "best": {
-                    name: (max if higher_is_better(name) else min)(row[name] for row in mine)
-                    for name in mine[-1]
-                    if column(name).filled_by == "task"
-                },
-            }
-        )
-    last = rows[-1]
-    return {**{name: last[name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}
+        best = {
+            name: (max if higher_is_better(name) else min)(row[name] for row in mine)
+            for name in mine[-1]
+            if column(name).filled_by == "task"
+        }
+        trials.append({"lr": lr, "final": mine[-1], "best": best})
+    return {**{name: rows[-1][name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}

@@ -88,7 +88,8 @@ class Trainer:
             for trial, value in enumerate(values):
                 if not math.isfinite(value):
                     self._spoil(self.t, "all workers", trial, f"{quantity} is {value}")
-        common = {"round": self.t, "epoch": self.task.epoch(self.t), **self._cost()}
+        cost = {**asdict(self.meter), "bits": self.meter.bits, "seconds": self.seconds}
+        common = {"round": self.t, "epoch": self.task.epoch(self.t), **cost}
         return [
             {**common, "trial": trial, "lr": lr, "step_size": step_size} | dict(zip(columns, values, strict=True))
             for trial, (lr, step_size, *values) in enumerate(
@@ -121,15 +122,6 @@ class Trainer:
         self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
         server = state["cluster"]["server"] if self.cluster.is_server else None
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
-
-    def _cost(self) -> dict[str, float | int]:
-        return {
-            "bits_up": self.meter.bits_up,
-            "bits_down": self.meter.bits_down,
-            "bits": self.meter.bits,
-            "payload_bytes": self.meter.payload_bytes,
-            "seconds": self.seconds,
-        }
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
         """‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.

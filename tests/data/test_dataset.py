@@ -1,4 +1,4 @@
-"""Dataset and its content hash."""
+"""Data sets of rows and of images, and their content hashes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from data.dataset import Dataset
+from data.images import Images
 
 DENSE = np.array([[0.0, 1.5, 0.0], [-2.0, 0.0, 0.25]])
 
@@ -32,3 +33,14 @@ def test_arrays_round_trip(features: int | None, columns: int) -> None:
         types = (one.features.dtype, one.features.indices.dtype, one.labels.dtype)
         assert types == (np.float64, np.int32, np.int8)
         assert one.features.has_sorted_indices
+
+
+def test_content_hash_of_images_is_the_documented_bytes_in_any_memory_layout() -> None:
+    train, test = np.arange(18, dtype=np.uint8).reshape(3, 1, 2, 3), np.full((1, 1, 2, 3), 200, np.uint8)
+    labels = np.array([0, 1, 1], np.uint8), np.array([4], np.uint8)
+    content = bytes(range(18)) + bytes([0, 1, 1]) + bytes([200] * 6) + bytes([4])
+    turned = np.ascontiguousarray(train.transpose(3, 0, 1, 2)).transpose(1, 2, 3, 0)
+    for layout in (train, turned):
+        images = Images("few", layout, labels[0], test, labels[1], (0.1, 0.2, 0.3), (1.0, 1.0, 1.0))
+        assert images.sha256() == hashlib.sha256(content).hexdigest()
+        assert images.classes == 5, "the largest label is a test label"

@@ -41,12 +41,9 @@ def random_set() -> tuple[np.ndarray, np.ndarray, bytes]:
 
 
 @pytest.mark.parametrize("suffix", PACK)
-@pytest.mark.parametrize("named", [True, False])
-def test_every_format_equals_the_dense_truth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, named: bool
-) -> None:
+def test_every_format_equals_the_dense_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     dense, raw, text = random_set()
-    file = written(tmp_path, f"my.txt{suffix}" if named else "my.txt", PACK[suffix](text))
+    file = written(tmp_path, f"my.txt{suffix}", PACK[suffix](text))
     for _ in ("from the file", "from the cache"):
         dataset = libsvm.load_file(file, tmp_path)
         monkeypatch.setattr(libsvm, "parse", None)
@@ -73,41 +70,37 @@ def test_other_ways_to_write_the_same_set(tmp_path: Path, text: bytes) -> None:
     assert dataset.labels.tolist() == [-1, 1]
 
 
+LABEL, PAIR = "a label, a finite number", "index:value with whole indices that rise from 1"
 BAD = [
-    (b"3 1:1\n5 1:1 foo\n", 2, 7, "expected index:value, found 'foo'"),
-    (b"3 1:1\n\n# note\n5 x:1\n", 4, 3, "whole number for index, found 'x:1'"),
-    (b"3 1:1\n5 1:1 2:abc\n", 2, 7, "number for value, found '2:abc'"),
-    (b"3 1:1\n5 2:\n", 2, 3, "number for value, found '2:'"),
-    (b"3 1:1\n5 2:1_000\n", 2, 3, "number for value, found '2:1_000'"),
-    (b"3 1:1\n5 1_0:1\n", 2, 3, "whole number for index, found '1_0:1'"),
-    (b"3 1:1\n5 1:1 qid:3\n", 2, 7, "whole number for index, found 'qid:3'"),
-    (b"3 1:1\n5 2:1 3:nan\n", 2, 7, "not a finite number, found '3:nan'"),
-    (b"3 1:-inf\n5 2:1\n", 1, 3, "not a finite number, found '1:-inf'"),
-    (b"3 1:1e999\n5 2:1\n", 1, 3, "not a finite number, found '1:1e999'"),
-    (b"3 1:1\nspam 2:1\n", 2, 1, "expected a label, a number, found 'spam'"),
-    (b"3 1:1\n  1,2 2:1\n", 2, 3, "expected a label, a number, found '1,2'"),
-    (b"3 1:1\nnan 2:1\n", 2, 1, "the label 'nan' is not a finite number"),
-    (b"3 1:1\n5 0:1 2:1\n", 2, 3, "feature index 0 is not between 1 and"),
-    (b"3 1:1\n5 2147483648:1\n", 2, 3, "feature index 2147483648 is not between 1 and 2147483647"),
-    (b"3 1:1\n5 " + b"9" * 5000 + b":1\n", 2, 3, "found '9999"),
-    (b"3 1:1\n5 4:1 2:1\n", 2, 7, "feature index 2 comes after 4"),
-    (b"3 1:1\n5 4:1 4:2\n", 2, 7, "feature index 4 is repeated"),
-    (b"3 1:1\n5 1:1\n3 1:2\n7 1:1\n8 1:1\n", 4, 1, "found a third label, '7', after '3' and '5'"),
-    (b"3 1:1\n5 1:1 \xff\xfe\n", 2, 7, "expected index:value, found"),
-    (b"\x00\x01\x02\n", 1, 1, "expected a label, a number, found"),
+    (b"3 1:1\n5 1:1 foo\n", 2, 7, PAIR, "foo"),
+    (b"3 1:1\n\n# note\n5 x:1\n", 4, 3, PAIR, "x:1"),
+    (b"3 1:1\n5 1:1 2:abc\n", 2, 7, PAIR, "2:abc"),
+    (b"3 1:1\n5 2:1_000\n", 2, 3, PAIR, "2:1_000"),
+    (b"3 1:1\n5 1_0:1\n", 2, 3, PAIR, "1_0:1"),
+    (b"3 1:1\n5 1:1 qid:3\n", 2, 7, PAIR, "qid:3"),
+    (b"3 1:1\n5 2:1 3:nan\n", 2, 7, PAIR, "3:nan"),
+    (b"3 1:1e999\n5 2:1\n", 1, 3, PAIR, "1:1e999"),
+    (b"3 1:1\nspam 2:1\n", 2, 1, LABEL, "spam"),
+    (b"3 1:1\nnan 2:1\n", 2, 1, LABEL, "nan"),
+    (b"3 1:1\n5 0:1 2:1\n", 2, 3, PAIR, "0:1"),
+    (b"3 1:1\n5 2147483648:1\n", 2, 3, f"{PAIR} to at most 2147483647", "2147483648:1"),
+    (b"3 1:1\n5 " + b"9" * 5000 + b":1\n", 2, 3, PAIR, "9" * 40 + "…"),
+    (b"3 1:1\n5 4:1 2:1\n", 2, 7, PAIR, "2:1"),
+    (b"3 1:1\n5 4:1 4:2\n", 2, 7, PAIR, "4:2"),
+    (b"3 1:1\n5 1:1\n3 1:2\n7 1:1\n8 1:1\n", 4, 1, f"{LABEL}, of which there are two", "7"),
+    (b"3 1:1\n5 1:1 \xff\xfe\n", 2, 7, PAIR, "��"),
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "column", "what"), BAD, ids=[what for *_, what in BAD])
+@pytest.mark.parametrize(("text", "line", "column", "wanted", "found"), BAD, ids=[repr(found) for *_, found in BAD])
 def test_bad_text_is_located(
-    tmp_path: Path, leftovers: Leftovers, text: bytes, line: int, column: int, what: str
+    tmp_path: Path, leftovers: Leftovers, text: bytes, line: int, column: int, wanted: str, found: str
 ) -> None:
     file = written(tmp_path / "source", "bad.txt.gz", gzip.compress(text))
     with pytest.raises(DataError) as caught:
         libsvm.load_file(file, tmp_path / "d")
-    assert str(caught.value).startswith(f"{file}, line {line}, column {column}: ")
-    assert what in str(caught.value)
-    assert len(str(caught.value)) < len(str(file)) + 200
+    assert str(caught.value).startswith(f"{file}, line {line}, column {column}: expected {wanted}")
+    assert str(caught.value).endswith(f", found {found!r}")
     assert leftovers("d") == []
 
 
@@ -139,7 +132,7 @@ def test_text_that_only_the_fast_reader_rejects(tmp_path: Path, monkeypatch: pyt
         libsvm.load_file(file, tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["cut", "first bytes only", "garbage", "not an archive", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "first bytes only", "garbage", "not an archive"])
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_damaged_archives(tmp_path: Path, leftovers: Leftovers, suffix: str, damage: str) -> None:
     whole = PACK[suffix](random_set()[2])
@@ -148,7 +141,6 @@ def test_damaged_archives(tmp_path: Path, leftovers: Leftovers, suffix: str, dam
         "first bytes only": whole[:6],
         "garbage": whole[:30] + bytes(range(256)) + whole[200:],
         "not an archive": GOOD,
-        "empty": b"",
     }[damage]
     file = written(tmp_path / "source", f"set{suffix}", content)
     with pytest.raises(DataError, match=r"is truncated or not an archive .*: fetch it again") as caught:
@@ -202,15 +194,3 @@ def test_folder_whose_cache_cannot_be_made(tmp_path: Path, leftovers: Leftovers)
     for _ in range(2):
         assert libsvm.load_file(file, tmp_path / "d").features.toarray().tolist() == [[1, 2], [0, -0.5]]
     assert leftovers("d") == ["cache", "set"]
-
-
-def test_read_only_folder(tmp_path: Path, leftovers: Leftovers) -> None:
-    file = written(tmp_path / "d", "set", GOOD)
-    (tmp_path / "d").chmod(0o555)
-    try:
-        if os.access(tmp_path / "d", os.W_OK):
-            pytest.skip("this user can write to read-only folders")
-        assert libsvm.load_file(file, tmp_path / "d").features.toarray().tolist() == [[1, 2], [0, -0.5]]
-        assert leftovers("d") == ["set"]
-    finally:
-        (tmp_path / "d").chmod(0o755)

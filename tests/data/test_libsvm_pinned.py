@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 import socket
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
 import pytest
 from data_support import TINY_TEXT, Leftovers, Web
 
@@ -17,54 +17,50 @@ from data import download, libsvm
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "features", "nonzeros", "positives", "sha256"),
+    ("name", "rows", "features", "nonzeros", "positives"),
     [
-        ("a9a", 32561, 123, 451592, 7841, "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f"),
-        ("mushrooms", 8124, 112, 170604, 4208, "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64"),
-        ("phishing", 11055, 68, 331650, 6157, "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d"),
-        ("w8a", 49749, 300, 579586, 1479, "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d"),
+        ("a9a", 32561, 123, 451592, 7841),
+        ("mushrooms", 8124, 112, 170604, 4208),
+        ("phishing", 11055, 68, 331650, 6157),
+        ("w8a", 49749, 300, 579586, 1479),
     ],
-    ids=lambda value: value if value in libsvm.PINNED else "",
 )
-def test_real_sets(
-    real: Path, name: str, rows: int, features: int, nonzeros: int, positives: int, sha256: str
-) -> None:
+def test_real_sets(real: Path, name: str, rows: int, features: int, nonzeros: int, positives: int) -> None:
     for _ in ("from the file", "from the cache"):
         dataset = libsvm.load(name, real, url="http://unused.invalid")
         assert (dataset.name, dataset.features.shape, dataset.features.nnz) == (name, (rows, features), nonzeros)
         assert [int((dataset.labels == sign).sum()) for sign in (1, -1)] == [positives, rows - positives]
-        assert dataset.sha256() == sha256
 
 
-def test_download_then_cache_then_file(web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers) -> None:
+def test_download_then_cache_then_file(web: Web, tiny: str, tmp_path: Path, leftovers: Leftovers) -> None:
     web.files["/tiny"] = TINY_TEXT
     for _ in range(2):
         dataset = libsvm.load("tiny", tmp_path / "d", web.url)
         assert dataset.features.toarray().tolist() == [[0.5, 0, -1.25], [0, 4, 0], [0, 0, 0]]
         assert dataset.labels.tolist() == [1, -1, 1]
-    cache = f"cache/tiny-{tiny.sha256[:12]}.npz"
+    cache = f"cache/tiny-{tiny[:12]}.npz"
     assert leftovers("d") == [cache, "libsvm/tiny"]
     (tmp_path / "d" / cache).unlink()
-    assert libsvm.load("tiny", tmp_path / "d", web.url).sha256() == tiny.sha256
+    assert libsvm.load("tiny", tmp_path / "d", web.url).sha256() == tiny
     assert web.hits == ["/tiny"]
 
 
 @pytest.mark.parametrize("folder", ["", "libsvm"])
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
-def test_offline_files_are_found(web: Web, tiny: libsvm.Pin, tmp_path: Path, folder: str, suffix: str) -> None:
+def test_offline_files_are_found(web: Web, tiny: str, tmp_path: Path, folder: str, suffix: str) -> None:
     pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / f"tiny{suffix}").write_bytes(pack(TINY_TEXT))
-    assert libsvm.load("tiny", str(tmp_path), web.url).sha256() == tiny.sha256
+    assert libsvm.load("tiny", str(tmp_path), web.url).sha256() == tiny
     assert web.hits == []
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("mushroom", "did you mean mushrooms?"), ("A9A", "did you mean a9a?"), ("zzz", "set 'zzz': known are")],
+    [("mushroom", "did you mean mushrooms?"), ("A9A", "did you mean a9a?"), ("zzz", "set 'zzz'; Valid: ")],
 )
 def test_unknown_name(tmp_path: Path, name: str, hint: str) -> None:
-    with pytest.raises(DataError, match=hint.replace("?", r"\?")) as caught:
+    with pytest.raises(DataError, match=re.escape(hint)) as caught:
         libsvm.load(name, tmp_path)
     assert repr(name) in str(caught.value)
     assert "a9a, mushrooms, phishing, w8a" in str(caught.value)
@@ -72,7 +68,7 @@ def test_unknown_name(tmp_path: Path, name: str, hint: str) -> None:
 
 @pytest.mark.parametrize("trouble", ["nobody", "404", "[Tt]imed? ?out", "more bytes"])
 def test_a_host_that_does_not_give_it(
-    web: Web, tiny: libsvm.Pin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, trouble: str
+    web: Web, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, trouble: str
 ) -> None:
     url = web.url
     if trouble == "nobody":
@@ -89,19 +85,18 @@ def test_a_host_that_does_not_give_it(
         libsvm.load("tiny", tmp_path, url)
     assert leftovers("") == []
     web.files["/tiny"], web.missing, web.delay = TINY_TEXT, 0, 0
-    assert libsvm.load("tiny", tmp_path, web.url + "/").sha256() == tiny.sha256
+    assert libsvm.load("tiny", tmp_path, web.url + "/").sha256() == tiny
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (TINY_TEXT.replace(b"4", b"5"), "is not tiny: expected 3 rows, 3 features, 3 non-zeros, content SHA"),
-        (TINY_TEXT + b"1 2:4\n", "found 4 rows, 3 features, 4 non-zeros"),
-        (b"<html>\nnot found\n</html>\n", "line 1, column 1: expected a label, a number, found '<html>'"),
+        (TINY_TEXT.replace(b"4", b"5"), "is not tiny: expected content of SHA-256"),
+        (b"<html>\nnot found\n</html>\n", "line 1, column 1: expected a label, a finite number, of which"),
     ],
 )
 def test_wrong_content_from_the_host(
-    web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers, body: bytes, reason: str
+    web: Web, tiny: str, tmp_path: Path, leftovers: Leftovers, body: bytes, reason: str
 ) -> None:
     web.files["/tiny"] = body
     with pytest.raises(DataError) as caught:
@@ -111,52 +106,10 @@ def test_wrong_content_from_the_host(
     assert leftovers("") == []
 
 
-def test_wrong_offline_file(web: Web, tiny: libsvm.Pin, tmp_path: Path, leftovers: Leftovers) -> None:
-    file = tmp_path / "libsvm" / "tiny"
-    file.parent.mkdir()
-    file.write_bytes(TINY_TEXT.replace(b"4", b"5"))
-    with pytest.raises(DataError) as caught:
-        libsvm.load("tiny", tmp_path, web.url)
-    assert str(caught.value).startswith(f"{file} is not tiny: expected 3 rows")
-    assert tiny.sha256 in str(caught.value)
-    assert str(caught.value).endswith(f"delete it and fetch it again from {web.url}/tiny")
-    assert leftovers("") == ["libsvm/tiny"]
-    assert web.hits == []
-
-
-def test_target_that_cannot_be_written(web: Web, tiny: libsvm.Pin, tmp_path: Path) -> None:
-    web.files["/tiny"] = TINY_TEXT
-    (tmp_path / "libsvm").write_text("a file where the folder should be")
-    with pytest.raises(DataError, match=f"put it at {tmp_path / 'libsvm' / 'tiny'} "):
-        libsvm.load("tiny", tmp_path, web.url)
-
-
-def test_cache_with_another_sets_content_is_not_believed(tiny: libsvm.Pin, tmp_path: Path) -> None:
-    other = tmp_path / "other.txt"
-    other.write_bytes(b"1 1:7\n-1 2:7\n")
-    libsvm.load_file(other, tmp_path)
-    (stored,) = (tmp_path / "cache").glob("other-*.npz")
-    stored.rename(tmp_path / "cache" / f"tiny-{tiny.sha256[:12]}.npz")
-    (tmp_path / "tiny").write_bytes(TINY_TEXT)
-    assert libsvm.load("tiny", tmp_path).sha256() == tiny.sha256
-
-
-def test_two_processes_download_once(web: Web, tiny: libsvm.Pin, tmp_path: Path) -> None:
+def test_two_processes_download_once(web: Web, tiny: str, tmp_path: Path) -> None:
     # Long enough for the second process to ask too, if it does not wait.
     web.files["/tiny"], web.delay = TINY_TEXT, 0.5
     with get_context("fork").Pool(2) as pool:
         both = pool.starmap(libsvm.load, [("tiny", tmp_path, web.url)] * 2, chunksize=1)
-    assert [dataset.sha256() for dataset in both] == [tiny.sha256] * 2
+    assert [dataset.sha256() for dataset in both] == [tiny] * 2
     assert web.hits == ["/tiny"]
-
-
-def test_real_content_is_what_the_text_says(real: Path) -> None:
-    with lzma.open(real / "libsvm" / "mushrooms.xz", "rt") as text:
-        first, *rest = text
-    dataset = libsvm.load("mushrooms", real)
-    expected = np.zeros(112)
-    for token in first.split()[1:]:
-        index, value = token.split(":")
-        expected[int(index) - 1] = float(value)
-    assert np.array_equal(dataset.features[[0]].toarray()[0], expected)
-    assert dataset.labels.tolist() == [1 if line.startswith("2 ") else -1 for line in [first, *rest]]

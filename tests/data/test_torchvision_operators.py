@@ -42,16 +42,14 @@ print(torch.ops.torchvision.nms.default._schema, torch.ops.torchvision.qnms.defa
 
 WHOLE = """
 import torch
-from data.torchvision_operators import import_torchvision, torchvision
-assert import_torchvision() is torchvision
+from data.torchvision_operators import torchvision
 torchvision.models, torchvision.datasets
 print(hasattr(torch.ops.torchvision, 'nms'))
 """
 
 USED = """
 import torch
-from data.torchvision_operators import import_torchvision, torchvision
-assert import_torchvision() is import_torchvision() is torchvision
+from data.torchvision_operators import torchvision
 import torchvision as plain
 assert plain is torchvision
 torchvision.datasets.CIFAR10

@@ -90,32 +90,21 @@ def test_vectors_hold_the_values_of_the_module(model: Callable) -> None:
     assert all(torch.equal(parameter, named[name]) for name, parameter in flat.module.named_parameters())
 
 
+@pytest.mark.parametrize("low", [False, True], ids=["float32", "autocast"])
 @models
-def test_forward_gradient_and_statistics_are_the_ordinary_networks(model: Callable) -> None:
+def test_forward_gradient_and_statistics_are_the_ordinary_networks(model: Callable, low: bool) -> None:
     plain, flat = pair(model)
     images, labels = batch(model)
     for _ in range(2):  # the second with the statistics of the first
-        assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+            assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
         assert torch.equal(flat.statistics, statistics_of(plain))
     plain.eval(), flat.module.eval()
-    assert torch.equal(flat.module(images), plain(images))
-    assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
-
-
-@models
-def test_autocast(model: Callable) -> None:
-    plain, flat = pair(model)
-    images, labels = batch(model)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert flat.module(images).dtype == torch.bfloat16
-        plain(images)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        gradient = gradient_of(flat, images, labels)
-        expected = derived(plain, images, labels)
-    assert gradient.dtype == torch.float32
-    assert torch.equal(gradient, expected)
-    assert torch.equal(flat.statistics, statistics_of(plain))
-    assert not torch.equal(gradient, gradient_of(flat, images, labels)), "autocast made no difference"
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        scores = flat.module(images)
+        assert torch.equal(scores, plain(images))
+        assert scores.dtype == (torch.bfloat16 if low else torch.float32)
+        assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
 
 
 # Narrow strided 1×1 convolutions, of which oneDNN's AVX2 gradient in channels_last is wrong
@@ -168,6 +157,7 @@ def test_the_module_sees_what_is_written(model: Callable) -> None:
     flat.vector.copy_(joined(plain.parameters()))
     flat.statistics.copy_(statistics_of(plain))
     assert torch.equal(flat.module.eval()(images), plain.eval()(images))
+    assert torch.equal(flat.statistics, statistics_of(plain)), "only training moves them"
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -191,16 +181,6 @@ def test_a_write_between_forward_and_gradient_is_an_error() -> None:
     flat.vector.mul_(0.5)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         flat.gradient(loss, torch.empty(flat.d))
-
-
-def test_only_training_moves_the_statistics() -> None:
-    _, flat = pair(small_cnn)
-    images, _ = batch(small_cnn)
-    before = flat.statistics.clone()
-    flat.module.eval()(images)
-    assert torch.equal(flat.statistics, before)
-    flat.module.train()(images)
-    assert (flat.statistics != before).all()
 
 
 def test_gradient_into_a_row_of_a_matrix() -> None:

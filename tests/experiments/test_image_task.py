@@ -169,7 +169,10 @@ def test_training_equals_a_plain_loop():
         ({"evaluation_rows": 0}, "evaluation_rows=0: must be at least 1"),
         ({"evaluation_batch": 0}, "evaluation_batch=0: must be at least 1"),
         ({"padding": -1}, "padding=-1: pixels, at least 0"),
-        ({"alpha": 0.0}, "alpha=0.0: the Dirichlet parameter must be positive"),
+        *(
+            ({"alpha": alpha}, f"alpha={alpha}: the Dirichlet parameter must be")
+            for alpha in (0.0, -1.0, np.inf, np.nan)
+        ),
         ({"partition": "even"}, "partition=even"),
     ],
 )

@@ -107,16 +107,15 @@ def test_huge_margins(scale: float) -> None:
     dataset = sparse_problem()
     task = LogisticRegression(dataset, WORKERS, seed=0, regularization=0.1)
     x = points(scale=scale)
-    margins = (dataset.labels[:, None] * dataset.features.toarray())[:102] @ x.numpy()
-    measured = measured_of(task, x)
+    signed = (dataset.labels[:, None] * dataset.features.toarray())[:102]
+    margins = signed @ x.numpy()
     expected = np.logaddexp(0, -margins).mean() + 0.1 * np.sum(1 / (1 + x.numpy() ** -2.0))
-    assert measured["train_loss"].item() == pytest.approx(expected, rel=1e-12)
+    assert measured_of(task, x)["train_loss"].item() == pytest.approx(expected, rel=1e-12)
     gradients = gradients_of(task, x, 1)
     assert torch.isfinite(gradients).all()
     # At such points a row counts whole where it is classified wrong, and not at all where it is right.
     if scale >= 1e6:
         counts = np.where(margins == 0, 0.5, margins < 0)[:, None]
-        signed = dataset.labels[:102, None] * dataset.features.toarray()[:102]
         close(gradients, -torch.from_numpy((counts * signed).reshape(WORKERS, 17, D).mean(1)))
 
 
@@ -191,17 +190,15 @@ def test_every_row_is_drawn_equally_often() -> None:
     assert np.abs(counts / rounds - share).max() < 5 * np.sqrt(share * (1 - share) / rounds)
 
 
-def test_evaluation_ignores_the_batch_size() -> None:
-    full, batched = (LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=size) for size in (None, 2))
-    for name, value in measured_of(full, points(3)).items():
-        assert torch.equal(measured_of(batched, points(3))[name], value)
-
-
 @pytest.mark.parametrize(("batch_size", "epochs"), [(None, 34.0), (5, 10.0)])
-def test_epochs_are_passes_over_the_data(batch_size: int | None, epochs: float) -> None:
-    task = LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=batch_size)
+def test_epochs_are_passes_over_the_data_and_evaluation_is_over_all(batch_size: int | None, epochs: float) -> None:
+    full, task = (
+        LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=size) for size in (None, batch_size)
+    )
     assert task.epoch(34) == pytest.approx(epochs)
     assert task.epoch(0) == 0
+    for name, value in measured_of(full, points(3)).items():
+        assert torch.equal(measured_of(task, points(3))[name], value)
 
 
 def test_facts() -> None:

@@ -25,7 +25,7 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+    [MemoryError(), torch.OutOfMemoryError("full"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
 )
 def test_it_says_what_would_fit_and_loses_nothing(
     error: Exception, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
@@ -34,22 +34,12 @@ def test_it_says_what_would_fit_and_loses_nothing(
     failing(error, monkeypatch)
     assert stopped(list(command)) == 1
     said = capsys.readouterr().err
-    for part in ("round 3: out of memory on cpu", "8 workers and 2 step sizes", "batch_size", "evaluation_batch",
-                 "one step size at a time", "one worker a rank"):  # fmt: skip
-        assert part in said
+    assert "round 3: out of memory on cpu: the vectors of 8 workers and 2 step sizes take about " in said
+    assert "fewer workers a rank" in said
     assert "Traceback" not in said
     assert status(where(*command))["round"] == 2
     monkeypatch.undo()
     assert len(timeless(go(*command))) == 2 * 3
-
-
-def test_advice_fits_the_task(results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    failing(MemoryError(), monkeypatch)
-    assert stopped([*SMALL, results, "cluster.workers=1"]) == 1
-    said = capsys.readouterr().err
-    assert "1 workers and 1 step sizes" in said
-    for part in ("evaluation_batch", "one step size", "one worker a rank"):
-        assert part not in said
 
 
 def test_other_errors_stay_what_they_are(results: str, monkeypatch: pytest.MonkeyPatch) -> None:

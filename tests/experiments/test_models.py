@@ -41,7 +41,6 @@ def trained(module: nn.Module, batch: Tensor) -> nn.Module:
 
 
 def copied(source: nn.Module, target: nn.Module) -> None:
-    """Values of parameters and buffers, in order."""
     with torch.no_grad():
         for get in (nn.Module.parameters, nn.Module.buffers):
             for one, other in zip(get(source), get(target), strict=True):
@@ -91,65 +90,65 @@ def test_no_width(model: Callable, width: int) -> None:
         model(width)
 
 
-def test_resnet_is_torchvisions_with_another_stem() -> None:
-    module, batch = trained(resnet18(), images(resnet18)), images(resnet18)
+def resnet_of_torchvision() -> nn.Module:
+    """With another stem."""
     expected = torchvision.models.resnet18(num_classes=10)
     expected.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     expected.maxpool = nn.Identity()
-    copied(module, expected)
-    for training in (False, True):
-        assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
+    return expected
 
 
-def test_vgg_is_torchvisions_with_another_head() -> None:
-    module, batch = trained(vgg16(), images(vgg16)), images(vgg16)
-    with torch.device("meta"):  # its head alone takes half a gigabyte
+def vgg_of_torchvision() -> nn.Module:
+    """With another head."""
+    with torch.device("meta"):  # its own alone takes half a gigabyte
         features = torchvision.models.vgg16_bn().features
-    expected = nn.Sequential(features.to_empty(device="cpu"), nn.Flatten(), nn.Linear(512, 10))
+    return nn.Sequential(features.to_empty(device="cpu"), nn.Flatten(), nn.Linear(512, 10))
+
+
+@pytest.mark.parametrize(("model", "theirs"), [(resnet18, resnet_of_torchvision), (vgg16, vgg_of_torchvision)])
+def test_it_is_torchvisions(model: Callable, theirs: Callable) -> None:
+    module, expected, batch = trained(model(), images(model)), theirs(), images(model)
     copied(module, expected)
     for training in (False, True):
         assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
+
+
+def norm(state: dict[str, Tensor], x: Tensor, name: str, training: bool) -> Tensor:
+    """ReLU of the batch norm of this name."""
+    mean, variance = state[f"{name}.running_mean"].clone(), state[f"{name}.running_var"].clone()
+    scale, shift = state[f"{name}.weight"], state[f"{name}.bias"]
+    return F.batch_norm(x, mean, variance, scale, shift, training=training).clamp(min=0)
 
 
 def wide_resnet_by_formula(state: dict[str, Tensor], x: Tensor, training: bool) -> Tensor:
     """Zagoruyko and Komodakis's network as a function of its tensors."""
-
-    def relu_of_norm(x: Tensor, name: str) -> Tensor:
-        mean, variance = state[f"{name}.running_mean"].clone(), state[f"{name}.running_var"].clone()
-        scale, shift = state[f"{name}.weight"], state[f"{name}.bias"]
-        return F.batch_norm(x, mean, variance, scale, shift, training=training).clamp(min=0)
-
     x = F.conv2d(x, state["0.weight"], padding=1)
     for group in (1, 2, 3):
         for block in (0, 1):
             name = f"{group}.{block}"
             stride = 2 if group > 1 and block == 0 else 1
-            activated = relu_of_norm(x, f"{name}.bn1")
+            activated = norm(state, x, f"{name}.bn1", training)
             y = F.conv2d(activated, state[f"{name}.conv1.weight"], stride=stride, padding=1)
-            y = F.conv2d(relu_of_norm(y, f"{name}.bn2"), state[f"{name}.conv2.weight"], padding=1)
+            y = F.conv2d(norm(state, y, f"{name}.bn2", training), state[f"{name}.conv2.weight"], padding=1)
             if block == 0:
                 x = F.conv2d(activated, state[f"{name}.shortcut.weight"], stride=stride)
             x = x + y
-    return relu_of_norm(x, "4").mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
+    return norm(state, x, "4", training).mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
 
 
-def test_wide_resnet_is_its_formula() -> None:
-    module = trained(wide_resnet_16_4(3), images(wide_resnet_16_4))
-    batch, state = images(wide_resnet_16_4), {name: value.clone() for name, value in module.state_dict().items()}
-    for training in (False, True):
-        expected = wide_resnet_by_formula(state, batch, training)
-        torch.testing.assert_close(module.train(training)(batch), expected, rtol=1e-4, atol=1e-5)
+def small_cnn_by_formula(state: dict[str, Tensor], x: Tensor, training: bool) -> Tensor:
+    x = norm(state, F.conv2d(x, state["0.weight"], padding=1), "1", training)
+    x = norm(state, F.conv2d(x, state["3.weight"], stride=2, padding=1), "4", training)
+    return x.mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
 
 
-def test_small_cnn_is_its_formula() -> None:
-    module, batch = trained(small_cnn(), images(small_cnn)), images(small_cnn)
+@pytest.mark.parametrize(
+    ("model", "width", "formula"),
+    [(wide_resnet_16_4, 3, wide_resnet_by_formula), (small_cnn, 16, small_cnn_by_formula)],
+)
+def test_it_is_its_formula(model: Callable, width: int, formula: Callable) -> None:
+    module, batch = trained(model(width), images(model)), images(model)
     state = {name: value.clone() for name, value in module.state_dict().items()}
     for training in (False, True):
-        x = batch
-        for convolution, norm, stride in ((0, 1, 1), (3, 4, 2)):
-            x = F.conv2d(x, state[f"{convolution}.weight"], stride=stride, padding=1)
-            statistics = (state[f"{norm}.running_{name}"].clone() for name in ("mean", "var"))
-            scale, shift = (state[f"{norm}.{name}"] for name in ("weight", "bias"))
-            x = F.batch_norm(x, *statistics, scale, shift, training=training).clamp(min=0)
-        expected = x.mean((2, 3)) @ state["8.weight"].T + state["8.bias"]
-        torch.testing.assert_close(module.train(training)(batch), expected, rtol=1e-5, atol=1e-6)
+        expected = formula(state, batch, training)
+        torch.testing.assert_close(module.train(training)(batch), expected, rtol=1e-4, atol=1e-5)

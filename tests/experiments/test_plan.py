@@ -43,7 +43,7 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     """What is tried, in no time."""
     asked: list[Run] = []
-    monkeypatch.setattr(plan, "trial", lambda run, ranks: (asked.append(run), TRIAL)[1])
+    monkeypatch.setattr(plan, "trial", lambda run, ranks, say: (asked.append(run), TRIAL)[1])
     return asked
 
 
@@ -62,7 +62,7 @@ def test_bits_are_those_that_a_run_will_record(results: str) -> None:
 
 @pytest.mark.parametrize(("partition", "blocks"), [("whole", 1), ("layer", 2)])
 def test_bits_of_a_long_run(partition: str, blocks: int, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "trial", lambda config, ranks: replace(TRIAL, sizes=(10, 20)))
+    monkeypatch.setattr(plan, "trial", lambda *about: replace(TRIAL, sizes=(10, 20)))
     [row] = table(said([configuration(*SMALL, results, "rounds=50000", f"partition={partition}")]))
     assert row["bits up"] == str(50000 * (30 + 32 * blocks))
 
@@ -114,7 +114,7 @@ def test_memory_is_that_of_one_process(
 
 
 def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trial(run: Run, ranks: object) -> Trial:
+    def trial(run: Run, *about: object) -> Trial:
         if run.task.name == "logreg/a9a":
             raise Unavailable("could not download a9a: no network\nat all")
         return TRIAL
@@ -163,16 +163,18 @@ def test_columns_are_the_settings_that_differ(results: str, tried: list[Run]) ->
     lines = said(configs)
     assert lines[0] == "all runs: task logreg/breast_cancer, n 20, seed 0, lr 0.001, rounds 20"
     costs = ["state", "bits up", "bits down", "both", "memory", "time"]
-    assert list(table(lines)[0]) == ["algorithm", "compressor.k", *costs]
+    assert list(table(lines)[0]) == ["algorithm", "settings", *costs]
     compressors = [configuration(*SMALL, results, f"compressor={name}") for name in ("scaled_sign", "top_k")]
-    assert [row["compressor"] for row in table(said(compressors))] == ["ScaledSign", "TopK"]
-    updates = [configuration(*SMALL, results, f"update.beta1={beta}") for beta in (0.5, 0.9)]
-    assert [row["update.beta1"] for row in table(said(updates))] == ["0.5", "0.9"]
+    assert [row["settings"] for row in table(said(compressors))] == ["compressor=ScaledSign", "compressor=TopK"]
+    several = [configuration(*SMALL, results, f"cluster.workers={n}", f"update.beta1=0.{n}") for n in (4, 5)]
+    found = table(said(several))
+    assert list(found[0]) == ["settings", *costs]
+    assert [row["settings"] for row in found] == [f"cluster.workers={n}, update.beta1=0.{n}" for n in (4, 5)]
 
 
 def test_a_large_figure_fits_a_terminal(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     resnet = Trial(d=11_173_962, sizes=(11_173_962,), dtype=torch.float32, round=35.0, evaluation=400.0)
-    monkeypatch.setattr(plan, "trial", lambda config, ranks: resnet)
+    monkeypatch.setattr(plan, "trial", lambda *about: resnet)
     configs = [
         configuration("task=cifar10/resnet18", results, f"algorithm={name}") for name in ("cd_adam", "amsgrad")
     ]

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dense_logreg import LAMBDA, gradient, parts
 from run_support import go, rows
 
 from algorithms.theory import markov_step_size
+from benchmarks.plain_loop import LAMBDA, parts
+from benchmarks.plain_loop import local_gradient as gradient
 from common.errors import UsageError
 from data.embedded import breast_cancer
 from data.libsvm import load
@@ -19,9 +20,15 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "libsvm"
 EF21 = ["task=logreg/breast_cancer", "algorithm=ef21", "algorithm.uplink_only=true", "algorithm.dense_start=true"]
 
 
+def shares() -> list[tuple[np.ndarray, np.ndarray]]:
+    """Dense features and labels of 20 workers."""
+    dataset = breast_cancer()
+    return parts(dataset.features.toarray(), dataset.labels, 20)
+
+
 def smoothness() -> tuple[float, float]:
     """Of f, and the root mean square of those of the workers, by the spectral norms of the data."""
-    own = [a for a, _ in parts(20)]
+    own = [a for a, _ in shares()]
     whole, *others = (np.linalg.norm(a, 2) ** 2 / (4 * len(a)) + 2 * LAMBDA for a in (np.concatenate(own), *own))
     return whole, np.sqrt(np.mean(np.square(others)))
 
@@ -61,7 +68,7 @@ def test_ef21_as_its_authors_run_it(tmp_path):
     whole, of_workers = smoothness()
     gamma = 2 / (whole + of_workers * np.sqrt(beta / theta))
 
-    x, workers = np.zeros(30), parts(20)
+    x, workers = np.zeros(30), shares()
     known = [gradient(a, y, x) for a, y in workers]
     norms = [np.linalg.norm(np.mean(known, 0))]
     for _ in range(40):
