@@ -16,7 +16,7 @@ from experiments.config import identity
 from experiments.config.evaluations import is_due
 from experiments.config.run import plain
 from experiments.config.schema import Run
-from experiments.loggers.logger import NoLogger, build_logger
+from experiments.loggers.logger import Logger, build_logger
 from experiments.record.environment import environment
 from experiments.record.folder import RunFolder
 from experiments.tasks.task import Task
@@ -50,7 +50,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
             else:
                 with explained(trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
-                    mirror = logger if ranks.is_first else NoLogger()
+                    mirror = logger if ranks.is_first else Logger()
                     with mirror.mirroring(folder.path, display.say):
                         _train(trainer, run, folder, display, ranks, fresh)
     except LostContact as error:
