@@ -52,10 +52,10 @@ def short_indices(self: TopK, x: Tensor, key: Key | None = None) -> Sparse:
     return payload._replace(indices=payload.indices.to(torch.int16))
 
 
-def consume(self: Identity, payload: Vector, d: int) -> Tensor:
-    values = payload.values.clone()
+def consume(self: TopK, payload: Sparse, d: int) -> Tensor:
+    decoded = TopK.decode(self, payload, d)
     payload.values.zero_()
-    return values
+    return decoded
 
 
 def remember(self: ScaledSign, x: Tensor, key: Key | None = None) -> Tensor:
@@ -109,7 +109,7 @@ COMPRESSORS = [
     ("keeps_shape_and_dtype", broken(ScaledSign, _scale=overflowing_scale), "saw inf\nfor huge vectors, d = 1"),
     ("crosses_the_wire", broken(ScaledSign, __call__=other_zero), "decode(encode(x)) and C(x): "),
     ("crosses_the_wire", broken(TopK, encode=short_indices), "for random vectors, d = 70001"),
-    ("keeps_zero", broken(ScaledSign, _scale=lambda self, x: ScaledSign()._scale(x) + 1), "zeros, saw [1.0"),
+    ("keeps_shape_and_dtype", broken(ScaledSign, _scale=lambda self, x: ScaledSign()._scale(x) + 1), "0, saw [1.0"),
     ("takes_vectors_apart", broken(ScaledSign, _scale=scale_of_all), "C(x) alone and in [T, d]: "),
     ("sends_tensors", broken(TopK, encode=ragged), "as for other vectors, saw"),
     ("sends_tensors", broken(Identity, encode=lambda self, x, key=None: (x, x.shape[-1])), "'int' object"),
@@ -121,10 +121,14 @@ COMPRESSORS = [
     ),
     ("counts_its_bits", broken(Identity, bits=lambda self, d: 32.0 * d), "a payload of float32 [1], saw 32.0"),
     ("counts_its_bits", broken(Identity, encode=few_bytes, bits=lambda self, d: int(1.585 * d) + 1), "d = 70001"),
-    ("leaves_its_input", broken(TopK, encode=drop_in_place), "x after encode(x) and before: "),
-    ("leaves_its_input", broken(Identity, decode=consume), "and before: "),
-    ("depends_on_its_key_alone", broken(RandomK, encode=draw_from_the_stream), "at a later call and at the first: "),
-    ("depends_on_its_key_alone", broken(ScaledSign, __call__=remember), "at a later call and at the first: "),
+    ("is_a_function", broken(TopK, encode=drop_in_place), "is given, later and before: 0: "),
+    ("is_a_function", broken(TopK, decode=consume), "later and before: 0.values: "),
+    (
+        "is_a_function",
+        broken(RandomK, encode=draw_from_the_stream),
+        "what it gives again and gave at first: ",
+    ),
+    ("is_a_function", broken(ScaledSign, __call__=remember), "what it gives again and gave at first: "),
     ("draws_apart", blind(seed=0), "different draws for 16 seeds"),
     ("draws_apart", blind(round=1), "different draws for 16 rounds"),
     ("draws_apart", blind(direction="up"), "different draws up and down"),
@@ -219,14 +223,14 @@ def without_compressor(update: SGD) -> Algorithm:
 
 ALGORITHMS = [
     ("has_typed_options", untyped, "expected annotations, saw none at compressor, update, eta"),
-    ("has_typed_options", without_compressor, "a parameter compressor, saw update"),
+    ("has_typed_options", without_compressor, "parameters compressor, saw update"),
     ("is_distributed_as_simulated", method(worker=whisper, mean=overhear), "x on two ranks and simulated: "),
-    ("is_distributed_as_simulated", method(server=favour, replica=moved), "signal of the second rank and of the"),
-    ("is_deterministic", sends(lambda g: g + torch.randn_like(g)), "x of the second run and of the first: "),
+    ("is_distributed_as_simulated", method(server=favour, replica=moved), "the second rank and the first: signal: "),
+    ("is_distributed_as_simulated", sends(lambda g: g + torch.randn_like(g)), "x on two ranks and simulated: "),
     ("resumes", method(outgoing=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
     ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
-    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "gradients after round 4 and before: "),
-    ("leaves_gradients_and_state", method(InPlace), "memory after round 4 and before: "),
+    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
+    ("leaves_gradients_and_state", method(InPlace), "later and before: 1.workers.memory: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),
     ("stays_at_rest", method(replica=decay), "x after 16 rounds and before: "),
     ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),
@@ -286,16 +290,20 @@ TASKS = [
         measures(lambda m: m | {"margin": m["train_loss"] / 0}),
         "margin: expected finite numbers",
     ),
-    ("measures_its_gradient", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
-    ("averages_to_its_gradient", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
+    ("has_the_gradient_of_its_loss", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
+    ("has_the_gradient_of_its_loss", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
     ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),
     ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
     ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "rank alone: "),
     ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
-    ("leaves_what_it_is_given", task(gradients=reuse), "earlier gradients later and as given: "),
-    ("leaves_what_it_is_given", gradients(lambda g, x: g + x.mul_(0.5).mean()), "x later and as given: "),
-    ("counts_epochs", task(epoch=lambda self, t: t % 10), "saw [0, 1, 2, 0, 0]"),
+    ("leaves_what_it_is_given", task(gradients=reuse), "what it gave, later and at first: 0: "),
+    (
+        "leaves_what_it_is_given",
+        gradients(lambda g, x: g + x.mul_(0.5).mean()),
+        "what it is given, later and before: 0: ",
+    ),
+    ("says_what_it_is", task(epoch=lambda self, t: t % 10), "saw [0, 1, 2, 0, 0]"),
     ("keeps_a_record", task(facts=lambda self: {"rows": (self.rows,)}), "facts that come back from JSON, saw"),
     ("keeps_a_record", task(step_unit=lambda self, compressor: 0.0), "a positive step_unit, saw 0.0"),
 ]
