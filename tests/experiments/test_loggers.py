@@ -12,17 +12,14 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from run_support import SMALL, configuration, go, rows, small, status, stopped, stored_config, where
+from run_support import SMALL, go, rows, small, status, stopped, stored_config, where
 from wandb_server import KEY, serving
 from wandb_support import curves, expected, logged, nobody, stand_in, to_send
 
-from benchmarks import soak
 from experiments.loggers import mirror, wandb_logger
 from experiments.loggers.layout import add_to, named, reached
-from experiments.run import main as run_command
 from experiments.sweep.job import GRACE
 from experiments.tasks.logreg import LogisticRegression
-from experiments.training.runner import bring_to_end
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody
@@ -272,26 +269,6 @@ def test_rows_that_come_too_fast_wait_for_the_end(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_online_a_resumed_run_continues_its_curve(
-    results: str, nobody: pytest.MonkeyPatch, at_round: Callable, capfd: pytest.CaptureFixture[str]
-) -> None:
-    nobody.delenv("WANDB_MODE")
-    nobody.setenv("WANDB_API_KEY", KEY)
-    with serving() as server:
-        nobody.setenv("WANDB_BASE_URL", server.url)
-        at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-        assert stopped([*MIRRORED, results]) == 130
-        path = where(*MIRRORED, results)
-        assert [row["_step"] for row in server.runs[path.name].rows] == [0, 1, 2]
-        run_command([*MIRRORED, results])
-        [(name, run)] = server.runs.items()
-    assert (name, run.posts) == (path.name, [3, 2])
-    assert logged(run.rows) == expected(rows(path))
-    assert run.summary["status"] == "finished"
-    assert f"wandb: {server.url}/me/cd-adam/runs/{name}" in capfd.readouterr().err
-
-
-@pytest.mark.slow
 def test_a_network_that_goes_away_holds_up_the_end_once_for_all_step_sizes(
     results: str, nobody: pytest.MonkeyPatch, at_round: Callable, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,19 +309,3 @@ def test_of_several_ranks_the_first_alone_mirrors_and_wandbs_own_command_sends_i
         subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     [(name, run)] = server.runs.items()
     assert (name, run.fields["jobType"], logged(run.rows)) == (path.name, "train", expected(rows(path)))
-
-
-@pytest.mark.slow
-def test_many_rows_neither_get_lost_nor_pile_up_in_memory(results: str, nobody: pytest.MonkeyPatch) -> None:
-    nobody.delenv("WANDB_MODE")
-    nobody.setenv("WANDB_API_KEY", KEY)
-    with serving() as server:
-        nobody.setenv("WANDB_BASE_URL", server.url)
-        run = configuration(*soak.DEFAULT, "rounds=5000", "logger=wandb", results)
-        with soak.Clock(run.rounds) as clock:
-            path = bring_to_end(run, clock).path
-        [sent] = server.runs.values()
-    assert logged(sent.rows) == expected(rows(path))
-    assert len(sent.rows) == 5001
-    early, late = clock.memory.values()
-    assert late["run"] - early["run"] < 5, clock.memory  # megabytes; rows kept would be more
