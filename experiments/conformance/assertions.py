@@ -25,19 +25,20 @@ def given(what: str) -> Iterator[None]:
         raise
 
 
-def assert_close(actual: Tensor, wanted: Tensor, rtol: float, what: str) -> None:
-    """Shape and dtype are equal, and numbers differ by at most `rtol` times the largest of the second tensor."""
-    room = rtol * float(wanted.abs().max()) if rtol and wanted.numel() else 0.0
-    torch.testing.assert_close(actual, wanted, rtol=0, atol=room, msg=lambda found: f"{what}: {found}")
-
-
-def assert_same(actual: Any, wanted: Any, what: str) -> None:
-    """Shape, dtype and every bit are equal, the sign of zeros included, of all tensors in a state or payload."""
+def assert_close(actual: Any, wanted: Any, rtol: float, what: str) -> None:
+    """Of all tensors in two states or payloads shape and dtype are equal, numbers up to `rtol` times the largest."""
     found = named(actual)
     for name, tensor in named(wanted).items():
         where = f"{what}: {name}" if name else what
-        assert_close(found[name], tensor, 0, where)
-        assert torch.equal(found[name].signbit(), tensor.signbit()), f"{where}: zeros of the other sign"
+        room = rtol * float(tensor.abs().max()) if rtol and tensor.numel() else 0.0
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=room, msg=lambda seen, at=where: f"{at}: {seen}")
+        signs = rtol or torch.equal(found[name].signbit(), tensor.signbit())
+        assert signs, f"{where}: zeros of the other sign"
+
+
+def assert_same(actual: Any, wanted: Any, what: str) -> None:
+    """Shape, dtype and every bit are equal, the sign of zeros included, of all tensors in two states or payloads."""
+    assert_close(actual, wanted, 0, what)
 
 
 def assert_form(tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype, what: str) -> None:

@@ -76,8 +76,7 @@ class TestTask:
 
     def test_gives_gradients(self, build_task: BuildTask) -> None:
         """gradients() is finite, [T, W, d], in the dtype of x, and the statistics keep their form."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         for t in ROUNDS:
             with given(f"round {t}"):
                 found, after = task.gradients(x, statistics, t)
@@ -86,8 +85,7 @@ class TestTask:
 
     def test_gives_measurements(self, build_task: BuildTask) -> None:
         """evaluate() has train_loss, grad_norm and whatever else, each finite, [T]."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         measured = task.evaluate(x, statistics[..., 0, :])
         assert {"train_loss", "grad_norm"} <= set(measured), f"expected both, saw {', '.join(measured)}"
         for name, values in measured.items():
@@ -96,8 +94,7 @@ class TestTask:
 
     def test_has_the_gradient_of_its_loss(self, build_task: BuildTask) -> None:
         """By differences of train_loss: grad_norm, and over all rows the workers' mean gradient."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         wanted = differences(task, x, statistics)
         norms = wanted.norm(dim=-1)
         assert_close(task.evaluate(x, statistics[..., 0, :])["grad_norm"].to(norms), norms, 1e-5, "grad_norm")
@@ -112,44 +109,40 @@ class TestTask:
 
     def test_gives_ranks_what_it_gives_all(self, build_task: BuildTask) -> None:
         """For some of the workers alone it gives what it gives them among all, bit for bit."""
-        task, fresh = whole(build_task), whole(build_task)
-        x, statistics = points(task)
-        wanted, measured = task.gradients(x, statistics, 2), task.evaluate(x, statistics[..., 0, :])
-        for ids in (range(2), range(2, 4), range(3, 4)):
-            with given(f"the workers {list(ids)} of {WORKERS}"):
-                part = build_task(workers=WORKERS, seed=SEED, ids=ids)
-                assert_same(part.start(), fresh.start(), "start()")
-                assert_same(part.start_statistics(), fresh.start_statistics()[list(ids)], "start_statistics()")
-                found = part.gradients(x, statistics[:, list(ids)].contiguous(), 2)
-                assert_same(found[0], wanted[0][:, list(ids)], "gradients")
-                assert_same(found[1], wanted[1][:, list(ids)], "statistics")
-                for name, values in part.evaluate(x, statistics[..., 0, :]).items():
-                    assert_same(values, measured[name], name)
+        task, x, statistics = points(build_task)
+        fresh, measured = whole(build_task), task.evaluate(x, statistics[..., 0, :])
+        gradients, after = task.gradients(x, statistics, 2)
+        for ids in ([0, 1], [2, 3], [3]):
+            with given(f"the workers {ids} of {WORKERS}"):
+                part = build_task(workers=WORKERS, seed=SEED, ids=range(ids[0], ids[-1] + 1))
+                start = part.start(), part.start_statistics()
+                assert_same(start, (fresh.start(), fresh.start_statistics()[ids]), "start() and start_statistics()")
+                found = part.gradients(x, statistics[:, ids].contiguous(), 2)
+                assert_same(found, (gradients[:, ids], after[:, ids]), "gradients and statistics")
+                assert_same(part.evaluate(x, statistics[..., 0, :]), measured, "evaluate")
 
     def test_takes_trials_apart(self, build_task: BuildTask) -> None:
         """A trial does not depend on the others, and alone is the same up to rounding."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         gradients, after = task.gradients(x, statistics, 2)
         measured = task.evaluate(x, statistics[..., 0, :])
         rtol = 1e4 * torch.finfo(task.dtype).eps
         for trial in range(TRIALS):
             with given(f"trial {trial}"):
-                others = x * 0.5 - 0.1
+                others, alone = x * 0.5 - 0.1, slice(trial, trial + 1)
                 others[trial] = x[trial]
-                assert_same(
-                    task.gradients(others, statistics, 2)[0][trial], gradients[trial], "gradients among others"
+                among, _ = task.gradients(others, statistics, 2)
+                assert_same(among[trial], gradients[trial], "gradients among others")
+                found = task.gradients(x[alone], statistics[alone], 2)
+                assert_close(found, (gradients[alone], after[alone]), rtol, "gradients and statistics alone")
+                found = task.evaluate(x[alone], statistics[alone, 0])
+                assert_close(
+                    found, {name: values[alone] for name, values in measured.items()}, rtol, "evaluate alone"
                 )
-                found, after_alone = task.gradients(x[trial, None], statistics[trial, None], 2)
-                assert_close(found[0], gradients[trial], rtol, "gradients alone")
-                assert_close(after_alone[0], after[trial], rtol, "statistics alone")
-                for name, values in task.evaluate(x[trial, None], statistics[trial, None, 0]).items():
-                    assert_close(values[0], measured[name][trial], rtol, f"{name} alone")
 
     def test_depends_on_seed_and_round_alone(self, build_task: BuildTask) -> None:
         """A round's gradients are the same in a new process, and after other rounds."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         torch.manual_seed(0)
         wanted = {t: task.gradients(x, statistics, t)[0].clone() for t in ROUNDS}
         torch.manual_seed(1)
@@ -161,8 +154,7 @@ class TestTask:
 
     def test_leaves_what_it_is_given(self, build_task: BuildTask) -> None:
         """Neither x and statistics, nor what was returned before, is changed in place."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         other, own = x * 0.5 + 0.1, statistics[..., 0, :]
         assert_pure(task.gradients, (x, statistics, 1), (other, statistics, 2))
         assert_pure(task.evaluate, (x, own), (other, own))
@@ -173,12 +165,12 @@ def whole(build_task: BuildTask) -> Task:
     return build_task(workers=WORKERS, seed=SEED, ids=None)
 
 
-def points(task: Task) -> tuple[Tensor, Tensor]:
-    """x [T, d] around the start, and the statistics [T, W, b] of workers after a round."""
-    random = torch.Generator().manual_seed(0)
+def points(build_task: BuildTask) -> tuple[Task, Tensor, Tensor]:
+    """The whole task, x [T, d] around the start, and the statistics [T, W, b] of workers after a round."""
+    task, random = whole(build_task), torch.Generator().manual_seed(0)
     noise = torch.randn(TRIALS, task.d, generator=random, dtype=torch.float64).to(task.device, task.dtype)
     x = task.start() + 0.1 * noise
-    return x, task.gradients(x, task.start_statistics().expand(TRIALS, -1, -1).clone(), 1)[1]
+    return task, x, task.gradients(x, task.start_statistics().expand(TRIALS, -1, -1).clone(), 1)[1]
 
 
 def loss_after(task: Task, rounds: int, lr: float) -> float:

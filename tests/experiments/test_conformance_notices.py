@@ -280,7 +280,7 @@ TASKS = [
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
     ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),
     ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
-    ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "rank alone: "),
+    ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "evaluate alone: rank: "),
     ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
     ("leaves_what_it_is_given", task(gradients=reuse), "what it gave, later and at first: 0: "),
     (
