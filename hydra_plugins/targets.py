@@ -8,8 +8,10 @@ stands once, in the class. The source is read, not imported.
 
 from __future__ import annotations
 
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from common.errors import UsageError
@@ -19,6 +21,13 @@ _GROUP = "target/"
 
 _GIVEN = ("compressor", "update", "rounds", "workers", "seed", "ids", "device")
 """What a class is called with besides its options."""
+
+
+class TargetPath(SearchPathPlugin):
+    """So that Hydra looks there, whatever the primary configuration."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        search_path.append("targets", "target://")
 
 
 class TargetSource(ConfigSource):

@@ -83,8 +83,8 @@ def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
 def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
     for settings, message in (
         ({"sede": 3}, "did you mean seed?"),
-        ({"lr": -1.0}, "step sizes are positive numbers"),
-        ({"seed": [0, -1]}, "seed=-1: must be a whole number of at least 0"),
+        ({"lr": -1.0}, "lr=-1.0: must be greater than 0"),
+        ({"seed": [0, -1]}, "seed=-1: must be greater than or equal to 0"),
         ({"compressor": None}, "compressor=null: is no choice"),
         ({"study": 'a "quoted" é'}, "study="),
         *(({key: 2}, f"{key}=2: is for commands") for key in ("jobs", "ranks")),

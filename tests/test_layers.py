@@ -20,7 +20,7 @@ ALLOWED = {
     "plots": {"plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",
-        "yaml", "rich", "filelock", "pandas", "pytest", "wandb", "wandb_workspaces",
+        "yaml", "rich", "filelock", "pandas", "pydantic", "pytest", "wandb", "wandb_workspaces",
     },
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from common.errors import UsageError
 from common.names import unknown
 from experiments.config import signatures
 from experiments.config.schema import Part
+from experiments.config.values import held
 
 PACKAGES = ("algorithms", "data", "experiments")
 """This project's own."""
@@ -37,11 +38,10 @@ class Classes:
                 continue
             if key not in known:
                 raise UsageError(unknown(f"{path}.{key}: {node['_target_']} has no such option", key, known))
-            kind = known[key].annotation or ""
             if _is_node(value):
                 self.check(value, f"{path}.{key}")
-            elif not signatures.fits(value, kind):
-                raise UsageError(f"{path}.{key}={value}: expected {signatures.wanted(kind)}")
+            else:
+                held(value, known[key].annotation, f"{path}.{key}")
 
     def find(self, node: Node, path: str) -> Callable[..., Any]:
         """The `_target_` of a node, imported. Raises UsageError where it is none of theirs."""

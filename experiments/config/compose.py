@@ -26,9 +26,6 @@ from experiments.config import schema
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
-SEARCH_PATH = "target://"
-"""Where Hydra finds the options of classes; see hydra_plugins/targets."""
-
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
 
@@ -67,8 +64,8 @@ def compose(
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
     """The override by which Hydra also looks in these packages and folders, if any."""
     found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    places = [SEARCH_PATH, *(f"file://{Path(folder).absolute()}" for folder in [*found, *folders])]
-    return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if len(places) > 1 else []
+    places = [f"file://{Path(folder).absolute()}" for folder in [*found, *folders]]
+    return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if places else []
 
 
 def resolved(composed: DictConfig) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
+from functools import partial
 from itertools import product
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from experiments.config import signatures
 from experiments.config.compose import Config
 from experiments.config.run import load_run, path_name
 from experiments.config.schema import Reproduction, Run
-from experiments.config.values import check_keys, checked
+from experiments.config.values import check_keys, checked, held
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
@@ -112,23 +113,17 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
     """The figure of a node whose budget was chosen."""
     check_keys(node, _KEYS, place, ("name", "title", "grid", "rows"))
     of_claim = node.pop("of_claim", None)
-    select = node.pop("select", {"metric": ""})
-    check_keys(select, ("metric",), f"{place}: select", ("metric",))
-    if select["metric"]:
-        _check_metric(select["metric"], f"{place}: select.metric")
-    if higher_is_better(select["metric"]):
-        raise UsageError(f"{place}: select.metric={select['metric']}: select by one of which less is better")
-    targets = node.get("targets", [])
-    parts = {
-        "rows": [_panel(part, name) for part, name in _each(node["rows"], f"{place}: rows")],
-        "claims": [_claim(part, place, of_claim) for part, _ in _each(node.get("claims", []), f"{place}: claims")],
-        "derive": [_derivation(part, name) for part, name in _each(node.get("derive", []), f"{place}: derive")],
-        "targets": [
-            _target(part, name)
-            for part, name in _each(targets if isinstance(targets, list) else [targets], f"{place}: targets")
-        ],
+    readers = {
+        "rows": _panel,
+        "claims": partial(_claim, of_claim=of_claim),
+        "derive": _derivation,
+        "targets": _target,
     }
-    figure = _read(Figure, {**node, **parts, "select": select["metric"], "budget": budget}, place)
+    parts = {key: _each(reader, node.get(key, []), f"{place}: {key}") for key, reader in readers.items()}
+    figure = _read(Figure, {**node, **parts, "budget": budget}, place)
+    _check_metric(figure.select, f"{place}: select")
+    if higher_is_better(figure.select):
+        raise UsageError(f"{place}: select={figure.select}: select by one of which less is better")
     if not figure.grid or not all(figure.grid) or not figure.rows:
         raise UsageError(f"{place}: its grid and its rows of panels must not be empty")
     return figure
@@ -136,15 +131,13 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
 
 def _panel(node: object, place: str) -> Panel:
     panel = _read(Panel, node, place)
-    if panel.x not in axes():
-        raise UsageError(unknown(f"{place}: x={panel.x}: no such choice", panel.x, axes()))
+    _named(panel.x, axes(), f"{place}: x")
     _check_metric(panel.y, f"{place}: y")
     return panel
 
 
 def _claim(node: object, place: str, of_claim: object) -> Claim:
     """A claim; where its figure's claims are cases of another figure's, it has that one's number before its own."""
-    place = f"{place}: claim {node.get('number', 'without a number') if isinstance(node, Mapping) else node}"
     if not isinstance(node, Mapping):
         raise UsageError(f"{place}: must have keys of its own")
     about = {key: str(value) if key == "number" else value for key, value in node.items() if key in _ABOUT_CLAIM}
@@ -174,7 +167,7 @@ def _read(kind: type[Spec], node: object, place: str) -> Spec:
     check_keys(node, known, place, required)
     assert isinstance(node, Mapping)
     for key, value in node.items():
-        _check_value(value, str(known[key].type), f"{place}: {key}")
+        held(value, str(known[key].type), f"{place}: {key}")
     return kind(**{key: _tuple(value) for key, value in node.items()})
 
 
@@ -187,16 +180,11 @@ def _check_options(function: Callable, options: Mapping[str, Any], place: str) -
         if one.name not in options:
             continue
         value, key = options[one.name], f"{place}: {one.name}"
-        _check_value(value, one.annotation, key)
+        held(value, one.annotation, key)
         if one.name == "axis":
             _named(value, axes(), key)
         for name in _listed(value) if one.name in ("metric", "metrics") else ():
             _check_metric(name, key)
-
-
-def _check_value(value: object, annotation: str | None, place: str) -> None:
-    if not signatures.fits(value, annotation):
-        raise UsageError(f"{place}={value}: must be {signatures.wanted(annotation)}")
 
 
 def _check_metric(name: object, place: str) -> None:
@@ -213,11 +201,11 @@ def _named(name: str, there: Any, place: str) -> Any:
     return there[name] if isinstance(there, Mapping) else name
 
 
-def _each(nodes: object, place: str) -> list[tuple[object, str]]:
-    """The nodes of a list, each with its place."""
+def _each(reader: Callable[[object, str], Spec], nodes: object, place: str) -> list[Spec]:
+    """The nodes of a list, each read with its place."""
     if not isinstance(nodes, list):
         raise UsageError(f"{place}={nodes}: must be a list, each with keys of its own")
-    return [(node, f"{place}[{number}]") for number, node in enumerate(nodes)]
+    return [reader(node, f"{place}[{number}]") for number, node in enumerate(nodes)]
 
 
 def _listed(value: Any) -> Sequence[str]:

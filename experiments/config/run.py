@@ -44,7 +44,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     Raises UsageError for anything that no data are needed to find wrong.
     """
     config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
-    check_keys(config, [one.name for one in fields(Run)], "key", [one.name for one in fields(Run)])
+    check_keys(config, [one.name for one in fields(Run)], "configuration", [one.name for one in fields(Run)])
     for name in _PARTS:
         if not isinstance(config[name], dict) or "_target_" not in config[name]:
             raise UsageError(f"{name}={config[name]}: a choice of conf/{name}/")

@@ -1,12 +1,10 @@
-"""The options of a class or function, and which values they take, read from its source without running it."""
+"""The options of a class or function, read from its source without running it."""
 
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 from common.errors import UsageError
@@ -46,17 +44,6 @@ def options(target: str) -> dict[str, Option]:
     if isinstance(node, ast.ClassDef):
         return _of_class(source, node) or {}
     raise UsageError(f"{target}: neither a class nor a function ({source.path}, line {getattr(node, 'lineno', 1)})")
-
-
-def fits(value: object, annotation: str | None) -> bool:
-    """Whether a value, as YAML gives it, is one of the annotated type. Of a type not known here every value is, but
-    for numbers that are not finite."""
-    return _fits(value, _expression(annotation or "object"))
-
-
-def wanted(annotation: str | None) -> str:
-    """The annotated type in words."""
-    return "a finite number" if annotation is None else _wanted(_expression(annotation))
 
 
 def _of_class(source: Source, node: ast.ClassDef) -> dict[str, Option] | None:
@@ -151,76 +138,3 @@ def _name(node: ast.AST) -> str:
     if isinstance(node, ast.Call | ast.Subscript):
         return _name(node.func if isinstance(node, ast.Call) else node.value)
     return str(getattr(node, "id", getattr(node, "attr", getattr(node, "value", ""))))
-
-
-_PLAIN = {
-    "float": ((int, float), "a number"),
-    "int": ((int,), "a whole number"),
-    "bool": ((bool,), "true or false"),
-    "str": ((str,), "text"),
-    "Path": ((str,), "text"),
-    "None": ((type(None),), "null"),
-    "list": ((list,), "a list"),
-    "tuple": ((list, tuple), "a list"),
-    "dict": ((dict,), "keys and values"),
-}
-"""The types of plain values, and what they are called."""
-
-
-@cache
-def _expression(annotation: str) -> ast.expr:
-    try:
-        return ast.parse(annotation.strip(), mode="eval").body
-    except SyntaxError:
-        return ast.Name("object")
-
-
-def _choices(node: ast.expr) -> list[ast.expr]:
-    """The members of a union, or the node alone."""
-    if isinstance(node, ast.BinOp):
-        return [*_choices(node.left), *_choices(node.right)]
-    if isinstance(node, ast.Subscript) and _name(node) == "Place":
-        return _choices(node.slice)
-    if isinstance(node, ast.Subscript) and _name(node) in ("Optional", "Union"):
-        return [*_parts(node), *([ast.Constant(None)] if _name(node) == "Optional" else [])]
-    return [node]
-
-
-def _parts(node: ast.expr) -> list[ast.expr]:
-    """What stands within the brackets of `b[...]`."""
-    if not isinstance(node, ast.Subscript):
-        return []
-    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-
-
-def _fits(value: object, node: ast.expr) -> bool:
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    choices = _choices(node)
-    if len(choices) > 1:
-        return any(_fits(value, choice) for choice in choices)
-    name, parts = _name(node), _parts(node)
-    if name == "Literal":
-        return any(type(value) is type(choice) and value == choice for choice in map(ast.literal_eval, parts))
-    kinds = _PLAIN[name][0] if name in _PLAIN else (object,)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds and object not in kinds):
-        return False
-    if isinstance(value, list | tuple) and name in ("list", "tuple") and parts:
-        each = name == "list" or _name(parts[-1]) == "Ellipsis"
-        wanted = [parts[0]] * len(value) if each else parts
-        return len(value) == len(wanted) and all(map(_fits, value, wanted))
-    return True
-
-
-def _wanted(node: ast.expr) -> str:
-    choices = _choices(node)
-    if len(choices) > 1:
-        return " or ".join(dict.fromkeys(map(_wanted, choices)))
-    name, parts = _name(node), _parts(node)
-    if name == "Literal":
-        return " or ".join(str(ast.literal_eval(part)) for part in parts)
-    if name == "tuple" and parts and _name(parts[-1]) != "Ellipsis":
-        return f"a list of {', '.join(map(_wanted, parts))}"
-    if name in ("list", "tuple") and parts:
-        return f"a list, each of its values {_wanted(parts[0])}"
-    return _PLAIN[name][1] if name in _PLAIN else name

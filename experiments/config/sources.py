@@ -7,38 +7,26 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
+from pkgutil import iter_modules
 
 from common.errors import UsageError
 from common.names import nearest, unknown
 
 
 def path_of(module: str) -> Path | None:
-    """The file of a dotted module, `__init__.py` for a package; None where there is none in Python.
-
-    Only the top package is asked for by the import system, which does not run it; from there on paths are followed.
-    """
-    places, *rest = _places(module.partition(".")[0]), *module.split(".")[1:]
-    for place in places:
-        base = place.joinpath(*rest)
-        for file in (base / "__init__.py", base.parent / f"{base.name}.py"):
-            if file.is_file():
-                return file
-    return None
-
-
-def defined(target: str) -> tuple[Path, ast.AST]:
-    """The file and the node of the syntax tree that define `package.module.Name`, through whatever re-exports it.
-
-    Raises UsageError with the nearest name and all that are there.
-    """
-    source, node = located(target)
-    return source.path, node
+    """The file of a dotted module, `__init__.py` for a package; None where there is none in Python. None is run."""
+    spec = _spec(module)
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 def located(target: str) -> tuple[Source, ast.AST]:
-    """`defined`, with the whole source."""
+    """The source and the node of its syntax tree that define `package.module.Name`, through whatever re-exports it.
+
+    Raises UsageError with the nearest name and all that are there.
+    """
     module, _, name = target.rpartition(".")
     if (source := source_of(target)) is not None:
         raise UsageError(f"{target}: a module; name what is in it. {nearest('', source.public)}")
@@ -69,7 +57,7 @@ def modules(starts: Iterable[str], packages: tuple[str, ...], without: tuple[str
         if path_of(start):
             search.add(start)
         else:
-            defined(start)
+            located(start)
             search.add_from(*_parts(start))
     return search.digests()
 
@@ -223,17 +211,17 @@ def _parts(target: str) -> tuple[str, str]:
     return module, name
 
 
-def _places(top: str) -> list[Path]:
-    """The folders of a package; for a module that is one file, its path without the suffix."""
+def _spec(module: str) -> ModuleSpec | None:
+    """Where the import system finds a module; only its top package is looked for by all of its finders."""
+    top, *rest = module.split(".")
     try:
         spec = find_spec(top)
     except (ImportError, ValueError):
-        spec = None
-    if spec is None:
-        return []
-    if spec.submodule_search_locations is not None:
-        return [Path(place) for place in spec.submodule_search_locations]
-    return [Path(spec.origin).with_suffix("")] if spec.origin and spec.origin.endswith(".py") else []
+        return None
+    for name in rest:
+        places = spec and spec.submodule_search_locations
+        spec = PathFinder.find_spec(f"{spec.name}.{name}", places) if spec and places else None
+    return spec
 
 
 def _missing(module: str) -> str:
@@ -241,12 +229,14 @@ def _missing(module: str) -> str:
     above, _, name = module.rpartition(".")
     if not above:
         return f"no package {name} can be imported"
-    places = _places(above.partition(".")[0])
-    folders = [folder for place in places if (folder := place.joinpath(*above.split(".")[1:])).is_dir()]
-    if not folders:
-        return f"{above} is no package" if path_of(above) else _missing(above)
-    beside = {file.stem for folder in folders for file in folder.iterdir() if file.suffix == ".py" or file.is_dir()}
-    return unknown(f"{above} has no module {name}", name, sorted(name for name in beside if name[0] not in "_."))
+    spec = _spec(above)
+    if spec is None:
+        return _missing(above)
+    places = spec.submodule_search_locations
+    if places is None:
+        return f"{above} is no package"
+    beside = sorted(found.name for found in iter_modules(list(places)) if not found.name.startswith("_"))
+    return unknown(f"{above} has no module {name}", name, beside)
 
 
 @cache

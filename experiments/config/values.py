@@ -1,16 +1,53 @@
-"""Values held against the schema's types, choices and ranges."""
+"""Values held against types, choices and ranges.
+
+Pydantic judges what YAML and a command line give as it judges JSON, strictly: neither 1.0 nor true is a whole number.
+"""
 
 from __future__ import annotations
 
-import math
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pydantic
 
 from common.errors import UsageError
+from common.marks import Place
 from common.names import unknown
 from experiments.config import schema
-from experiments.config.signatures import fits, wanted
+
+
+class _Names(dict):
+    """What the names in annotations mean; of a type that would have to be imported every value is one."""
+
+    def __missing__(self, name: str) -> Any:
+        return Any
+
+
+_NAMES = _Names(
+    {"Literal": Literal, "Optional": Optional, "Union": Union, "Place": Place, "Sequence": list, "Path": str}
+    | {kind.__name__: kind for kind in (float, int, bool, str, list, tuple, dict)}
+    | {"__builtins__": {}}
+)
+
+
+def held(value: Any, annotation: str | None, place: str, hint: str = "", **bounds: float | None) -> Any:
+    """The value as a parameter of the annotated type has it: 1 is a float, a list may be a tuple.
+
+    bounds: of a number, as pydantic.Field has them. Raises UsageError, with the hint, for what is none; whatever the
+    type, numbers are finite.
+    """
+    try:
+        kind = Annotated[_type(annotation), pydantic.Field(**bounds)] if bounds else _type(annotation)  # type: ignore
+        return _adapter(kind).validate_json(json.dumps(value, allow_nan=False, default=str), strict=True)
+    except pydantic.ValidationError as error:
+        said = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in error.errors()))
+        raise UsageError(f"{place}={value}: must be {said.replace('array', 'list')}{hint}") from error
+    except ValueError as error:
+        raise UsageError(f"{place}={value}: must be a finite number") from error
 
 
 def check_keys(node: object, names: Iterable[str], place: str, required: Iterable[str] = ()) -> None:
@@ -28,9 +65,7 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
 
 def checked(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The values of a node for a dataclass of the schema, parts and keys of their own aside. Raises UsageError."""
-    plain = [
-        one for one in fields(kind) if not schema.is_part(one) and isinstance(one.type, str) and one.name != "cluster"
-    ]
+    plain = [one for one in fields(kind) if not schema.is_part(one) and one.name != "cluster"]
     return {one.name: check_value(node[one.name], f"{prefix}{one.name}", one) for one in plain}
 
 
@@ -40,35 +75,39 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
     Raises UsageError with type, unit, range or choices for what is none.
     """
     about = schema.about(one)
-    kind = f"{one.type} | None" if about.derived else str(one.type)
     if key == "lr":
         return _step_sizes(value)
     if key == "seed" and isinstance(value, list):
         raise UsageError(f"seed={value}: a run has one seed; -m seed={','.join(map(str, value))} starts one run each")
-    if kind == "Sequence[str]":
-        if not isinstance(value, (list, tuple)) or not all(isinstance(some, str) for some in value):
-            raise UsageError(f"{key}={value}: must be a list of names, [my_package] say")
-        return tuple(value)
-    if not fits(value, kind):
-        whole = isinstance(value, float) and value.is_integer() and kind.startswith("int")
-        unit = f"; it counts {about.unit}, with no unit behind it" if about.unit and isinstance(value, str) else ""
-        raise UsageError(f"{key}={value}: must be {wanted(kind)}{f'; write {int(value)}' if whole else unit}")
+    kind = f"{one.type} | None" if about.derived else str(one.type)
+    hint = f"; it counts {about.unit}" if about.unit else ""
+    if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
+        hint = f"; write {int(value)}"
+    value = held(value, kind, key, hint, ge=about.least, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
-    if value is not None and about.least is not None and value < about.least:
-        raise UsageError(f"{key}={value}: must be a whole number of at least {about.least}")
-    if value is not None and about.positive and not 0 < value < math.inf:
-        raise UsageError(f"{key}={value}: must be a positive number{f' of {about.unit}' if about.unit else ''}")
-    return float(value) if kind.startswith("float") and value is not None else value
+    return tuple(value) if kind.startswith("Sequence") else value
 
 
 def _step_sizes(value: Any) -> tuple[float, ...]:
     values = value if isinstance(value, (list, tuple)) else [value]
-    for some in values:
-        if isinstance(some, bool) or not isinstance(some, (int, float)):
-            raise UsageError(f"lr={some}: not a number")
-    if not values or not all(0 < some < math.inf for some in values):
-        raise UsageError(f"lr={value}: step sizes are positive numbers, or a non-empty list of them")
-    if len(set(values)) < len(values):
+    if not values:
+        raise UsageError("lr=[]: one step size or several, none stands there")
+    found = tuple(held(some, "float", "lr", gt=0) for some in values)
+    if len(set(found)) < len(found):
         raise UsageError(f"lr={value}: a step size stands there twice")
-    return tuple(map(float, values))
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> pydantic.TypeAdapter:
+    return pydantic.TypeAdapter(kind)
+
+
+@cache
+def _type(annotation: str | None) -> Any:
+    plain = re.sub(r"\b[a-zA-Z_]\w*\.", "", annotation or "Any")
+    try:
+        return eval(plain, _NAMES)
+    except Exception:  # an annotation may be written as it likes
+        return Any

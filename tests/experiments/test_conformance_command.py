@@ -142,7 +142,7 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, checks: int, c
         ),
         ("damaged.Top1", "damaged cannot be imported (ModuleNotFoundError: No module named 'not_here');"),
         ("theirs", "theirs: name a class or function with its module"),
-        ("theirs.Forgetful k=two", "compressor.k=two: expected a whole number or null"),
+        ("theirs.Forgetful k=two", "compressor.k=two: must be a valid integer"),
         ("theirs.Forgetful kk=1", "compressor.kk: theirs.Forgetful has no such option"),
         ("theirs.Forgetful k", "k: not of the form key=value"),
         ("theirs.Forgetful k=${nope}", "compressor.k=${nope}: expected a whole number or null"),

@@ -72,9 +72,18 @@ def test_a_folder_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixt
     assert "algorithm=mien: no such choice; did you mean mine?" in capsys.readouterr().err
 
 
+def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixture) -> None:
+    (extra / "usual.yaml").write_text("defaults: [config, {override algorithm: mine}, _self_]\nseed: 7\n")
+    usual = ["-cd", str(extra), "-cn", "usual"]
+    job = yaml.safe_load(say(*usual, "--cfg", "job"))
+    assert (job["algorithm"]["name"], job["seed"]) == ("mine", 7)
+    assert stopped([*usual, "sede=3"]) == 2
+    assert "sede: no such key; did you mean seed?" in capsys.readouterr().err
+
+
 REFUSED = {
-    "-cn reproduce": "-cn: the configuration is conf/config.yaml",
-    "--config-path conf": "--config-path: the configuration is conf/config.yaml",
+    "-cn nowhere": "Cannot find primary config 'nowhere'",
+    "--config-path conf": "--config-path: the configuration is that of conf/; add to it by --config-dir",
     "-cd nowhere": "--config-dir nowhere: no such folder",
     "-m seed=0,1 --cfg job": "--cfg prints one configuration: leave -m out",
     "hydra.run.dir=x": "hydra.run.dir: is not yours to set: a run's folder follows from its configuration",

@@ -109,9 +109,9 @@ FILES = {
     "lr: [1]\n": "has no algorithm",
     "{": "not a frozen configuration",
     "sed: 3": "sed: no such key; did you mean seed?",
-    "cluster: {workers: two, timeout: 1}": "cluster.workers=two: must be a whole number",
+    "cluster: {workers: two, timeout: 1}": "cluster.workers=two: must be a valid integer",
     "logger: null": "logger=None: a choice of conf/logger/",
-    "packages: null": "packages=None: must be a list",
+    "packages: null": "packages=None: must be a valid list",
 }
 
 
@@ -153,7 +153,7 @@ WRONG = {
     "def f(compressor: Compressor, update: SGD, n: int): ...": "algorithm: their_package.code.f needs n, for which",
     "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is no type: name 'Nothing' is not defined",
     "import nothing_here\ndef f(compressor: Compressor): ...": "No module named 'nothing_here'",
-    "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: expected a list, each of its",
+    "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: must be a valid list",
     "def g(): ...": "their_package.code has no f",
 }
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import UsageError
-from experiments.config.signatures import COMPUTED, REQUIRED, Option, fits, options, wanted
+from experiments.config.signatures import COMPUTED, REQUIRED, Option, options
+from experiments.config.values import held
 
 SOURCE = '''
     import dataclasses
@@ -134,29 +135,35 @@ def test_what_has_no_options_is_refused(theirs):
 
 
 FITTING = [
-    ("float", [1.5, 1], [True, "1", None, math.nan, math.inf, [1.0]], "a number"),
-    ("int", [1, -3], [True, 1.0, "1", None], "a whole number"),
-    ("bool", [True, False], [1, 0, "true", None], "true or false"),
-    ("str", ["", "a"], [1, None, True], "text"),
-    ("int | None", [1, None], [1.5, "x", True], "a whole number or null"),
-    ("Optional[float]", [1, None], ["x", True], "a number or null"),
-    ("Union[int, str]", [1, "x"], [1.5, None, True], "a whole number or text"),
-    ("str | Path", ["x"], [1, None], "text"),
-    ("Literal['l1', 'l2']", ["l1"], ["l3", None, 1], "l1 or l2"),
-    ("Literal['l1'] | float | None", ["l1", 2, None], ["l2", True], "l1 or a number or null"),
-    ("list[float]", [[], [1, 2.0]], [1, ["x"], [True], [math.nan], None], "a list, each of its values a number"),
-    ("tuple[int, ...]", [[1, 2], ()], [["x"], 1], "a list, each of its values a whole number"),
-    ("tuple[int, str]", [[1, "x"]], [[1], [1, 2], 1], "a list of a whole number, text"),
-    ("marks.Place[str | None]", ["x", None], [1, True], "text or null"),
-    ("dict", [{}], [[], 1], "keys and values"),
-    ("Compressor", [1, "x", None, True, []], [math.nan, math.inf], "Compressor"),
-    ("not an expression", [1, None], [math.nan], "object"),
+    ("float", [1.5, 1], [True, "1", None, math.nan, math.inf, [1.0]], "a valid number"),
+    ("int", [1, -3], [True, 1.0, "1", None], "a valid integer"),
+    ("bool", [True, False], [1, 0, "true", None], "a valid boolean"),
+    ("str", ["", "a"], [1, None, True], "a valid string"),
+    ("int | None", [1, None], [1.5, "x", True], "a valid integer"),
+    ("Optional[float]", [1, None], ["x", True], "a valid number"),
+    ("Union[int, str]", [1, "x"], [1.5, None, True], "a valid integer or a valid string"),
+    ("str | Path", ["x"], [1, None], "a valid string"),
+    ("Literal['l1', 'l2']", ["l1"], ["l3", None, 1], "'l1' or 'l2'"),
+    ("Literal['l1'] | float | None", ["l1", 2, None], ["l2", True], "'l1' or a valid number"),
+    ("list[float]", [[], [1, 2.0]], [["x"], [True], [math.nan], 1, None], "a valid number"),
+    ("tuple[int, ...]", [[1, 2], ()], [["x"], 1], "a valid integer"),
+    ("tuple[int, str]", [[1, "x"]], [1, [1], [1, 2]], "a valid list"),
+    ("marks.Place[str | None]", ["x", None], [1, True], "a valid string"),
+    ("dict", [{}], [[], 1], "an object"),
+    ("Compressor | None", [1, "x", None, True, []], [math.nan, math.inf], "a finite number"),
+    ("not an expression", [1, None], [math.nan], "a finite number"),
     (None, [1, "x", None], [math.nan], "a finite number"),
 ]
 
 
 @pytest.mark.parametrize(("annotation", "yes", "no", "words"), FITTING, ids=[str(row[0]) for row in FITTING])
 def test_values_are_held_against_annotations(annotation, yes, no, words):
-    assert [value for value in yes if not fits(value, annotation)] == []
-    assert [value for value in no if fits(value, annotation)] == []
-    assert wanted(annotation) == words
+    for value in yes:
+        read = held(value, annotation, "key")
+        assert (list(read) if isinstance(read, tuple) else read) == (list(value) if value == () else value)
+    said = []
+    for value in no:
+        with pytest.raises(UsageError, match=r"^key=") as refused:
+            held(value, annotation, "key")
+        said.append(str(refused.value))
+    assert said[0] == f"key={no[0]}: must be {words}"

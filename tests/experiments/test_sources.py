@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import UsageError
-from experiments.config.sources import defined, modules, path_of
+from experiments.config.sources import located, modules, path_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -159,9 +159,9 @@ def test_what_is_not_python_is_told_by_file_and_line(mini):
     ids=["re-exported", "direct", "constant"],
 )
 def test_a_name_is_found_where_it_is_defined(target, file, line):
-    path, node = defined(target)
-    assert path == ROOT / file
-    assert path.read_text().splitlines()[node.lineno - 1].startswith(line)
+    source, node = located(target)
+    assert source.path == ROOT / file
+    assert source.path.read_text().splitlines()[node.lineno - 1].startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_name_is_found_where_it_is_defined(target, file, line):
 )
 def test_what_is_not_there_is_told_with_what_is(target, message):
     with pytest.raises(UsageError) as error:
-        defined(target)
+        located(target)
     assert message in str(error.value)
 
 

@@ -102,10 +102,10 @@ def test_the_sweeps_that_come_with_it(name: str) -> None:
 
 
 REFUSED = {
-    "seed=0,x": "seed=x: must be a whole number",
+    "seed=0,x": "seed=x: must be a valid integer",
     "seed=0,1 sede=3": "sede: no such key; did you mean seed?",
     "compressor=top_k compressor.ratio=0.1,2": "compressor: ratio=2: ",
-    "jobs=0": "jobs=0: must be a whole number of at least 1",
+    "jobs=0": "jobs=0: must be greater than or equal to 1",
     "seed=0,1 jobs=1,2": "jobs: has one value, for all runs of a sweep",
     "cluster.workers=4,3 ranks=2": "cluster.workers=3: cannot be shared equally over 2 ranks",
     "job_timeout=0": "job_timeout=0.0: must be a positive number of seconds",
