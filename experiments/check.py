@@ -17,13 +17,16 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from inspect import isclass, isfunction
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
+from common.names import unknown
+from experiments.config.compose import parse
+
+CONTRACTS = Path(__file__).with_name("conformance")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -35,7 +38,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("options", nargs="*", metavar="key=value")
     given = parser.parse_args(arguments)
     with exit_with_message():
-        options = _options(given.options)
+        options = OmegaConf.create({"_target_": given.target})
+        for override in map(parse, given.options):
+            OmegaConf.update(options, override.key_or_group, override.value())
+        node: Any = OmegaConf.to_container(options)
         _import(given.target)
         try:
             import pytest
@@ -46,22 +52,14 @@ def main(arguments: list[str] | None = None) -> None:
         from experiments.conformance.kinds import subject
 
         torch.set_num_threads(1)  # equality bit for bit is promised for one
-        found = subject({"_target_": given.target, **options})
+        found = subject(node)
         print(f"{found.kind} {' '.join([given.target, *given.options])}", flush=True)
         lines = Lines(found.fixture, found.values)
         # Neither this project's pytest settings nor the caller's apply.
-        own = [
-            "-c",
-            os.devnull,
-            "--rootdir",
-            str(found.file.parents[2]),
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:terminal",
-            "--capture=sys",
-        ]
-        status = pytest.main([str(found.file), *own], plugins=[lines])
+        own = f"-c {os.devnull} -p no:cacheprovider -p no:terminal --capture=sys --assert=plain".split()
+        status = pytest.main(
+            [str(CONTRACTS / f"test_{found.kind}.py"), "--rootdir", str(CONTRACTS), *own], plugins=[lines]
+        )
         if status == pytest.ExitCode.INTERRUPTED:
             raise Interrupted
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -89,30 +87,24 @@ class Lines:
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
         if call.excinfo is None:
             return
-        error = call.excinfo.value
         if call.excinfo.typename == "Skipped":
-            self._seen.setdefault("skipped", str(error))
-        elif "failed" not in self._seen:
-            said = str(error).partition("\nassert ")[0]  # pytest adds the source of what was asserted
-            if not isinstance(error, AssertionError):
+            self._seen.setdefault("--", f": {call.excinfo.value}")
+        elif "FAIL" not in self._seen:
+            said = call.excinfo.exconly().removeprefix("AssertionError: ").splitlines()
+            if not isinstance(call.excinfo.value, AssertionError):
                 own = [entry for entry in call.excinfo.traceback if "site-packages" not in str(entry.path)][-1]
-                said = f"raised {call.excinfo.typename}: {said} ({own.path.name}, line {own.lineno + 1})"
+                said = [f"raised {said[0]} ({own.path.name}, line {own.lineno + 1})", *said[1:]]
             of = [f"for {item.callspec.id}"] if len(self.values) > 1 else []
-            lines = [line for line in said.splitlines() if line.strip()]
-            self._seen["failed"] = "\n      ".join([*lines, *getattr(error, "__notes__", []), *of])
+            self._seen["FAIL"] = "".join(f"\n      {line}" for line in [*said, *of] if line.strip())
 
     def pytest_runtest_teardown(self, item: Any, nextitem: Any) -> None:
         if nextitem is not None and nextitem.originalname == item.originalname:
             return
         promise = item.function.__doc__.splitlines()[0].rstrip(".")
+        outcome = next((outcome for outcome in ("FAIL", "--") if outcome in self._seen), "ok")
+        print(f"{outcome:<6}{promise}{self._seen.get(outcome, '')}", file=self._out, flush=True)
         self.checks += 1
-        if "failed" in self._seen:
-            self.failed += 1
-            print(f"FAIL  {promise}\n      {self._seen['failed']}", file=self._out, flush=True)
-        elif "skipped" in self._seen:
-            print(f"--    {promise}: {self._seen['skipped']}", file=self._out, flush=True)
-        else:
-            print(f"ok    {promise}", file=self._out, flush=True)
+        self.failed += outcome == "FAIL"
         self._seen = {}
 
 
@@ -124,26 +116,13 @@ def _import(name: str) -> None:
     try:
         module = import_module(place)
     except Exception as error:  # a user's module may raise anything
-        top = place.partition(".")[0]
-        absent = isinstance(error, ModuleNotFoundError) and error.name == top
-        where = f"; the folder that {top} lies in must be the current one or named by PYTHONPATH" if absent else ""
-        raise UsageError(f"{name}: {place} cannot be imported ({type(error).__name__}: {error}){where}") from error
+        raise UsageError(
+            f"{name}: {place} cannot be imported ({type(error).__name__}: {error}); the folder that it lies in must "
+            "be the current one or named by PYTHONPATH"
+        ) from error
     if not hasattr(module, last):
-        callables = {name: value for name, value in vars(module).items() if isclass(value) or isfunction(value)}
-        own = [name for name, value in callables.items() if value.__module__ == place and name[0] != "_"]
-        raise UsageError(f"{name}: {place} has no {last}; it has: {', '.join(own) or 'no class or function'}")
-
-
-def _options(overrides: list[str]) -> dict[str, Any]:
-    for text in overrides:
-        if not all(text.partition("=")[:2]):
-            raise UsageError(f"{text}: not of the form key=value")
-    try:
-        options = OmegaConf.to_container(OmegaConf.from_dotlist(overrides), resolve=True)
-    except OmegaConfBaseException as error:
-        raise UsageError(str(error).splitlines()[0]) from error
-    assert isinstance(options, dict)
-    return {str(key): value for key, value in options.items()}
+        own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == place]
+        raise UsageError(unknown(f"{name}: {place} has no {last}", last, own))
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ from experiments.config.compose import compose, packages_of, resolved, split
 from experiments.config.messages import explained
 from experiments.config.run import load_run
 from experiments.config.schema import Run
-from experiments.loggers.ending import bounded_exit, first_line
 from experiments.loggers.layout import group, ids, name_of, reached
 from experiments.loggers.logger import build_logger
+from experiments.loggers.service import mode_and_reason, one_line, serving
 from experiments.reproduce import has_gpu, moved
 from plots.figure.spec import Figure, Panel
 from plots.runs.columns import column, higher_is_better, in_words
@@ -54,30 +54,23 @@ def page(figure: Figure, runs: list[Run], chosen: Mapping[str, Any], entity: str
     place = {"entity": entity, "project": chosen["project"]}
     parts: dict[str, list[str]] = defaultdict(list)
     for run in runs:
-        parts[group(run.study, run.task.name, run.cluster.workers)] += ids(identity.of(run), run.lr)
+        study = run.study or figure.name
+        parts[group(study, run.task.name, run.cluster.workers)] += ids(identity.of(run), run.lr)
     blocks: list[Any] = []
     for name, shared in parts.items():  # by id: a run that another figure began stands in that one's group
         theirs = wr.Runset(
             name=name, filters=expr.And(expr.Metric("ID").isin(shared)), groupby=keys, **(place if entity else {})
         )
-        panels = _panels(shown(figure), chosen["targets"])
-        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[theirs], panels=panels)]
+        blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[theirs], panels=_panels(figure.rows, chosen["targets"]))]
     about = {"title": figure.title[:128], "description": figure.note}
     return wr.Report(**place, **about, blocks=blocks, width="fluid")
 
 
-def shown(figure: Figure) -> list[Panel]:
-    """The rows of panels that show what a row of metrics.jsonl holds. Raises UsageError where there are none."""
-    rows = [row for row in figure.rows if column(row.y).filled_by != "figure"]
-    if not rows:
-        raise UsageError(f"figure={figure.name}: its panels show what is derived from several runs, not single rows")
-    return rows
-
-
-def _panels(rows: list[Panel], targets: Mapping[str, list[float]]) -> list[Any]:
+def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[Any]:
     """A line plot for every row, and bars for the levels of the metrics that they show."""
     import wandb_workspaces.reports.v2.interface as wr
 
+    over_seeds: dict[str, Any] = {"groupby_aggfunc": "mean", "groupby_rangefunc": "minmax"}
     panels: list[Any] = [
         wr.LinePlot(
             title=f"{in_words(row.y)} over {in_words(row.x)}",
@@ -88,24 +81,21 @@ def _panels(rows: list[Panel], targets: Mapping[str, list[float]]) -> list[Any]:
             range_y=(row.y_min, row.y_max),
             title_x=in_words(row.x),
             title_y=in_words(row.y),
-            groupby_aggfunc="mean",
-            groupby_rangefunc="minmax",
             max_runs_to_show=100,
+            **over_seeds,
         )
         for row in rows
     ]
-    for metric in dict.fromkeys(row.y for row in rows):
-        beyond = "≥" if higher_is_better(metric) else "≤"
-        panels += [
-            wr.BarPlot(
-                title=f"bits to {in_words(metric)} {beyond} {level:g}",
-                metrics=[reached(metric, level)],
-                title_x=in_words("bits"),
-                groupby_aggfunc="mean",
-                groupby_rangefunc="minmax",
-            )
-            for level in targets.get(metric, [])
-        ]
+    panels += [
+        wr.BarPlot(
+            title=f"bits to {in_words(metric)} {'≥' if higher_is_better(metric) else '≤'} {level:g}",
+            metrics=[reached(metric, level)],
+            title_x=in_words("bits"),
+            **over_seeds,
+        )
+        for metric in dict.fromkeys(row.y for row in rows)
+        for level in targets.get(metric, [])
+    ]
     for place, panel in enumerate(panels):
         panel.layout = wr.Layout(x=place % 2 * WIDTH, y=place // 2 * HEIGHT, w=WIDTH, h=HEIGHT)
     return panels
@@ -131,30 +121,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figure, logging = figures.read(asked, has_gpu), load_run(["logger=wandb", *of_logger])
         build_logger(logging)
         chosen = logging.logger.options
-        left_out = [row.y for row in figure.rows if row not in shown(figure)]
         if not files:
-            _check_login(chosen)
-        found = figures.runs(figure, asked.overrides, asked.packages)
-        runs = [replace(run, study=run.study or figure.name) for run in found]
-        if left_out:
-            print(f"without {', '.join(left_out)}, which is derived from several runs")
+            mode, reason = mode_and_reason(chosen["mode"])
+            if mode != "online":
+                raise UsageError(
+                    f"wandb is {mode}, {reason}: log in to create the page there, or write it to out=FILE.json"
+                )
+        derived = [row.y for row in figure.rows if column(row.y).filled_by == "figure"]
+        figure = replace(figure, rows=tuple(row for row in figure.rows if row.y not in derived))
+        if not figure.rows:
+            raise UsageError(f"figure={figure.name}: its panels show what is derived from several runs alone")
+        if derived:
+            print(f"without {', '.join(derived)}, which is derived from several runs")
+        runs = figures.runs(figure, asked.overrides, asked.packages)
         if files:
             made = page(figure, runs, chosen)._to_model()
             files[-1].write_text(made.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n")
             print(f"dashboard: {files[-1]}")
         else:
-            print(f"dashboard: {_create(figure, runs, chosen)}")
-
-
-def _check_login(chosen: Mapping[str, Any]) -> None:
-    from experiments.loggers.login import mode_and_reason
-
-    try:
-        mode, reason = mode_and_reason(chosen["mode"])
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if mode != "online":
-        raise UsageError(f"wandb is offline, {reason}: log in to create the page there, or write it to out=FILE.json")
+            with serving():
+                print(f"dashboard: {_create(figure, runs, chosen)}")
 
 
 def _create(figure: Figure, runs: list[Run], chosen: Mapping[str, Any]) -> str:
@@ -165,9 +151,8 @@ def _create(figure: Figure, runs: list[Run], chosen: Mapping[str, Any]) -> str:
         entity = chosen["entity"] or wandb.Api(timeout=chosen["init_timeout"]).default_entity
         return page(figure, runs, chosen, entity or "").save().url
     except (wandb.Error, ValueError, OSError) as error:
-        raise RunError(f"wandb: {first_line(error)}") from error
+        raise RunError(f"wandb: {one_line(error)}") from error
 
 
 if __name__ == "__main__":
-    with bounded_exit():
-        main()
+    main()

@@ -12,9 +12,9 @@ finished. Without a login, files for `wandb sync` are written.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from filelock import Timeout
 from rich.console import Console
@@ -23,11 +23,14 @@ from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import parse
 from experiments.config.run import load_run
 from experiments.config.schema import Part
-from experiments.loggers.ending import bounded_exit, end_service, first_line
 from experiments.loggers.layout import Options
 from experiments.loggers.logger import build_logger
+from experiments.loggers.service import one_line, serving
 from plots.runs.find import folders as run_folders
 from plots.runs.read import open_run
+
+OF_A_RUN = ("project", "entity", "job_type", "targets")
+"""What a run that was itself mirrored keeps, but for what the command line says."""
 
 
 def runs(folders: list[Path]) -> list[Path]:
@@ -41,29 +44,6 @@ def runs(folders: list[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def chosen(overrides: Sequence[str]) -> Part:
-    """conf/logger/wandb.yaml with overrides. Raises UsageError for any other key and for wrong values."""
-    for override in overrides:
-        if not parse(override).key_or_group.startswith("logger."):
-            raise UsageError(f"{override}: here only keys of the logger can be set, logger.project say")
-    run = load_run(["logger=wandb", *overrides])
-    build_logger(run)
-    return run.logger
-
-
-def options_of(folder: Path, overrides: Sequence[str], logger: Part) -> Options:
-    """The options for one run: where it is shown and its levels are its own, but for what `overrides` set.
-
-    logger: that of all runs, from `chosen`.
-    """
-    recorded = open_run(folder).config.get("logger") or {}
-    if recorded.get("_target_") != logger.target:
-        return logger.options
-    said = {parse(override).key_or_group.split(".")[1] for override in overrides}
-    own = {"project", "entity", "job_type", "targets"} - said
-    return {**logger.options, **{key: value for key, value in recorded.items() if key in own}}
-
-
 def main(arguments: list[str] | None = None) -> None:
     """The command line above."""
     parser = argparse.ArgumentParser(
@@ -73,38 +53,45 @@ def main(arguments: list[str] | None = None) -> None:
     words = parser.parse_args(arguments).words
     with exit_with_message():
         overrides = [word for word in words if "=" in word]
-        folders = [Path(word) for word in words if "=" not in word] or [Path("results")]
-        found, logger = runs(folders), chosen(overrides)
-        console = Console(highlight=False, soft_wrap=True)
-        failed = _upload(found, lambda folder: options_of(folder, overrides, logger), logger.options["mode"], console)
+        for override in overrides:
+            if not override.startswith("logger."):
+                raise UsageError(f"{override}: here only keys of the logger can be set, logger.project say")
+        found = runs([Path(word) for word in words if "=" not in word] or [Path("results")])
+        run = load_run(["logger=wandb", *overrides])
+        build_logger(run)
+        said = {parse(override).key_or_group.split(".")[1] for override in overrides}
+        failed = _upload(found, run.logger, {key: run.logger.options[key] for key in said})
         if failed:
             raise RunError(f"{failed} of {len(found)} runs were not sent whole, see above; the same command goes on")
 
 
-def _upload(folders: list[Path], of_run: Callable[[Path], Options], mode: str | None, console: Console) -> int:
+def _upload(folders: list[Path], logger: Part, said: Mapping[str, Any]) -> int:
     """Send one after the other, each with its options; returns how many failed."""
     from experiments.loggers.mirror import Mirror
 
-    try:
-        mirror, failed = Mirror(mode), 0
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    for folder in folders:
-        where: list[str] = []
-        try:
-            rows = mirror.show(folder, of_run(folder), where.append)
-            result = f"{rows} new rows"
-        except Timeout:
-            result = "failed: another process is sending this run"
-        except Exception as error:  # whatever wandb raises, and folders that are not whole
-            result = f"failed: {first_line(error)}"
-        failed += result.startswith("failed")
-        console.print("; ".join([f"{folder}: {result}", *where]), markup=False)
-    with suppress(TimeoutError):
-        end_service()  # with which files are whole
+    console, failed = Console(highlight=False, soft_wrap=True), 0
+    with serving():
+        mirror = Mirror(logger.options["mode"])
+        for folder in folders:
+            where: list[str] = []
+            try:
+                rows = mirror.show(folder, _options(folder, logger, said), where.append)
+                result = f"{rows} new rows"
+            except Timeout:
+                result = "failed: another process is sending this run"
+            except Exception as error:  # whatever wandb raises, and folders that are not whole
+                result = f"failed: {one_line(error)}"
+            failed += result.startswith("failed")
+            console.print("; ".join([f"{folder}: {result}", *where]), markup=False)
     return failed
 
 
+def _options(folder: Path, logger: Part, said: Mapping[str, Any]) -> Options:
+    """Those for one run, whose place and levels are its own."""
+    recorded = open_run(folder).config.get("logger") or {}
+    own = recorded if recorded.get("_target_") == logger.target else {}
+    return {**logger.options, **{key: own[key] for key in OF_A_RUN if key in own}, **said}
+
+
 if __name__ == "__main__":
-    with bounded_exit():
-        main()
+    main()

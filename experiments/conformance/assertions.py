@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import is_dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,16 +25,20 @@ def given(what: str) -> Iterator[None]:
         raise
 
 
-def assert_close(actual: Tensor, wanted: Tensor, rtol: float, what: str) -> None:
-    """Shape and dtype are equal, and numbers differ by at most `rtol` times the largest of the second tensor."""
-    room = rtol * float(wanted.abs().max()) if rtol and wanted.numel() else 0.0
-    torch.testing.assert_close(actual, wanted, rtol=0, atol=room, msg=lambda found: f"{what}: {found}")
+def assert_close(actual: Any, wanted: Any, rtol: float, what: str) -> None:
+    """Of all tensors in two states or payloads shape and dtype are equal, numbers up to `rtol` times the largest."""
+    found = named(actual)
+    for name, tensor in named(wanted).items():
+        where = f"{what}: {name}" if name else what
+        room = rtol * float(tensor.abs().max()) if rtol and tensor.numel() else 0.0
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=room, msg=lambda seen, at=where: f"{at}: {seen}")
+        signs = rtol or torch.equal(found[name].signbit(), tensor.signbit())
+        assert signs, f"{where}: zeros of the other sign"
 
 
-def assert_same(actual: Tensor, wanted: Tensor, what: str) -> None:
-    """Shape, dtype and every bit are equal, the sign of zeros included."""
+def assert_same(actual: Any, wanted: Any, what: str) -> None:
+    """Shape, dtype and every bit are equal, the sign of zeros included, of all tensors in two states or payloads."""
     assert_close(actual, wanted, 0, what)
-    assert torch.equal(actual.signbit(), wanted.signbit()), f"{what}: zeros of the other sign"
 
 
 def assert_form(tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype, what: str) -> None:
@@ -51,3 +59,36 @@ def assert_bits(bits: object, payload: Payload, dtype: torch.dtype) -> None:
     held = " and ".join(f"{str(part.dtype).removeprefix('torch.')} {list(part.shape)}" for part in parts)
     fits = type(bits) is int and least <= bits <= most
     assert fits, f"expected {least} to {most} bits for a payload of {held}, saw {bits!r}"
+
+
+def assert_pure(function: Callable[..., object], these: tuple, others: tuple) -> None:
+    """It gives the same for the same after other calls, and changes neither what it is given nor what it gave."""
+    before = deepcopy(these)
+    first = function(*these)
+    kept = deepcopy(first)
+    function(*others)
+    assert_same(these, before, "what it is given, later and before")
+    assert_same(first, kept, "what it gave, later and at first")
+    assert_same(function(*these), kept, "what it gives again and gave at first")
+
+
+def assert_typed(function: Callable[..., object], *wanted: str) -> None:
+    """Its parameters have annotations, by which configurations are checked, and these are among them."""
+    known = inspect.signature(function).parameters
+    bare = [name for name, parameter in known.items() if parameter.annotation is parameter.empty]
+    assert not bare, f"expected annotations, saw none at {', '.join(bare)}"
+    assert set(wanted) <= set(known), f"expected parameters {', '.join(wanted)}, saw {', '.join(known)}"
+
+
+def named(part: Any, name: str = "") -> dict[str, Tensor]:
+    """The tensors in nested states, payloads and results, by the path to them."""
+    if isinstance(part, Tensor):
+        return {name: part}
+    if is_dataclass(part):
+        part = vars(part)
+    elif isinstance(part, tuple):
+        part = dict(zip(getattr(part, "_fields", range(len(part))), part, strict=True))
+    below = part.items() if isinstance(part, dict) else ()
+    return {
+        path: tensor for key, value in below for path, tensor in named(value, f"{name}.{key}".lstrip(".")).items()
+    }

@@ -9,13 +9,21 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 import torch
 from torch import Tensor
 
 from algorithms.compressors import Identity, ScaledSign
-from experiments.conformance.assertions import assert_close, assert_form, assert_same, given
+from experiments.conformance.assertions import (
+    assert_close,
+    assert_form,
+    assert_pure,
+    assert_same,
+    assert_typed,
+    given,
+)
 from experiments.tasks.task import Task
 
 BuildTask = Callable[..., Task]
@@ -25,7 +33,7 @@ ROUNDS = (1, 2, 3, 7)
 
 class TestTask:
     def test_says_what_it_is(self, build_task: BuildTask) -> None:
-        """It has d, sizes that sum to d, workers, dtype, device, and `devices` to choose from."""
+        """It has d, sizes that sum to d, workers, dtype, device, `devices` to choose from, and epochs that grow."""
         task = whole(build_task)
         assert type(task.d) is int, f"d={task.d!r}: expected a whole number"
         assert sum(task.sizes) == task.d > 0, f"sizes={task.sizes}: expected d={task.d} in all"
@@ -34,17 +42,27 @@ class TestTask:
         assert isinstance(task.device, torch.device), f"device={task.device!r}: expected a torch.device"
         devices = set(getattr(type(task), "devices", ()))
         assert set() < devices <= {"cpu", "cuda"}, f"devices={devices}: expected some of cpu and cuda"
+        epochs = [task.epoch(t) for t in (0, 1, 2, 10, 1000)]
+        grows = epochs == sorted(epochs) and epochs[-1] > epochs[0] == 0
+        assert grows, f"expected growing epochs of rounds 0, 1, 2, 10 and 1000 from 0, saw {epochs}"
 
     def test_has_typed_options(self, build_task: BuildTask) -> None:
         """Every parameter has an annotation, by which configurations are checked; workers, seed and ids are some."""
         kind = type(whole(build_task))
-        known = inspect.signature(kind).parameters
-        bare = [name for name, parameter in known.items() if parameter.annotation is parameter.empty]
-        assert not bare, f"expected annotations, saw none at {', '.join(bare)}"
-        assert {"workers", "seed", "ids"} <= set(known), f"expected workers, seed and ids, saw {', '.join(known)}"
+        assert_typed(kind, "workers", "seed", "ids")
         if check := getattr(kind, "check_options", None):
-            extra = set(inspect.signature(check).parameters) - set(known)
-            assert not extra, f"expected check_options to take the class's options, saw {', '.join(sorted(extra))}"
+            assert_typed(kind, *inspect.signature(check).parameters)
+
+    def test_keeps_a_record(self, build_task: BuildTask) -> None:
+        """facts() is plain values that JSON can hold; step_unit() a positive number or a ValueError."""
+        task = whole(build_task)
+        facts = task.facts()
+        assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
+        for compressor in (Identity(), ScaledSign()):
+            with suppress(ValueError):
+                unit = task.step_unit(compressor)
+                positive = isinstance(unit, int | float) and 0 < unit < float("inf")
+                assert positive, f"expected a positive step_unit, saw {unit!r}"
 
     def test_starts_somewhere(self, build_task: BuildTask) -> None:
         """start() is finite, [d]; start_statistics() is [W, b]; both are the same at every call."""
@@ -58,8 +76,7 @@ class TestTask:
 
     def test_gives_gradients(self, build_task: BuildTask) -> None:
         """gradients() is finite, [T, W, d], in the dtype of x, and the statistics keep their form."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         for t in ROUNDS:
             with given(f"round {t}"):
                 found, after = task.gradients(x, statistics, t)
@@ -68,29 +85,22 @@ class TestTask:
 
     def test_gives_measurements(self, build_task: BuildTask) -> None:
         """evaluate() has train_loss, grad_norm and whatever else, each finite, [T]."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         measured = task.evaluate(x, statistics[..., 0, :])
         assert {"train_loss", "grad_norm"} <= set(measured), f"expected both, saw {', '.join(measured)}"
         for name, values in measured.items():
             assert_form(values, (TRIALS,), values.dtype, name)
         assert (measured["grad_norm"] >= 0).all(), f"expected grad_norm ≥ 0, saw {measured['grad_norm'].tolist()}"
 
-    def test_measures_its_gradient(self, build_task: BuildTask) -> None:
-        """grad_norm is the norm of train_loss's gradient, by differences."""
-        task = whole(build_task)
-        x, statistics = points(task)
-        norms = differences(task, x, statistics).norm(dim=-1)
+    def test_has_the_gradient_of_its_loss(self, build_task: BuildTask) -> None:
+        """By differences of train_loss: grad_norm, and over all rows the workers' mean gradient."""
+        task, x, statistics = points(build_task)
+        wanted = differences(task, x, statistics)
+        norms = wanted.norm(dim=-1)
         assert_close(task.evaluate(x, statistics[..., 0, :])["grad_norm"].to(norms), norms, 1e-5, "grad_norm")
-
-    def test_averages_to_its_gradient(self, build_task: BuildTask) -> None:
-        """Gradients over all rows have train_loss's gradient as their mean over workers, by differences."""
-        task = whole(build_task)
-        x, statistics = points(task)
-        wanted, found = differences(task, x, statistics), [task.gradients(x, statistics, t)[0] for t in ROUNDS]
-        if statistics.shape[-1] or not all(torch.equal(found[0], other) for other in found):
-            pytest.skip("gradients are over batches, or depend on statistics")
-        assert_close(found[0].mean(-2), wanted, 1e-5, "the workers' mean gradient and ∇f(x)")
+        found = [task.gradients(x, statistics, t)[0] for t in ROUNDS]
+        if not statistics.shape[-1] and all(torch.equal(found[0], other) for other in found):
+            assert_close(found[0].mean(-2), wanted, 1e-5, "the workers' mean gradient and ∇f(x)")
 
     def test_descends(self, build_task: BuildTask) -> None:
         """Some step size reduces train_loss in 20 rounds of gradient descent."""
@@ -99,44 +109,40 @@ class TestTask:
 
     def test_gives_ranks_what_it_gives_all(self, build_task: BuildTask) -> None:
         """For some of the workers alone it gives what it gives them among all, bit for bit."""
-        task, fresh = whole(build_task), whole(build_task)
-        x, statistics = points(task)
-        wanted, measured = task.gradients(x, statistics, 2), task.evaluate(x, statistics[..., 0, :])
-        for ids in (range(2), range(2, 4), range(3, 4)):
-            with given(f"the workers {list(ids)} of {WORKERS}"):
-                part = build_task(workers=WORKERS, seed=SEED, ids=ids)
-                assert_same(part.start(), fresh.start(), "start()")
-                assert_same(part.start_statistics(), fresh.start_statistics()[list(ids)], "start_statistics()")
-                found = part.gradients(x, statistics[:, list(ids)].contiguous(), 2)
-                assert_same(found[0], wanted[0][:, list(ids)], "gradients")
-                assert_same(found[1], wanted[1][:, list(ids)], "statistics")
-                for name, values in part.evaluate(x, statistics[..., 0, :]).items():
-                    assert_same(values, measured[name], name)
+        task, x, statistics = points(build_task)
+        fresh, measured = whole(build_task), task.evaluate(x, statistics[..., 0, :])
+        gradients, after = task.gradients(x, statistics, 2)
+        for ids in ([0, 1], [2, 3], [3]):
+            with given(f"the workers {ids} of {WORKERS}"):
+                part = build_task(workers=WORKERS, seed=SEED, ids=range(ids[0], ids[-1] + 1))
+                start = part.start(), part.start_statistics()
+                assert_same(start, (fresh.start(), fresh.start_statistics()[ids]), "start() and start_statistics()")
+                found = part.gradients(x, statistics[:, ids].contiguous(), 2)
+                assert_same(found, (gradients[:, ids], after[:, ids]), "gradients and statistics")
+                assert_same(part.evaluate(x, statistics[..., 0, :]), measured, "evaluate")
 
     def test_takes_trials_apart(self, build_task: BuildTask) -> None:
         """A trial does not depend on the others, and alone is the same up to rounding."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        task, x, statistics = points(build_task)
         gradients, after = task.gradients(x, statistics, 2)
         measured = task.evaluate(x, statistics[..., 0, :])
         rtol = 1e4 * torch.finfo(task.dtype).eps
         for trial in range(TRIALS):
             with given(f"trial {trial}"):
-                others = x * 0.5 - 0.1
+                others, alone = x * 0.5 - 0.1, slice(trial, trial + 1)
                 others[trial] = x[trial]
-                assert_same(
-                    task.gradients(others, statistics, 2)[0][trial], gradients[trial], "gradients among others"
+                among, _ = task.gradients(others, statistics, 2)
+                assert_same(among[trial], gradients[trial], "gradients among others")
+                found = task.gradients(x[alone], statistics[alone], 2)
+                assert_close(found, (gradients[alone], after[alone]), rtol, "gradients and statistics alone")
+                found = task.evaluate(x[alone], statistics[alone, 0])
+                assert_close(
+                    found, {name: values[alone] for name, values in measured.items()}, rtol, "evaluate alone"
                 )
-                found, after_alone = task.gradients(x[trial, None], statistics[trial, None], 2)
-                assert_close(found[0], gradients[trial], rtol, "gradients alone")
-                assert_close(after_alone[0], after[trial], rtol, "statistics alone")
-                for name, values in task.evaluate(x[trial, None], statistics[trial, None, 0]).items():
-                    assert_close(values[0], measured[name][trial], rtol, f"{name} alone")
 
     def test_depends_on_seed_and_round_alone(self, build_task: BuildTask) -> None:
-        """A round's gradients are the same in a new process, after other rounds, and at every call."""
-        task = whole(build_task)
-        x, statistics = points(task)
+        """A round's gradients are the same in a new process, and after other rounds."""
+        task, x, statistics = points(build_task)
         torch.manual_seed(0)
         wanted = {t: task.gradients(x, statistics, t)[0].clone() for t in ROUNDS}
         torch.manual_seed(1)
@@ -148,36 +154,10 @@ class TestTask:
 
     def test_leaves_what_it_is_given(self, build_task: BuildTask) -> None:
         """Neither x and statistics, nor what was returned before, is changed in place."""
-        task = whole(build_task)
-        x, statistics = points(task)
-        kept = {"x": x, "statistics": statistics}
-        before = {name: tensor.clone() for name, tensor in kept.items()}
-        kept["earlier gradients"], kept["earlier statistics"] = task.gradients(x, statistics, 1)
-        before |= {name: kept[name].clone() for name in ("earlier gradients", "earlier statistics")}
-        task.gradients(x * 0.5 + 0.1, statistics, 2)
-        task.evaluate(x, statistics[..., 0, :])
-        for name, tensor in kept.items():
-            assert_same(tensor, before[name], f"{name} later and as given")
-
-    def test_counts_epochs(self, build_task: BuildTask) -> None:
-        """epoch(t) is 0 at first, and grows."""
-        task = whole(build_task)
-        epochs = [task.epoch(t) for t in (0, 1, 2, 10, 1000)]
-        grows = epochs == sorted(epochs) and epochs[-1] > epochs[0] == 0
-        assert grows, f"expected growing epochs of rounds 0, 1, 2, 10 and 1000 from 0, saw {epochs}"
-
-    def test_keeps_a_record(self, build_task: BuildTask) -> None:
-        """facts() is plain values that JSON can hold; step_unit() a positive number or a ValueError."""
-        task = whole(build_task)
-        facts = task.facts()
-        assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
-        for compressor in (Identity(), ScaledSign()):
-            try:
-                unit = task.step_unit(compressor)
-            except ValueError:
-                continue
-            positive = isinstance(unit, int | float) and 0 < unit < float("inf")
-            assert positive, f"expected a positive step_unit, saw {unit!r}"
+        task, x, statistics = points(build_task)
+        other, own = x * 0.5 + 0.1, statistics[..., 0, :]
+        assert_pure(task.gradients, (x, statistics, 1), (other, statistics, 2))
+        assert_pure(task.evaluate, (x, own), (other, own))
 
 
 def whole(build_task: BuildTask) -> Task:
@@ -185,12 +165,12 @@ def whole(build_task: BuildTask) -> Task:
     return build_task(workers=WORKERS, seed=SEED, ids=None)
 
 
-def points(task: Task) -> tuple[Tensor, Tensor]:
-    """x [T, d] around the start, and the statistics [T, W, b] of workers after a round."""
-    random = torch.Generator().manual_seed(0)
+def points(build_task: BuildTask) -> tuple[Task, Tensor, Tensor]:
+    """The whole task, x [T, d] around the start, and the statistics [T, W, b] of workers after a round."""
+    task, random = whole(build_task), torch.Generator().manual_seed(0)
     noise = torch.randn(TRIALS, task.d, generator=random, dtype=torch.float64).to(task.device, task.dtype)
     x = task.start() + 0.1 * noise
-    return x, task.gradients(x, task.start_statistics().expand(TRIALS, -1, -1).clone(), 1)[1]
+    return task, x, task.gradients(x, task.start_statistics().expand(TRIALS, -1, -1).clone(), 1)[1]
 
 
 def loss_after(task: Task, rounds: int, lr: float) -> float:

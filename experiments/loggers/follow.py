@@ -12,9 +12,10 @@ import os
 import select
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
-from experiments.loggers.ending import bounded_exit, first_line
+from experiments.loggers.service import one_line, serving
 from plots.runs.read import open_run
 
 PAUSE = 1.0  # seconds between two looks for new rows
@@ -25,20 +26,16 @@ def main() -> None:
     os.nice(10)  # training first
     for number in (signal.SIGINT, signal.SIGTERM):  # which are for the run; a job's end reaches all its processes
         signal.signal(number, signal.SIG_IGN)
-    folder = Path(sys.argv[1])
+    folder, say = Path(sys.argv[1]), partial(print, flush=True)
     try:
-        _mirror(folder)
+        from experiments.loggers.mirror import Mirror  # a broken wandb is one more reason to do without
+
+        options = open_run(folder).config["logger"]
+        patience = options["finish_timeout"]  # for the mirror of a run that was killed, which may still be sending
+        with serving():
+            Mirror(options["mode"]).show(folder, options, say, _ended, patience)
     except Exception as error:
-        rest = f"to send the rest: python -m experiments.upload {folder}"
-        print(f"wandb: incomplete ({first_line(error)}); {rest}", flush=True)
-
-
-def _mirror(folder: Path) -> None:
-    from experiments.loggers.mirror import Mirror  # a broken wandb is one more reason to do without
-
-    options = open_run(folder).config["logger"]
-    patience = options["finish_timeout"]  # for the mirror of a run that was killed, which may still be sending
-    Mirror(options["mode"]).show(folder, options, lambda line: print(line, flush=True), _ended, patience)
+        say(f"wandb: incomplete ({one_line(error)}); to send the rest: python -m experiments.upload {folder}")
 
 
 def _ended() -> bool:
@@ -48,5 +45,4 @@ def _ended() -> bool:
 
 
 if __name__ == "__main__":
-    with bounded_exit():
-        main()
+    main()

@@ -1,31 +1,20 @@
-"""What things are called in wandb: columns of the rows, runs, and the groups that they stand in."""
+"""What things are called in wandb: columns, runs, the groups that they stand in, and what their summaries hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
-from plots.runs.columns import TABLE, column
+from plots.runs.columns import column, higher_is_better
 from plots.runs.read import Run
 
 Options = Mapping[str, Any]
 """Those of conf/logger/wandb.yaml, for one run."""
 
-BITS = "comm/bits"
-"""The x-axis of every curve."""
-
 _OF_THE_RUN = ("trial", "lr", "step_size")
 """The same in all rows of a curve: its id and its configuration say it."""
-
-_NAMES = [column.wandb for column in TABLE if column.wandb]
-
-AGAINST_BITS = [
-    *(name for name in _NAMES if name.startswith("comm/") and name != BITS),
-    *(f"{group}/*" for group in sorted({name.partition("/")[0] for name in _NAMES} - {"comm"})),
-    "metric/*",
-]
-"""What is drawn over bits; a pattern of wandb ends in `*`."""
 
 
 def name_of(name: str) -> str:
@@ -33,20 +22,39 @@ def name_of(name: str) -> str:
     return column(name).wandb or f"metric/{name}"
 
 
+BITS = name_of("bits")
+"""The x-axis of every curve."""
+
+
 def named(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of metrics.jsonl under wandb's names, without what is missing in it."""
     return {name_of(key): value for key, value in row.items() if value is not None and key not in _OF_THE_RUN}
-
-
-def is_result(name: str) -> bool:
-    """Whether a column measures the model, rather than what the training cost or how the compression did."""
-    return column(name).filled_by == "task"
 
 
 def reached(metric: str, level: float) -> str:
     """What the bits to a level are called in a summary: `bits_to/grad_norm/3e-2`, as wandb takes a dot for a path."""
     sign, digits, exponent = Decimal(str(level)).normalize().as_tuple()
     return f"bits_to/{metric}/{'-' * sign}{''.join(map(str, digits))}e{exponent}"
+
+
+def add_to(summary: dict[str, Any], row: Mapping[str, Any], targets: Mapping[str, list[float]]) -> None:
+    """Bring a curve's summary up to its next row of metrics.jsonl: where it is, its best, and what it cost.
+
+    targets: by metric the levels whose cost in bits is wanted. A level is reached by the first row at or below it, of
+    an accuracy at or above it.
+    """
+    for name, value in row.items():
+        if value is None:
+            continue
+        better = max if higher_is_better(name) else min
+        for level in targets.get(name, []):
+            if better(value, level) == value:
+                summary.setdefault(reached(name, level), row["bits"])
+        if column(name).filled_by == "task":
+            summary[f"final/{name}"] = value
+            if isfinite(value):
+                summary[f"best/{name}"] = better(summary.get(f"best/{name}", value), value)
+    summary |= {f"total/{name}": row[name] for name in ("bits", "seconds")}
 
 
 def group(study: str | None, task: str, workers: int) -> str:
@@ -61,20 +69,19 @@ def ids(run: str, lr: Sequence[float]) -> list[str]:
 
 def arguments(run: Run, trial: int, options: Options) -> dict[str, Any]:
     """What wandb.init is told of one curve of a run: its id, name, place and configuration."""
-    config, facts = run.config, run.environment
-    study, commit, workers = run.study, facts.get("commit"), run.workers
-    lr = run.lrs[trial]
+    facts, commit, lr = run.environment, run.environment.get("commit"), run.lrs[trial]
     kind = "tune" if len(run.lrs) > 1 else "train" if facts.get("ranks", 1) > 1 else "simulate"
-    own = _without(config, ("logger", "results_dir", "data_dir", "file"))
+    own = _without(run.config, ("logger", "results_dir", "data_dir", "file"))
+    own["cluster"]["size"] = run.workers
     return {
         "project": options["project"],
         "entity": options["entity"],
         "id": ids(run.id, run.lrs)[trial],
-        "name": f"{run.algorithm}-{run.task}-n{workers}-s{config['seed']}-lr{lr:g}",
-        "group": group(study, run.task, workers),
+        "name": f"{run.algorithm}-{run.task}-n{run.workers}-s{run.seed}-lr{lr:g}",
+        "group": group(run.study, run.task, run.workers),
         "job_type": options["job_type"] or kind,
-        "tags": [tag[:64] for tag in (study, commit and commit[:12]) if tag],  # wandb takes no longer ones
-        "config": {**own, "lr": lr, "cluster": {**config["cluster"], "size": workers}, "environment": facts},
+        "tags": [tag[:64] for tag in (run.study, commit and commit[:12]) if tag],  # wandb takes no longer ones
+        "config": {**own, "lr": lr, "environment": facts},
     }
 
 

@@ -4,94 +4,134 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import wandb
 from filelock import FileLock
 
-from experiments.loggers.curve import Curve
-from experiments.loggers.ending import end_service, first_line
-from experiments.loggers.layout import Options, arguments
-from experiments.loggers.login import Mode, mode_and_reason
-from plots.runs.read import open_run
+from experiments.loggers.layout import BITS, Options, add_to, arguments, named
+from experiments.loggers.service import end_service, mode_and_reason, one_line
+from plots.runs.read import Run, open_run
 
 AT_ONCE = 250
 """Rows that are sent in a second while the run goes on, which takes some percent of a processor. A run that has more
 needs its processors itself; what is left is sent when it has ended."""
 
-Say = Callable[[str], None]
+
+class Curve:
+    """A trial of a run as one run of wandb.
+
+    A run with one step size is one curve with the run's id. A grid of step sizes, trained as one batch, is as many,
+    `<id>-<trial>`, all open at once: wandb compares runs, not lines within one.
+
+    Every row is one call that holds x and y, never with a step of ours, so that wandb's own step counts rows. Where
+    it already has rows of this id, those are not sent again: the rows of an id are always the same.
+    """
+
+    def __init__(self, run: Run, trial: int, options: Options, mode: Any) -> None:
+        """Begin it in `<folder>/wandb`. Raises whatever wandb does."""
+        settings = wandb.Settings(
+            silent=True,
+            console="off",
+            disable_code=True,
+            disable_git=True,
+            host="",
+            symlink=False,
+            init_timeout=options["init_timeout"],
+            finish_timeout=options["finish_timeout"],
+            finish_timeout_raises=True,
+            x_disable_meta=True,
+            x_disable_stats=True,
+            x_disable_machine_info=True,
+            x_save_requirements=False,
+        )
+        told = arguments(run, trial, options)
+        self.run = wandb.init(
+            **told, mode=mode, resume="allow", dir=str(run.folder), settings=settings, reinit="create_new"
+        )
+        self.run.define_metric(BITS)
+        self.run.define_metric("*", step_metric=BITS)
+        self._targets, self._summary = options["targets"], {}
+        self._rows = 0
+
+    @property
+    def sent(self) -> int:
+        """How many rows wandb did not have before."""
+        return max(0, self._rows - self.run.starting_step)
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        """The next row of metrics.jsonl, from its first one on."""
+        add_to(self._summary, row, self._targets)
+        self._rows += 1
+        if self.sent:
+            self.run.log(named(row))
+
+    def finish(self, status: str) -> None:
+        """Add the summary and end the run, for wandb as failed where it was stopped or failed.
+
+        Raises TimeoutError where wandb did not take all of it in time.
+        """
+        self.run.summary.update({"status": status, **self._summary})
+        self.run.finish(exit_code=int(status in ("interrupted", "failed")))
 
 
 class Mirror:
     """Mirrors folders one after the other; once wandb could not be reached, all further ones offline.
 
-    mode: that of conf/logger/wandb.yaml. Raises ValueError for a wrong setting of wandb.
+    mode: that of conf/logger/wandb.yaml. Raises UsageError for a wrong setting of wandb.
     """
 
     def __init__(self, mode: str | None) -> None:
-        self._mode: Mode
         self._mode, self._reason = mode_and_reason(mode)
 
     def show(
-        self, folder: Path, options: Options, say: Say, ended: Callable[[], bool] = lambda: True, patience: float = 0
+        self,
+        folder: Path,
+        options: Options,
+        say: Callable[[str], None],
+        ended: Callable[[], bool] = lambda: True,
+        patience: float = 0,
     ) -> int:
         """Send the rows of metrics.jsonl until `ended`, which may wait a while, and then the summary.
 
-        Returns how many rows were not there before. What an earlier mirror left on this machine is removed: wandb
-        cannot append to an offline run, and its rows are those that are sent again here. Another process at the same
-        folder is waited for, `patience` seconds. Raises whatever wandb does, filelock.Timeout, and TimeoutError
-        where wandb did not take everything in time.
+        Returns how many rows were not there before. Another process at the same folder is waited for, `patience`
+        seconds. Raises whatever wandb does, filelock.Timeout, and TimeoutError where wandb did not take everything in
+        time.
         """
-        if self._mode == "disabled":
-            say(f"wandb: {self._reason}")
-            return 0
         with FileLock(folder / ".wandb.lock", timeout=patience):
-            curves = self._begin(folder, options, say)
+            try:
+                curves = self._begin(folder, options)
+            except Exception as error:
+                if self._mode != "online":
+                    raise
+                end_service()  # which would otherwise hold on to the ids
+                self._mode, self._reason = "offline", f"it could not begin online ({one_line(error)})"
+                curves = self._begin(folder, options)
+            if self._mode == "online":
+                say(f"wandb: {curves[0].run.url}" + (f" and {len(curves) - 1} more" if len(curves) > 1 else ""))
+            else:
+                by_file = f"wandb sync {folder}/wandb/offline-run-*"  # which would append to what it sent before
+                rest = f"to send it: python -m experiments.upload {folder} (once: {by_file})"
+                say(f"wandb: {self._mode}, {self._reason}; {rest}")
             try:
                 for row in rows(folder / "metrics.jsonl", ended):
                     curves[row["trial"]].log(row)
             finally:
-                _finish(curves, open_run(folder).status["status"])
+                status = open_run(folder).status["status"]
+                with ThreadPoolExecutor(len(curves)) as pool:  # all at once, so that they have the time of one
+                    list(pool.map(lambda curve: curve.finish(status), curves))
         return sum(curve.sent for curve in curves)
 
-    def _begin(self, folder: Path, options: Options, say: Say) -> list[Curve]:
+    def _begin(self, folder: Path, options: Options) -> list[Curve]:
+        """One a step size. What an earlier mirror left on this machine is removed: wandb cannot append to an offline
+        run, and its rows are those that are sent again here."""
         run = open_run(folder)
-
-        def curves() -> list[Curve]:
-            shutil.rmtree(folder / "wandb", ignore_errors=True)
-            return [
-                Curve(arguments(run, trial, options), options, str(folder), self._mode)
-                for trial in range(len(run.lrs))
-            ]
-
-        try:
-            begun = curves()
-        except Exception as error:
-            if self._mode != "online":
-                raise
-            end_service()  # which would otherwise hold on to the ids
-            self._mode, _ = mode_and_reason("offline")
-            self._reason = f"it could not begin online ({first_line(error)})"
-            begun = curves()
-        if self._mode == "online":
-            say(f"wandb: {begun[0].url}" + (f" and {len(begun) - 1} more" if len(begun) > 1 else ""))
-        else:
-            by_file = f"wandb sync {folder}/wandb/offline-run-*"  # which would append to what it sent before
-            say(
-                f"wandb: offline, {self._reason}; to send it: python -m experiments.upload {folder} (once: {by_file})"
-            )
-        return begun
-
-
-def _finish(curves: list[Curve], status: str) -> None:
-    """End all at once, so that they have the time of one."""
-    with ThreadPoolExecutor(len(curves)) as pool:
-        ended = [pool.submit(curve.finish, status) for curve in curves]
-    for curve in ended:
-        curve.result()
+        shutil.rmtree(folder / "wandb", ignore_errors=True)
+        return [Curve(run, trial, options, self._mode) for trial in range(len(run.lrs))]
 
 
 def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict[str, Any]]:

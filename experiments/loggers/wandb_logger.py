@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Literal
+from typing import IO, Literal, cast
 
-ROOT = Path(__file__).resolve().parents[2]
+from experiments.loggers.logger import Logger
+
+ROOT = str(Path(__file__).resolve().parents[2])
 
 TARGETS = {
     "grad_norm": [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-6],
@@ -23,7 +25,7 @@ TARGETS = {
 _GRACE = 10.0  # seconds beyond finish_timeout, for the process itself to end
 
 
-class WandbLogger:
+class WandbLogger(Logger):
     """Has `experiments.loggers.follow` read a run's folder beside the run.
 
     Training shares nothing with that process but the file that it reads: however slow, unreachable or broken wandb
@@ -57,54 +59,40 @@ class WandbLogger:
     @contextmanager
     def mirroring(self, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
         """Mirror the run; see Logger. The settings are those in the folder's config.yaml."""
-        rest = f"python -m experiments.upload {folder}"
+        rest = f"to send the rest: python -m experiments.upload {folder}"
         try:
-            follower = _Follower(folder, say)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "experiments.loggers.follow", str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])},
+                process_group=0,  # Ctrl-C is for the run, which then ends this one in order
+            )
         except OSError as error:
-            say(f"wandb: its process could not be started ({error}); to send the run: {rest}")
-            follower = None
+            say(f"wandb: incomplete (its process could not be started: {error}); {rest}")
+            yield
+            return
+        relay = Thread(target=_relay, args=(process.stdout, say), daemon=True)
+        relay.start()
         try:
             yield
         finally:
-            if follower and not follower.ended(self._patience):
-                say(f"wandb: incomplete (its process was ended); to send the rest: {rest}")
+            cast(IO, process.stdin).close()
+            try:
+                process.wait(self._patience)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+            relay.join(1)
+            if process.wait():
+                say(f"wandb: incomplete (its process was ended); {rest}")
 
     def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
         """Name the command that sends it."""
         say(f"wandb: a finished run is sent by python -m experiments.upload {folder}")
 
 
-class _Follower:
-    """The process that reads a folder until its input ends. What it prints is said. Raises OSError."""
-
-    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "experiments.loggers.follow", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "PYTHONPATH": path},
-            process_group=0,  # Ctrl-C is for the run, which then ends this one in order
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._input = process.stdin
-        self._relay = Thread(target=_pass_on, args=(process.stdout, say), daemon=True)
-        self._relay.start()
-
-    def ended(self, patience: float) -> bool:
-        """Have it read to the end, for so many seconds at most. Returns whether it came to its end by itself."""
-        self._input.close()
-        try:
-            self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._relay.join(1)
-        return self._process.wait() == 0
-
-
-def _pass_on(lines: Iterable[str], say: Callable[[str], None]) -> None:
+def _relay(lines: IO[str], say: Callable[[str], None]) -> None:
     for line in lines:
         say(line.rstrip())

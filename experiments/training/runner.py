@@ -16,7 +16,7 @@ from experiments.config import identity
 from experiments.config.evaluations import is_due
 from experiments.config.run import plain
 from experiments.config.schema import Run
-from experiments.loggers.logger import NoLogger, build_logger
+from experiments.loggers.logger import Logger, build_logger
 from experiments.record.environment import environment
 from experiments.record.folder import RunFolder
 from experiments.tasks.task import Task
@@ -35,7 +35,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(run), ranks)
-    logger = build_logger(run) if ranks.is_first else NoLogger()
+    logger = build_logger(run) if ranks.is_first else Logger()
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         with explained():

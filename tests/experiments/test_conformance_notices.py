@@ -37,14 +37,15 @@ def broken(base: type, *options: Any, **attributes: Any) -> Any:
     return type(base.__name__, (base,), attributes)(*options)
 
 
-def few_bytes(self: Identity, x: Tensor, key: Key | None = None) -> Vector:
-    """A byte for every five coordinates, which are all lost."""
-    return Vector(pad(x, (0, -x.shape[-1] % 5))[..., ::5].to(torch.uint8))
-
-
 def drop_in_place(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
     x[~self._keep(x)] = 0
     return TopK.encode(self, x)
+
+
+def consume(self: TopK, payload: Sparse, d: int) -> Tensor:
+    decoded = TopK.decode(self, payload, d)
+    payload.values.zero_()
+    return decoded
 
 
 def short_indices(self: TopK, x: Tensor, key: Key | None = None) -> Sparse:
@@ -52,50 +53,18 @@ def short_indices(self: TopK, x: Tensor, key: Key | None = None) -> Sparse:
     return payload._replace(indices=payload.indices.to(torch.int16))
 
 
-def consume(self: Identity, payload: Vector, d: int) -> Tensor:
-    values = payload.values.clone()
-    payload.values.zero_()
-    return values
+def encodes(base: type, encode: Callable[[Tensor], Any], **attributes: Any) -> Any:
+    """A compressor with another `encode`, of x alone."""
+    return broken(base, encode=lambda self, x, key=None: encode(x), **attributes)
 
 
-def remember(self: ScaledSign, x: Tensor, key: Key | None = None) -> Tensor:
-    """A memory of its own, which belongs to the channel."""
-    wanted = x + vars(self).get(str(x.shape), 0)
-    vars(self)[str(x.shape)] = wanted - ScaledSign()(wanted)
-    return ScaledSign()(wanted)
-
-
-def draw_from_the_stream(self: RandomK, x: Tensor, key: Key) -> tuple:
-    return RandomK.encode(self, x, key._replace(seed=int(torch.randint(2**31, ()))))
-
-
-def blind(**constant: Any) -> RandomK:
-    """Draws without a look at one part of the key."""
+def blind(**parts: Callable[[], Any]) -> RandomK:
+    """Draws without a look at one part of the key, which it makes up."""
 
     def encode(self: RandomK, x: Tensor, key: Key) -> tuple:
-        return RandomK.encode(self, x, key._replace(**constant))
+        return RandomK.encode(self, x, key._replace(**{name: make() for name, make in parts.items()}))
 
     return broken(RandomK, 0.1, encode=encode)
-
-
-def ragged(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
-    return TopK(k=int((x.abs() >= x.abs().mean(-1, keepdim=True)).sum(-1).max())).encode(x)
-
-
-def scale_of_all(self: ScaledSign, x: Tensor) -> Tensor:
-    return x.abs().mean().expand(*x.shape[:-1], 1)
-
-
-def overflowing_scale(self: ScaledSign, x: Tensor) -> Tensor:
-    return x.square().mean(-1, keepdim=True).sqrt()
-
-
-def without_axes(self: ScaledSign, x: Tensor, key: Key | None = None) -> Signs:
-    return Signs(ScaledSign().encode(x).bits, x.flatten()[:1])
-
-
-def other_zero(self: ScaledSign, x: Tensor, key: Key | None = None) -> Tensor:
-    return self._scale(x) * x.sign()
 
 
 COMPRESSORS = [
@@ -103,38 +72,58 @@ COMPRESSORS = [
     ("has_a_name", broken(Identity, __hash__=None), "unhashable type"),
     (
         "keeps_shape_and_dtype",
-        broken(Identity, decode=lambda self, p, d: p.values.double()),
-        "[2, 3, 1], torch.float64",
+        broken(ScaledSign, _scale=lambda self, x: x.square().mean(-1, keepdim=True).sqrt()),
+        "saw inf\nfor huge vectors, d = 1",
     ),
-    ("keeps_shape_and_dtype", broken(ScaledSign, _scale=overflowing_scale), "saw inf\nfor huge vectors, d = 1"),
-    ("crosses_the_wire", broken(ScaledSign, __call__=other_zero), "decode(encode(x)) and C(x): "),
-    ("crosses_the_wire", broken(TopK, encode=short_indices), "for random vectors, d = 70001"),
-    ("keeps_zero", broken(ScaledSign, _scale=lambda self, x: ScaledSign()._scale(x) + 1), "zeros, saw [1.0"),
-    ("takes_vectors_apart", broken(ScaledSign, _scale=scale_of_all), "C(x) alone and in [T, d]: "),
-    ("sends_tensors", broken(TopK, encode=ragged), "as for other vectors, saw"),
-    ("sends_tensors", broken(Identity, encode=lambda self, x, key=None: (x, x.shape[-1])), "'int' object"),
-    ("sends_tensors", broken(ScaledSign, encode=without_axes), "expected leading axes [2, 3], saw "),
+    ("keeps_shape_and_dtype", broken(ScaledSign, _scale=lambda self, x: ScaledSign()._scale(x) + 1), "0, saw [1.0"),
     (
-        "counts_its_bits",
-        broken(ScaledSign, bits=lambda self, d: d),
-        "expected 33 to 40 bits for a payload of uint8 [1]",
+        "crosses_the_wire",
+        broken(ScaledSign, __call__=lambda self, x, key: self._scale(x) * x.sign()),
+        "decode(encode(x))",
     ),
+    (
+        "crosses_the_wire",
+        broken(TopK, encode=short_indices),
+        "for random vectors, d = 70001",
+    ),
+    (
+        "takes_vectors_apart",
+        broken(ScaledSign, _scale=lambda self, x: x.abs().mean().expand(*x.shape[:-1], 1)),
+        "C(x) alone and in [T, d]: ",
+    ),
+    (
+        "sends_tensors",
+        encodes(TopK, lambda x: TopK(k=int((x.abs() >= x.abs().mean(-1, keepdim=True)).sum(-1).max())).encode(x)),
+        "as for other vectors, saw",
+    ),
+    (
+        "sends_tensors",
+        encodes(ScaledSign, lambda x: Signs(ScaledSign().encode(x).bits, x.flatten()[:1])),
+        "expected leading axes [2, 3], saw ",
+    ),
+    ("counts_its_bits", broken(ScaledSign, bits=lambda self, d: d), "33 to 40 bits for a payload of uint8 [1]"),
     ("counts_its_bits", broken(Identity, bits=lambda self, d: 32.0 * d), "a payload of float32 [1], saw 32.0"),
-    ("counts_its_bits", broken(Identity, encode=few_bytes, bits=lambda self, d: int(1.585 * d) + 1), "d = 70001"),
-    ("leaves_its_input", broken(TopK, encode=drop_in_place), "x after encode(x) and before: "),
-    ("leaves_its_input", broken(Identity, decode=consume), "and before: "),
-    ("depends_on_its_key_alone", broken(RandomK, encode=draw_from_the_stream), "at a later call and at the first: "),
-    ("depends_on_its_key_alone", broken(ScaledSign, __call__=remember), "at a later call and at the first: "),
-    ("draws_apart", blind(seed=0), "different draws for 16 seeds"),
-    ("draws_apart", blind(round=1), "different draws for 16 rounds"),
-    ("draws_apart", blind(direction="up"), "different draws up and down"),
-    ("draws_apart", blind(workers=(0,)), "different draws for 16 workers"),
+    (  # a byte for every five coordinates, which are all lost
+        "counts_its_bits",
+        encodes(
+            Identity,
+            lambda x: Vector(pad(x, (0, -x.shape[-1] % 5))[..., ::5].to(torch.uint8)),
+            bits=lambda self, d: int(1.585 * d) + 1,
+        ),
+        "d = 70001",
+    ),
+    ("is_a_function", broken(TopK, encode=drop_in_place), "is given, later and before: 0: "),
+    ("is_a_function", broken(TopK, decode=consume), "later and before: 0.values: "),
+    ("is_a_function", blind(seed=lambda: int(torch.randint(2**31, ()))), "gives again and gave at first: "),
+    ("draws_apart", blind(seed=int), "different draws for 16 seeds"),
+    ("draws_apart", blind(round=lambda: 1), "different draws for 16 rounds"),
+    ("draws_apart", blind(direction=lambda: "up"), "different draws up and down"),
+    ("draws_apart", blind(workers=lambda: (0,)), "different draws for 16 workers"),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.25 (± 1e-09) times"),
     ("contracts", broken(RandomK, None, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
     ("contracts", broken(Identity, pi=lambda self, d: 2.0), "0 < pi(1) ≤ 1, saw 2.0"),
     ("contracts", broken(ScaledSign, "l2", contractive=True), "at most 1 − π = 0.999999 (± 1e-09)"),
     ("is_unbiased", broken(TopK, unbiased=True), "in the mean of coordinate"),
-    ("is_unbiased", broken(ScaledSign, unbiased=True, _scale=scale_of_all), "in the mean of coordinate"),
 ]
 
 
@@ -219,14 +208,14 @@ def without_compressor(update: SGD) -> Algorithm:
 
 ALGORITHMS = [
     ("has_typed_options", untyped, "expected annotations, saw none at compressor, update, eta"),
-    ("has_typed_options", without_compressor, "a parameter compressor, saw update"),
+    ("has_typed_options", without_compressor, "parameters compressor, saw update"),
     ("is_distributed_as_simulated", method(worker=whisper, mean=overhear), "x on two ranks and simulated: "),
-    ("is_distributed_as_simulated", method(server=favour, replica=moved), "signal of the second rank and of the"),
-    ("is_deterministic", sends(lambda g: g + torch.randn_like(g)), "x of the second run and of the first: "),
+    ("is_distributed_as_simulated", method(server=favour, replica=moved), "the second rank and the first: signal: "),
+    ("is_distributed_as_simulated", sends(lambda g: g + torch.randn_like(g)), "x on two ranks and simulated: "),
     ("resumes", method(outgoing=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
     ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
-    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "gradients after round 4 and before: "),
-    ("leaves_gradients_and_state", method(InPlace), "memory after round 4 and before: "),
+    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
+    ("leaves_gradients_and_state", method(InPlace), "later and before: 1.workers.memory: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),
     ("stays_at_rest", method(replica=decay), "x after 16 rounds and before: "),
     ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),
@@ -286,16 +275,20 @@ TASKS = [
         measures(lambda m: m | {"margin": m["train_loss"] / 0}),
         "margin: expected finite numbers",
     ),
-    ("measures_its_gradient", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
-    ("averages_to_its_gradient", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
+    ("has_the_gradient_of_its_loss", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
+    ("has_the_gradient_of_its_loss", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
     ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),
     ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
-    ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "rank alone: "),
+    ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "evaluate alone: rank: "),
     ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
-    ("leaves_what_it_is_given", task(gradients=reuse), "earlier gradients later and as given: "),
-    ("leaves_what_it_is_given", gradients(lambda g, x: g + x.mul_(0.5).mean()), "x later and as given: "),
-    ("counts_epochs", task(epoch=lambda self, t: t % 10), "saw [0, 1, 2, 0, 0]"),
+    ("leaves_what_it_is_given", task(gradients=reuse), "what it gave, later and at first: 0: "),
+    (
+        "leaves_what_it_is_given",
+        gradients(lambda g, x: g + x.mul_(0.5).mean()),
+        "what it is given, later and before: 0: ",
+    ),
+    ("says_what_it_is", task(epoch=lambda self, t: t % 10), "saw [0, 1, 2, 0, 0]"),
     ("keeps_a_record", task(facts=lambda self: {"rows": (self.rows,)}), "facts that come back from JSON, saw"),
     ("keeps_a_record", task(step_unit=lambda self, compressor: 0.0), "a positive step_unit, saw 0.0"),
 ]

@@ -79,8 +79,6 @@ class Server(ThreadingHTTPServer):
         if operation == "CreateRunFiles":
             files = [{"name": name, "uploadUrl": f"{self.url}/upload"} for name in given["files"]]
             return {"createRunFiles": {"runID": "bucket", "uploadHeaders": [], "files": files}}
-        if operation == "ServerFeaturesQuery":
-            return {"serverInfo": {"features": []}}
         if operation in ("Viewer", "GetDefaultEntity"):
             names = {"entity": "me", "username": "me", "name": "me", "email": ""}
             return {"viewer": {"id": "user", **names, "flags": "{}", "admin": False, "teams": {"edges": []}}}

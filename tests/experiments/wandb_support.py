@@ -1,16 +1,20 @@
-"""What the tests of wandb import from each other: no login, and how to read the files that it leaves."""
+"""What the tests of wandb import from each other: no login, a stand-in for it, and how to read what that was told."""
 
 from __future__ import annotations
 
 import json
 import os
-import struct
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from wandb.proto import wandb_internal_pb2 as protocol
+
+from experiments.loggers import mirror
+
+STAND_INS = Path(__file__).with_name("stand_ins")
 
 NAMES = {
     "bits": "comm/bits",
@@ -31,57 +35,10 @@ NAMES = {
 }
 """What a user finds in wandb for each column of metrics.jsonl."""
 
-BLOCK = 32768  # bytes, of a log as LevelDB defines it
 
-
-def records(file: Path) -> Iterator[protocol.Record]:
-    """What a .wandb file holds: seven bytes of its own, then blocks of pieces, each behind a checksum, its length and
-    whether it is a whole record, or the first, a middle or the last piece of one."""
-    content = file.read_bytes()
-    assert content.startswith(b":W&B")
-    position, message = 7, b""
-    while position + 7 <= len(content):
-        if BLOCK - position % BLOCK < 7:
-            position += BLOCK - position % BLOCK
-            continue
-        _, length, kind = struct.unpack("<IHB", content[position : position + 7])
-        message += content[position + 7 : position + 7 + length]
-        position += 7 + length
-        if kind in (1, 4):
-            record = protocol.Record()
-            record.ParseFromString(message)
-            yield record
-            message = b""
-
-
-def values(items: object) -> dict:
-    """Names and values of a record's items; a nested name is the path to it."""
-    return {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
-
-
-class Segment:
-    """One .wandb file: what is known of its run, and the rows, definitions and summary in it."""
-
-    def __init__(self, file: Path) -> None:
-        self.file, self.rows, self.summary, self.step_of = file, [], {}, {}
-        self.exit_code = None
-        for record in records(file):
-            kind = record.WhichOneof("record_type")
-            if kind == "run":
-                self.run, self.config = record.run, values(record.run.config.update)
-            elif kind == "history":
-                self.rows.append(values(record.history.item))
-            elif kind == "summary":
-                self.summary |= values(record.summary.update)
-            elif kind == "metric":
-                self.step_of[record.metric.name or record.metric.glob_name] = record.metric.step_metric
-            elif kind == "exit":
-                self.exit_code = record.exit.exit_code
-
-
-def segments(folder: Path) -> list[Segment]:
-    """Every .wandb file of a run's folder, by name."""
-    return [Segment(file) for file in sorted(folder.glob("wandb/*/*.wandb"), key=lambda file: file.name)]
+def curves(folder: Path) -> list[SimpleNamespace]:
+    """What the stand-in was told of the curves of a run, by id: `told`, `rows`, `step_of`, `summary`, `exit_code`."""
+    return [SimpleNamespace(**json.loads(file.read_text())) for file in sorted(folder.glob("wandb/*.json"))]
 
 
 def expected(rows: list[dict], trial: int = 0) -> list[dict]:
@@ -92,7 +49,7 @@ def expected(rows: list[dict], trial: int = 0) -> list[dict]:
 
 
 def logged(rows: list[dict]) -> list[dict]:
-    """Rows of wandb without what it adds itself; its steps must count them."""
+    """Rows that a server has, without what wandb adds itself; its steps must count them."""
     assert [row["_step"] for row in rows] == list(range(len(rows)))
     return [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
 
@@ -106,10 +63,18 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.M
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("WANDB_MODE", "offline")
     yield monkeypatch
-    if "wandb" in sys.modules:  # whose settings are those of the process
-        import wandb
-
+    if wandb := sys.modules.get("wandb"):  # whose settings are those of the process
         wandb.teardown()
+
+
+@pytest.fixture
+def stand_in(nobody: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """wandb is the stand-in, in this process and in those that it starts."""
+    nobody.syspath_prepend(STAND_INS)
+    nobody.delitem(sys.modules, "wandb")
+    nobody.setattr(mirror, "wandb", import_module("wandb"))
+    nobody.setenv("PYTHONPATH", str(STAND_INS))
+    return nobody
 
 
 def to_send(path: Path) -> str:
