@@ -92,7 +92,7 @@ def has_gpu() -> bool:
 def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     from experiments.planning import cost
-    from experiments.sweep.cells import cells
+    from experiments.sweep.study import cells
     from experiments.sweep.sweep import sweep
     from experiments.training.build import check
 

@@ -81,7 +81,7 @@ def test_a_sweep_of_torchruns(results: str, tmp_path: Path) -> None:
     for path in {*paths} - {finished}:
         [log] = (tmp_path / "results").glob(f"sweeps/*/jobs/{path.name}.log")
         header, *spoken = _spoken(log.read_text())
-        assert "torch.distributed.run --standalone --nproc-per-node=2 -m experiments.run --frozen" in header
+        assert "torch.distributed.run --standalone --nproc-per-node=2 -m experiments.sweep.job " in header
         assert spoken[-1] == f"results: {path}"
         assert json.loads((path / "environment.json").read_text())["ranks"] == 2
         assert len(spoken) <= 1 + 10 + 3, spoken

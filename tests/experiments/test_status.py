@@ -20,8 +20,7 @@ from terminal_support import printed
 from experiments import status
 from experiments.config.compose import CONF
 from experiments.record.folder import RunFolder
-from experiments.sweep.cells import cells
-from experiments.sweep.folder import StudyFolder
+from experiments.sweep.study import StudyFolder, cells
 
 
 def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[dict[str, dict[str, str]], list[str]]:

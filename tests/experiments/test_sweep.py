@@ -19,8 +19,8 @@ from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF
 from experiments.config.run import frozen
-from experiments.sweep.folder import StudyFolder
 from experiments.sweep.job import Job
+from experiments.sweep.study import StudyFolder
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ def test_a_study_accumulates(results: str, no_process: None, tmp_path: Path, cap
     paths = {lr: go(*SMALL, "algorithm=sgd", f"lr={lr}", results) for lr in lrs}
     for grid in ("lr=0.01,0.1", "lr=0.3,0.1"):
         assert sweep("algorithm=sgd", grid, "study=mine", "select=final_train_loss", results) == 0
-    folder = StudyFolder(str(tmp_path / "results"), "mine")
-    assert folder.ids() == [paths[lr].name for lr in lrs]
+    folder = tmp_path / "results" / "sweeps" / "mine"
+    assert (folder / "cells.txt").read_text().split() == [paths[lr].name for lr in lrs]
     loss = {lr: timeless(path)[-1]["train_loss"] for lr, path in paths.items()}
     first, second = sorted(lrs, key=loss.__getitem__)[:2]
-    with folder.selection.open() as stream:
+    with (folder / "selection.csv").open() as stream:
         [chosen] = csv.DictReader(stream)
     assert (float(chosen["lr"]), float(chosen["second"])) == (first, second)
     assert float(chosen["value"]) == loss[first]
@@ -106,13 +106,15 @@ REFUSED = {
     "seed=0,1 sede=3": "sede: no such key; did you mean seed?",
     "compressor=top_k compressor.ratio=0.1,2": "compressor: ratio=2: ",
     "jobs=0": "jobs=0: must be a whole number of at least 1",
-    "seed=0,1 jobs=1,2": "jobs: has one value, for all runs of a sweep",
+    "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
     "cluster.workers=4,3 ranks=2": "cluster.workers=3: cannot be shared equally over 2 ranks",
     "job_timeout=0": "job_timeout=0.0: must be a positive number of seconds",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
     "seed=0,1 algorithm=null": "algorithm=null: is no choice; leave algorithm out",
-    "results_dir=a,b": "results_dir=b: must be the same for all runs of a sweep",
-    "study=a,b": "study=b: must be the same for all runs of a sweep",
+    "results_dir=a,b": "results_dir: must be the same for all runs of a sweep",
+    "study=a,b": "study: must be the same for all runs of a sweep",
+    "seed=0,x hydra/launcher=basic": "seed=x: must be a whole number",
+    "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
     "hydra/launcher=joblb": "hydra/launcher=joblb: no such choice; did you mean ",
 }
 
