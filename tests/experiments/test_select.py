@@ -14,7 +14,6 @@ from sweep_support import sweep
 from common.errors import UsageError
 from experiments import report, run
 from experiments.config.run import load_run
-from experiments.sweep.job import Job
 from experiments.sweep.study import cells
 from plots import plot
 from plots.runs.choose import Choice, best
@@ -55,15 +54,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> str:
     return results
 
 
-@pytest.fixture(autouse=True)
-def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is started here but what fails at once."""
-
-    def start(job: Job, slot: int) -> None:
-        raise AssertionError(f"started: {job.log}")
-
-    monkeypatch.setattr(Job, "start", start)
-
+pytestmark = pytest.mark.usefixtures("no_process")
 
 COMMAND = (*RANDOM, "algorithm=cd_adam,ef21", "lr=0.01,0.3,1e3", "seed=0,1")
 

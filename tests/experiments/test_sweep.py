@@ -24,16 +24,6 @@ from experiments.sweep.job import Job
 from experiments.sweep.study import StudyFolder
 
 
-@pytest.fixture
-def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on nothing can be started."""
-
-    def start(job: Job, slot: int) -> None:
-        raise AssertionError(f"started: {job.log}")
-
-    monkeypatch.setattr(Job, "start", start)
-
-
 def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
     results: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
