@@ -13,6 +13,7 @@ of metrics.jsonl and beside them what identifies the run.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -96,12 +97,10 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
 
 def _text(value: object) -> str:
     """A value as it stands in an override."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_text, value))}]"
-    text = str(value)
-    return text if re.fullmatch(r"[\w.+/-]+", text) else '"{}"'.format(text.replace("\\", r"\\").replace('"', r"\""))
+    text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+    return text if re.fullmatch(r"[\w.+/-]+", text) else json.dumps(text, ensure_ascii=False)
 
 
 def _joined(names: Names) -> str:

@@ -75,13 +75,10 @@ def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
 def check_golden() -> None:
     """Raise RunError unless tests/golden is as committed, and passes."""
     if git("status", "--porcelain", "--", ":/tests/golden") != "":
-        raise RunError(
-            f"{GOLDEN}: not as it was committed last, so that it proves nothing; commit or undo that first"
-        )
+        raise RunError(f"{GOLDEN}: not as it was committed last, so it proves nothing; commit or undo that first")
     print("running the golden trajectories", file=sys.stderr, flush=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", str(GOLDEN)], cwd=GOLDEN.parents[1], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "pytest", "-q", str(GOLDEN)]
+    done = subprocess.run(command, cwd=GOLDEN.parents[1], capture_output=True, text=True)
     if done.returncode:
         last = "\n".join(done.stdout.splitlines()[-20:])
         raise RunError(f"{last}\ntests/golden does not pass, so that nothing is kept: the code gives other numbers")
@@ -121,6 +118,8 @@ def _move(run: Run, target: Path, code: dict[str, str], results_dir: Path) -> No
     for cells in (results_dir / "sweeps").rglob("cells.txt"):
         with atomic(cells) as file:
             file.write_text(cells.read_text().replace(run.id, target.name))
+        for job in cells.parent.glob(f"jobs/{run.id}.*"):
+            job.rename(job.with_stem(target.name))
 
 
 if __name__ == "__main__":

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 OWN = [one.name for kind in (Reproduction, Launch) for one in fields(kind)]
 """The keys that are not those of the runs."""
 
-_UNCHANGING = {
-    *(one.name for one in fields(Run) if about(one).affects in ("place", "look")),
-    *(f"cluster.{one.name}" for one in fields(Cluster) if about(one).affects in ("place", "look")),
-}
+_UNCHANGING = [
+    f"{prefix}{one.name}"
+    for prefix, kind in (("", Run), ("cluster.", Cluster))
+    for one in fields(kind)
+    if about(one).affects in ("place", "look")
+]
 """Keys of runs that leave a figure the same, with all below them; others are part of its folder's name."""
 
 
@@ -79,7 +81,9 @@ def moved(overrides: Sequence[str]) -> list[str]:
     if value_of("figure", own) is None:
         names = sorted(file.stem for file in CONF.glob("figure/*.yaml"))
         raise UsageError(f"figure: which one? figure={', '.join(names)}")
-    return [*own, f"overrides=[{','.join(map(_quoted, of_runs))}]"] if of_runs else own
+    # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
+    quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]
+    return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
 
 
 def has_gpu() -> bool:
@@ -92,14 +96,17 @@ def has_gpu() -> bool:
 def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     from experiments.planning import cost
-    from experiments.sweep.cells import cells
+    from experiments.planning.estimate import estimate
+    from experiments.sweep.study import cells
     from experiments.sweep.sweep import sweep
     from experiments.training.build import check
+    from experiments.training.runner import bring_to_end
+    from experiments.training.session import session
 
-    for run in runs:
-        check(run)
     found = cells(figures.combinations(figure.grid), runs, figure.name)
     runs = [cell.run for cell in found]
+    for run in runs:
+        check(run)
     said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
     if launch.dry_run:
         print(said, file=sys.stderr)
@@ -110,15 +117,6 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
         if sweep(found, launch):
             raise RunError("not drawn: some runs failed, see above; the same command goes on")
         return True
-    return _run_here(runs, said)
-
-
-def _run_here(runs: list[Run], said: str) -> bool:
-    """Run one after the other, in this process or in the ranks of this launch. Returns whether this is the first."""
-    from experiments.planning.estimate import estimate
-    from experiments.training.runner import bring_to_end
-    from experiments.training.session import session
-
     with session(runs) as (ranks, display):
         display.say(said)
         missing, seconds = estimate(runs, ranks, display.begin)
@@ -131,19 +129,11 @@ def _run_here(runs: list[Run], said: str) -> bool:
 
 def _folder(figure: Figure, asked: Reproduction, run: Run) -> Path:
     """Where the figure is written."""
-    changed = [text for text in asked.overrides if not _unchanging(parse(text).key_or_group)]
-    seeds = [] if asked.seeds is None else [f"seeds={asked.seeds}".replace(" ", "")]
-    parts = [figure.name, *([figure.budget] if figure.budget else []), *changed, *seeds]
+    keys = {text: f"{parse(text).key_or_group}." for text in asked.overrides}
+    changed = [text for text, key in keys.items() if not key.startswith(tuple(f"{one}." for one in _UNCHANGING))]
+    seeds = "" if asked.seeds is None else f"seeds={asked.seeds}".replace(" ", "")
+    parts = filter(None, [figure.name, figure.budget, *changed, seeds])
     return Path(run.results_dir, "figures", "-".join(parts).replace("/", "_"))
-
-
-def _unchanging(key: str) -> bool:
-    return any(key == other or key.startswith(f"{other}.") for other in _UNCHANGING)
-
-
-def _quoted(text: str) -> str:
-    """An override as an element of a list in Hydra's grammar, with nothing in it that would be filled in there."""
-    return QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes()
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ below. Nothing is changed.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -40,28 +40,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = words("experiments.status", __doc__, arguments, "DIR | key=value")
     with answering():
         request = parse([word for word in given if "=" in word], dict.fromkeys(CHOOSING, ""))
-        places = [folder("results_dir", word) for word in given if "=" not in word] or [
-            folder("results_dir", "results")
-        ]
+        places = [folder("results_dir", word) for word in [word for word in given if "=" not in word] or ["results"]]
         show([run for place in places for run in select(find(place), place, **request)], Console())
 
 
 def show(runs: Sequence[Run], console: Console) -> None:
     """Print the table of some runs, what their errors are, and how many are in which state."""
     whole = not console.is_terminal  # where a line is as long as it likes
-    readable = sorted((run for run in runs if run.config), key=_place)
+    readable = sorted(
+        (run for run in runs if run.config),
+        key=lambda run: (run.task, run.algorithm, run.workers, run.seed, run.lrs, str(run.folder)),
+    )
     differing = settings(readable)
-    columns = [*COLUMNS, "folder" if whole else "id"]
     rows = [[*_cells(run, differing[run.folder]), str(run.folder) if whole else run.id] for run in readable]
     rows += [["damaged", *"–" * (len(COLUMNS) - 1), str(run.folder)] for run in runs if not run.config]
-    cells = [{row[place] for row in rows} for place in range(len(COLUMNS))]
-    alike = [some == {"–"} or (place > 1 and len(some) == 1 < len(rows)) for place, some in enumerate(cells)]
-    shared = [] if whole else [place for place, one in enumerate(alike) if one]
+    shared = {}
     if rows:
-        shown = [[row[place] for place in range(len(row)) if place not in shared] for row in [columns, *rows]]
-        tables.show(console, shown[0], shown[1:])
+        names = [*COLUMNS, "folder" if whole else "id"]
+        cells = dict(zip(names, zip(*rows, strict=True), strict=True))  # of each column
+        for name in () if whole else COLUMNS:
+            alike = set(cells[name])
+            if alike == {"–"} or (name not in ("state", "rounds") and len(alike) == 1 < len(rows)):
+                shared[name] = cells.pop(name)[0]
+        tables.show(console, list(cells), zip(*cells.values(), strict=True))
     counts = Counter(run.state for run in runs)
-    lines = [f"all: {', '.join(same)}"] if (same := _words(columns, rows, shared)) else []
+    same = [f"{name} {cell}" for name, cell in shared.items() if cell != "–"]
+    lines = [f"all: {', '.join(same)}"] if same else []
     lines += [f"{run.folder}: {run.error}" for run in readable if run.error and run.state == "failed"]
     lines += [run.error for run in runs if run.state == "damaged"]
     lines += _other_code(readable, differing)
@@ -70,16 +74,10 @@ def show(runs: Sequence[Run], console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _words(columns: Sequence[str], rows: Sequence[Sequence[str]], shared: Iterable[int]) -> list[str]:
-    """What all rows have in these columns, where they have anything."""
-    return [f"{columns[place]} {rows[0][place]}" for place in shared if rows[0][place] != "–"]
-
-
 def _cells(run: Run, differing: str) -> list[str]:
     """A run's line, but for where it lies."""
-    lrs = run.lrs
-    few = lrs if len(lrs) < 4 else (lrs[0], lrs[-1])
-    lr = (" " if few is lrs else " … ").join(f"{value:g}" for value in few)
+    lrs = [f"{lr:g}" for lr in run.lrs]
+    lr = " ".join(lrs) if len(lrs) < 4 else f"{lrs[0]} … {lrs[-1]}"
     done = run.rounds if run.is_finished else run.round
     left = _left(run)
     cells = (
@@ -111,24 +109,16 @@ def _left(run: Run) -> float | None:
     return max(1.0, (measured - begin) / rounds * (run.rounds - last) - (time.time() - measured))
 
 
-def _other_code(runs: Iterable[Run], differing: Mapping[Path, str]) -> list[str]:
+def _other_code(runs: Iterable[Run], differing: Mapping[Path, str]) -> Iterator[str]:
     """Why runs with the same configuration are several: for all but the one that stands, what was edited."""
-    alike: dict[tuple, list[Run]] = {}
+    alike = defaultdict(list)
     for run in runs:
-        key = (run.task, run.algorithm, differing[run.folder], run.seed, *run.lrs)
-        alike.setdefault(key, []).append(run)
-    lines = []
+        alike[run.task, run.algorithm, differing[run.folder], run.seed, *run.lrs].append(run)
     for group in alike.values():
         *others, stands = sorted(group, key=precedence)
         for run in others:
             edits = changed(run.code, stands.code) if run.code and stands.code else ["begun with other code"]
-            lines.append(f"{run.folder}: not {stands.id}, which is {stands.state}: {', '.join(edits)}")
-    return lines
-
-
-def _place(run: Run) -> tuple:
-    """By which runs are ordered."""
-    return (run.task, run.algorithm, run.workers, run.seed, run.lrs, str(run.folder))
+            yield f"{run.folder}: not {stands.id}, which is {stands.state}: {', '.join(edits)}"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from algorithms.wire import LostContact, contact
 from common.errors import RunError, UsageError
 from experiments.cluster.ranks import Group, Ranks
 
+_OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -45,14 +47,8 @@ def launch() -> Launch | None:
     """
     try:
         if "TORCHELASTIC_RUN_ID" in os.environ or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
-            return Launch(
-                rank=int(os.environ["RANK"]),
-                size=int(os.environ["WORLD_SIZE"]),
-                local_rank=int(os.environ["LOCAL_RANK"]),
-                local_size=int(os.environ["LOCAL_WORLD_SIZE"]),
-                address=os.environ["MASTER_ADDR"],
-                port=int(os.environ["MASTER_PORT"]),
-            )
+            rank, size, local_rank, local_size, port = map(_number, _OF_TORCHRUN)
+            return Launch(rank, size, local_rank, local_size, os.environ["MASTER_ADDR"], port)
         if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
             return _slurm()
     except KeyError as error:
@@ -62,34 +58,37 @@ def launch() -> Launch | None:
     return None
 
 
+def _number(name: str) -> int:
+    return int(os.environ[name])
+
+
 def _slurm() -> Launch:
     """Every task of a job step is a rank. Rank 0 runs on the step's first machine."""
-    nodes = os.environ["SLURM_STEP_NODELIST"]
+    machine = os.environ.get("MASTER_ADDR", _first_host(os.environ["SLURM_STEP_NODELIST"]))
     # The port is the same for all tasks of a step, and another one for another step of the same machine.
-    step = int(os.environ["SLURM_JOB_ID"]) * 7 + int(os.environ["SLURM_STEP_ID"])
+    port = 20000 + (_number("SLURM_JOB_ID") * 7 + _number("SLURM_STEP_ID")) % 12000
     return Launch(
-        rank=int(os.environ["SLURM_PROCID"]),
-        size=int(os.environ["SLURM_STEP_NUM_TASKS"]),
-        local_rank=int(os.environ["SLURM_LOCALID"]),
-        local_size=_tasks_here(os.environ["SLURM_STEP_TASKS_PER_NODE"], int(os.environ["SLURM_NODEID"])),
-        address=os.environ.get("MASTER_ADDR", _first_host(nodes)),
-        port=int(os.environ.get("MASTER_PORT", 20000 + step % 12000)),
+        rank=_number("SLURM_PROCID"),
+        size=_number("SLURM_STEP_NUM_TASKS"),
+        local_rank=_number("SLURM_LOCALID"),
+        local_size=_tasks_here(os.environ["SLURM_STEP_TASKS_PER_NODE"], _number("SLURM_NODEID")),
+        address=machine,
+        port=int(os.environ.get("MASTER_PORT", port)),
     )
 
 
 def _first_host(nodes: str) -> str:
     """The first of a list such as `gpu[07-09,12],login1`: gpu07."""
-    first = next(iter(re.findall(r"^(?:[^,\[]|\[[^\]]*\])+", nodes)), "")
-    if not first:
+    first = re.match(r"([^,\[]|\[[^\]]*\])+", nodes)
+    if first is None:
         raise ValueError("SLURM_STEP_NODELIST names no machine")
-    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first)
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0])
 
 
 def _tasks_here(counts: str, node: int) -> int:
     """The number of tasks on a machine, out of a list such as `4(x2),3`: 4 and 4 and 3."""
-    per_node = [
-        int(count) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", counts) for _ in range(int(times or 1))
-    ]
+    several = [[int(count)] * int(times or 1) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", counts)]
+    per_node = [count for group in several for count in group]
     if node >= len(per_node):
         raise ValueError(f"SLURM_STEP_TASKS_PER_NODE={counts}: has no machine {node}")
     return per_node[node]
@@ -105,15 +104,14 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
     if place is None:
         yield Ranks()
         return
-    if device.startswith("cuda"):
+    if has_gpu := device.startswith("cuda"):
         torch.cuda.set_device(device)
+    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
     try:
         with contact():
             dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo",
-                init_method=f"tcp://{place.address}:{place.port}"
-                if "TORCHELASTIC_RUN_ID" not in os.environ
-                else "env://",
+                "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
+                init_method="env://" if by_torchrun else f"tcp://{place.address}:{place.port}",
                 rank=place.rank,
                 world_size=place.size,
                 timeout=timedelta(seconds=timeout),

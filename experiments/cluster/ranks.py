@@ -36,6 +36,7 @@ class Ranks:
 
     def wait(self) -> None:
         """Until every rank is here."""
+        self.any(False)
 
 
 class Group(Ranks):
@@ -55,6 +56,3 @@ class Group(Ranks):
         with contact():
             dist.broadcast(number, src=0)
         return int(number)
-
-    def wait(self) -> None:
-        self.any(False)

@@ -1,4 +1,10 @@
-"""One run of a sweep as a process: how it is started, where, and how it is made to end."""
+"""One run of a sweep as a process: how it is started, where, what it does, and how it is made to end.
+
+    python -m experiments.sweep.job FILE [PACKAGE ...]
+
+is the process: FILE is a configuration that the sweep resolved and checked; the packages of users are those that its
+command line let in. Not for use by hand.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +17,18 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from uuid import uuid4
 
 import torch
 
+from common.errors import exit_with_message
 from experiments.config.compose import ROOT
+from experiments.config.run import frozen
 from experiments.config.schema import Run
 from experiments.training.build import device_of
+from experiments.training.session import train_here
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
@@ -30,32 +40,26 @@ _MARK = "EXPERIMENTS_JOB"
 def command(file: Path, ranks: int, packages: Sequence[str]) -> list[str]:
     """What runs a frozen configuration with users' packages; on several ranks a torchrun, which takes a free port."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    child = ["-m", "experiments.sweep.child", str(file), *packages]
-    return [sys.executable, *(torchrun if ranks > 1 else []), *child]
+    return [sys.executable, *(torchrun if ranks > 1 else []), "-m", "experiments.sweep.job", str(file), *packages]
 
 
-def environment(run: Run, slot: int, jobs: int, ranks: int, gpus: list[str], cores: int) -> dict[str, str]:
+def environment(run: Run, jobs: int, ranks: int, slot: int) -> dict[str, str]:
     """What the process of a run finds in its environment besides what is there already.
 
     slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Threads
     are shared out where nobody said how many there should be: more threads than cores make a run many times slower.
     """
     added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    if gpus and device_of(run) != "cpu":
-        mine = [gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks)]
-        added["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
+    if device_of(run) != "cpu":
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        count = torch.cuda.device_count()
+        gpus = [name.strip() for name in visible.split(",")][:count] if visible else list(map(str, range(count)))
+        added["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks))
     if jobs * ranks > 1 and run.threads is None and "OMP_NUM_THREADS" not in os.environ:
-        added["OMP_NUM_THREADS"] = str(max(1, cores // (jobs * ranks)))
+        added["OMP_NUM_THREADS"] = str(max(1, cores() // (jobs * ranks)))
     if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
         added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
     return added
-
-
-def gpus() -> list[str]:
-    """The names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES has them."""
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return [name.strip() for name in visible.split(",")][:count] if visible else [str(gpu) for gpu in range(count)]
 
 
 def cores() -> int:
@@ -64,7 +68,7 @@ def cores() -> int:
 
 
 class Job:
-    """A process whose output goes to a log.
+    """A process whose output goes to a log, with what `environment` of its slot says besides this one's variables.
 
     It gets a session of its own, so that Ctrl-C at the terminal reaches the sweep alone, which then asks each to end.
     """
@@ -79,8 +83,7 @@ class Job:
         self._begin = self._end = 0.0
 
     def start(self, slot: int) -> None:
-        """Start it as one of those that run at once, `environment(slot)` being what its environment has besides."""
-        added = self._environment(slot) | {_MARK: self._mark}
+        """Start it as one of those that run at once."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab", buffering=0) as log:
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -89,7 +92,7 @@ class Job:
             self._begin = time.monotonic()
             self._process = subprocess.Popen(
                 self._command,
-                env=os.environ | added,
+                env=os.environ | self._environment(slot) | {_MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -102,7 +105,7 @@ class Job:
             return False
         self._end = self._end or time.monotonic()
         if self.code < 0:
-            self._kill_all()
+            self.kill()
         return True
 
     @property
@@ -116,39 +119,33 @@ class Job:
         return (self._end or time.monotonic()) - self._begin
 
     def stop(self) -> None:
-        """Ask it, once, to write its checkpoint and end. After GRACE seconds it is killed by `enforce`."""
+        """Ask it, once, to write its checkpoint and end; where it was asked GRACE seconds ago, kill it."""
         if self.asked is None:
             self.asked = time.monotonic()
             self._process.terminate()  # itself alone: torchrun hands it on, and a second time would mean: at once
-
-    def enforce(self) -> None:
-        """Kill it where it was asked long ago."""
-        if self.asked is not None and time.monotonic() > self.asked + GRACE:
+        elif time.monotonic() > self.asked + GRACE:
             self.kill()
 
     def kill(self) -> None:
-        """End it and everything that it started, at once."""
-        self._process.kill()
-        self._kill_all()
-
-    def error(self) -> str:
-        """The last line of its log that says what was wrong; empty where it was ended from outside."""
-        if self.timed_out or self.code < 0 or not self.log.exists():
-            return ""
-        with self.log.open("rb") as log:
-            log.seek(self._earlier)
-            said = log.read().decode(errors="replace").splitlines()
-        errors = [line for line in said if line.startswith("error: ")]
-        causes = [line for line in errors if "lost contact" not in line]
-        theirs = [number for number, line in enumerate(said) if "torch/distributed/elastic" in line]
-        own = [line for line in said[: next(iter(theirs), None)] if line.strip()]
-        return next((found[-1].removeprefix("error: ").strip() for found in (causes, errors, own) if found), "")
-
-    def _kill_all(self) -> None:
-        """Kill what carries this job's mark, wherever it is now: torchrun's ranks have sessions of their own."""
+        """End it and everything that carries its mark, at once: torchrun's ranks have sessions of their own."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if f"{_MARK}={self._mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
                     os.kill(int(process.name), signal.SIGKILL)
+
+    def error(self) -> str:
+        """The last line of its log that says what was wrong; empty where it was ended from outside."""
+        if self.timed_out or self.code < 0:
+            return ""
+        said = self.log.read_bytes()[self._earlier :].decode(errors="replace").splitlines()
+        errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+        causes = [line for line in errors if "lost contact" not in line]
+        own = list(takewhile(lambda line: "torch/distributed/elastic" not in line, filter(str.strip, said)))
+        return next((lines[-1].strip() for lines in (causes, errors, own) if lines), "")
+
+
+if __name__ == "__main__":
+    with exit_with_message():
+        train_here(frozen(Path(sys.argv[1]), sys.argv[2:]))

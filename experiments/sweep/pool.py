@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -20,16 +20,16 @@ def run_jobs(
     timeout: float | None,
     ended: Callable[[Job], bool],
     watch: Callable[[], object],
-    say: Callable[[str], object] = print,
+    say: Callable[[str], object],
 ) -> bool:
     """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
 
     ended: called with each one that has; where it says False, the others are asked to end too. watch: called now and
-    then meanwhile. Ctrl-C and termination
-    ask all of them, and a second time kills them. Returns whether that was so. An exception raised meanwhile ends
-    them in the same way.
+    then meanwhile.
+    Ctrl-C and termination ask all of them, and a second time kills them. Returns whether that was so. An exception
+    raised meanwhile ends them in the same way.
     """
-    waiting, running = deque(jobs), {}
+    waiting, running = deque(jobs), dict[int, Job]()
     stopping = False
     with _requests() as requests:
         try:
@@ -45,27 +45,25 @@ def run_jobs(
                     if job.has_ended():
                         del running[slot]
                         stopping = not ended(job) or stopping
-                    elif timeout is not None and job.asked is None and job.seconds > timeout:
+                    elif timeout is not None and job.seconds > timeout and job.asked is None:
                         job.timed_out = True
                         job.stop()
                 if requests and not stopping:
                     stopping = True
                     say(f"{len(running)} runs are asked to write a checkpoint and end; a second time kills them")
-                _press(running, stopping, kill=len(requests) > 1)
+                _press([job for job in running.values() if stopping or job.asked], requests)
         finally:
             while running:
-                _press(running, True, kill=len(requests) > 1)
+                _press(running.values(), requests)
                 time.sleep(_PAUSE)
                 running = {slot: job for slot, job in running.items() if not job.has_ended()}
     return bool(requests)
 
 
-def _press(running: dict[int, Job], stopping: bool, kill: bool) -> None:
-    for job in running.values():
-        if stopping:
-            job.stop()
-        job.enforce()
-        if kill:
+def _press(jobs: Iterable[Job], requests: list[int]) -> None:
+    for job in jobs:
+        job.stop()
+        if len(requests) > 1:
             job.kill()
 
 

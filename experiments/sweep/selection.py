@@ -1,37 +1,36 @@
-"""Which step size each method of a sweep came furthest with, printed and written down."""
+"""Which step size each method of a study came furthest with, printed and written down."""
 
 from __future__ import annotations
 
-import csv
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from common import tables
 from common.files import atomic
+from experiments.config.compose import split
+from experiments.config.run import LAUNCH
+from experiments.sweep.study import Cell, StudyFolder
 from plots.runs.choose import Choice, best
 from plots.runs.find import find, of_study
 
-_COLUMNS = ("task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run")
+_COLUMNS = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
 
 
-def select(results_dir: Path, study: str, rule: str | None = None) -> list[Choice]:
-    """The best step sizes of all runs of a study, whichever command began them. Raises UsageError, see `best`."""
-    return best(of_study(find(results_dir), results_dir, study), rule)
+def report(cells: Sequence[Cell], rule: str | None) -> None:
+    """Print the best step sizes over all runs of the cells' study, whichever command began them, with the rules they
+    follow and for each that is one of these cells' the command that runs it; and write them to selection.csv.
 
-
-def report(
-    choices: Sequence[Choice], file: Path, console: Console, overrides: Mapping[str, Sequence[str]] | None = None
-) -> None:
-    """Print the choices with the rules they follow, and write them to a CSV file.
-
-    overrides: by id those of the runs of which they are known; of these the command is printed that runs the method
-    with its best step size.
+    Raises UsageError, see `best`.
     """
-    for words in dict.fromkeys(_words(choice) for choice in choices if choice.rule):
-        console.print(f"best: {words}", markup=False, highlight=False, soft_wrap=True)
+    results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
+    choices = best(of_study(find(results), results, study), rule)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for words in dict.fromkeys(filter(None, map(_rule, choices))):
+        console.print(f"best: {words}")
     columns = ["task", "algorithm", "settings", "best lr", "value", "runner-up", "note"]
     rows = [
         [choice.task, choice.algorithm, choice.settings, _number(choice.lr), _number(choice.value),
@@ -39,21 +38,18 @@ def report(
         for choice in choices
     ]  # fmt: skip
     tables.show(console, columns, rows)
+    begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
     for choice in choices:
-        known = (overrides or {}).get(choice.run or "")
-        if known is not None:
-            kept = [text for text in known if text.partition("=")[0] not in ("lr", "seed")]
-            command = shlex.join(["python", "-m", "experiments.run", *kept, f"lr={choice.lr!r}"])
-            console.print(command, markup=False, highlight=False, soft_wrap=True)
-    with atomic(file) as target, target.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(_COLUMNS)
-        for choice in choices:
-            cells = {**vars(choice), "seeds": " ".join(map(str, choice.seeds)), "rule": _words(choice)}
-            writer.writerow([cells[name] for name in _COLUMNS])
+        if choice.run in begun:
+            console.print(shlex.join(["python", "-m", "experiments.run", *begun[choice.run], f"lr={choice.lr!r}"]))
+    written = [
+        {**vars(choice), "seeds": " ".join(map(str, choice.seeds)), "rule": _rule(choice)} for choice in choices
+    ]
+    with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
+        pd.DataFrame(written, columns=_COLUMNS).to_csv(file, index=False)
 
 
-def _words(choice: Choice) -> str:
+def _rule(choice: Choice) -> str:
     return choice.rule.in_words(len(choice.seeds) > 1) if choice.rule else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +9,8 @@ import pytest
 from cluster_support import assert_same, fine, launched, run_each, variant
 from run_support import timeless
 
-from common.progress import Display
 from experiments.config.compose import CONF
 from experiments.config.identity import folder
-from experiments.config.schema import Cluster, Run
-from experiments.training.runner import bring_to_end
 
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 
@@ -39,42 +35,33 @@ TASKS = {
     ),
 }
 
-SETTINGS = [  # task, ranks, workers
-    ("logreg", 4, 8),
-    ("digits", 2, 4),
+SOME = ("adam", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam")
+
+SETTINGS = [  # task, ranks, workers, variants
+    ("logreg", 2, 4, tuple(VARIANTS)),
+    ("digits", 4, 8, SOME),
     *(
-        pytest.param(setting, marks=pytest.mark.slow)
+        pytest.param(*setting, tuple(VARIANTS), marks=pytest.mark.slow)
         for setting in [
-            *(("logreg", 1, 4), ("logreg", 2, 4), ("logreg", 2, 8), ("logreg", 4, 4)),
-            *(("batches", 2, 8), ("batches", 4, 4), ("digits", 4, 4), ("digits", 2, 8), ("digits", 4, 8)),
+            *(("logreg", 1, 4), ("logreg", 2, 8), ("logreg", 4, 4), ("logreg", 4, 8), ("batches", 2, 8)),
+            *(("batches", 4, 4), ("digits", 2, 4), ("digits", 4, 4), ("digits", 2, 8), ("digits", 4, 8)),
         ]
     ),
 ]
 
 
-def _runs(task: str, workers: int, results: Path) -> dict[str, Run]:
-    common = (*TASKS[task], "rounds=8", "lr=[0.003,0.01]", "device=cpu", "threads=1")
-    cluster = Cluster(workers=workers)  # set here, because a run takes longer to compose than to do
-    return {
-        name: replace(variant(*common, *overrides, results=results), cluster=cluster)
-        for name, overrides in VARIANTS.items()
-    }
-
-
-@pytest.fixture(scope="module", params=SETTINGS, ids=lambda setting: "{}-{}-{}".format(*setting))
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict]:
-    """The folders of all variants, simulated, and on so many ranks in one launch."""
-    task, ranks, workers = request.param
-    alone, place = _runs(task, workers, tmp_path_factory.mktemp("alone")), tmp_path_factory.mktemp("together")
-    with Display(sum(run.rounds for run in alone.values())) as display:
-        expected = {name: bring_to_end(run, display).path for name, run in alone.items()}
-    runs = _runs(task, workers, place / "results")
-    fine(launched(place, ranks, partial(run_each, list(runs.values()))))
-    return expected, {name: folder(run) for name, run in runs.items()}
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_ranks_equal_the_simulation(name: str, both: tuple[dict[str, Path], dict[str, Path]]) -> None:
-    expected, path = (folders[name] for folders in both)
-    assert len(timeless(expected)) >= 2 * 3
-    assert_same(path, expected)
+@pytest.mark.parametrize(("task", "ranks", "workers", "names"), SETTINGS)
+def test_ranks_equal_the_simulation(
+    task: str, ranks: int, workers: int, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """All variants simulated, and all on so many ranks in one launch."""
+    common = (*TASKS[task], "rounds=8", "lr=[0.003,0.01]", f"cluster.workers={workers}", "device=cpu", "threads=1")
+    alone, together = (
+        [variant(*common, *VARIANTS[name], results=tmp_path / place) for name in names]
+        for place in ("alone", "together")
+    )
+    run_each(alone)
+    fine(launched(tmp_path, ranks, partial(run_each, together)))
+    for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
+        assert len(timeless(expected)) >= 2 * 3
+        assert_same(found, expected)

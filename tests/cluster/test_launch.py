@@ -30,18 +30,13 @@ STEP = {
 SRUN = SBATCH | STEP
 ALONE = {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_TASKS_PER_NODE": "1"}
 
-Set = Callable[[dict[str, str]], None]
+Set = Callable[[dict[str, str]], object]
 
 
 @pytest.fixture
 def set_(monkeypatch: pytest.MonkeyPatch) -> Set:
     """Sets variables."""
-
-    def put(variables: dict[str, str]) -> None:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-
-    return put
+    return lambda variables: [monkeypatch.setenv(*one) for one in variables.items()]
 
 
 @pytest.mark.parametrize(
@@ -88,33 +83,33 @@ def test_srun(set_: Set) -> None:
     assert (launch().address, launch().port) == ("10.0.0.7", 1234)
 
 
+NODES, TASKS = "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"
+
+
 @pytest.mark.parametrize(
-    ("nodes", "first"),
+    ("variables", "field", "value"),
     [
-        ("node1", "node1"),
-        ("login1,node2", "login1"),
-        ("a-b[3]", "a-b3"),
-        ("a-b[3,5-7].cluster.org,other", "a-b3.cluster.org"),
-        ("n[0001-0002]", "n0001"),
-        ("rack[2-3]node[05-06],x", "rack2node05"),
+        ({NODES: "node1"}, "address", "node1"),
+        ({NODES: "login1,node2"}, "address", "login1"),
+        ({NODES: "a-b[3]"}, "address", "a-b3"),
+        ({NODES: "a-b[3,5-7].cluster.org,other"}, "address", "a-b3.cluster.org"),
+        ({NODES: "n[0001-0002]"}, "address", "n0001"),
+        ({NODES: "rack[2-3]node[05-06],x"}, "address", "rack2node05"),
+        ({TASKS: "4(x2),3", "SLURM_NODEID": "1"}, "local_size", 4),
+        ({TASKS: "8", "SLURM_NODEID": "0"}, "local_size", 8),
+        ({TASKS: "1,2,16(x10)", "SLURM_NODEID": "11"}, "local_size", 16),
     ],
 )
-def test_the_first_of_slurms_machines(nodes: str, first: str, set_: Set) -> None:
-    set_(SRUN | {"SLURM_STEP_NODELIST": nodes})
-    assert launch().address == first
-
-
-@pytest.mark.parametrize(("counts", "node", "here"), [("4(x2),3", 1, 4), ("8", 0, 8), ("1,2,16(x10)", 11, 16)])
-def test_tasks_on_a_machine(counts: str, node: int, here: int, set_: Set) -> None:
-    set_(SRUN | {"SLURM_STEP_TASKS_PER_NODE": counts, "SLURM_NODEID": str(node)})
-    assert launch().local_size == here
+def test_slurms_lists(variables: dict[str, str], field: str, value: object, set_: Set) -> None:
+    set_(SRUN | variables)
+    assert getattr(launch(), field) == value
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         *(("SLURM_PROCID", "nine"), ("SLURM_STEP_NUM_TASKS", ""), ("SLURM_NODEID", "7")),
-        *(("SLURM_STEP_TASKS_PER_NODE", ""), ("SLURM_STEP_NODELIST", ""), ("MASTER_PORT", "http")),
+        *((TASKS, ""), (NODES, ""), ("MASTER_PORT", "http")),
     ],
 )
 def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:

@@ -9,17 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import (
-    Launch,
-    assert_same,
-    at_round,
-    fine,
-    kill,
-    launched,
-    run_each,
-    this_rank,
-    variant,
-)
+from cluster_support import Launch, assert_same, at_round, fine, kill, launched, run_each, this_rank, variant
 from run_support import go, status
 
 from common.errors import DataError

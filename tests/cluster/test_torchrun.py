@@ -1,4 +1,4 @@
-"""The command line and torchrun itself: a sweep, Ctrl-C and a rank that is killed."""
+"""The command line and torchrun itself: a run with ranks of its own, Ctrl-C and a rank that is killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from cluster_support import LAUNCHERS, assert_same
-from run_support import SMALL, contents, go, status, where
+from run_support import SMALL, go, run_command, status, where
 
 from experiments.config.compose import CONF
 
@@ -58,33 +58,18 @@ def _spoken(said: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_sweep_of_torchruns(results: str, tmp_path: Path) -> None:
+def test_a_run_with_ranks_of_its_own(results: str, tmp_path: Path) -> None:
     run = (*SMALL, "threads=1", "cluster.workers=4", "lr=[0.001,0.003]")
-    each = [(f"algorithm={name}", f"seed={seed}") for name in ("cd_adam", "ef21") for seed in (0, 1)]
-    expected = [go(*run, *which, f"results_dir={tmp_path / 'alone'}") for which in each]
-    finished = go(*run, *each[1], results)
-    before = contents(finished)
-    sweep = (*run, results, "algorithm=cd_adam,ef21", "seed=0,1", "ranks=2", "jobs=2")
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments.run", "-m", *sweep], cwd=ROOT, env=ALONE, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "3 of 4 runs to do, 2 at once" in done.stderr
-    assert contents(finished) == before
-    paths = [where(*run, *which, results) for which in each]
-    for path, alone in zip(paths, expected, strict=True):
-        assert_same(path, alone)
-        assert contents(path).keys() == contents(alone).keys()
-        assert status(path)["status"] == "finished"
-    assert sorted(path.parent for path in (tmp_path / "results").rglob("status.json")) == sorted(paths)
+    run_command([*run, results, "ranks=2"])
+    path = where(*run, results)
+    assert_same(path, go(*run, f"results_dir={tmp_path / 'alone'}"))
+    assert json.loads((path / "environment.json").read_text())["ranks"] == 2
     # One rank speaks: a line per tenth of all rounds, one when the run begins and three when it ends.
-    for path in {*paths} - {finished}:
-        [log] = (tmp_path / "results").glob(f"sweeps/*/jobs/{path.name}.log")
-        header, *spoken = _spoken(log.read_text())
-        assert "torch.distributed.run --standalone --nproc-per-node=2 -m experiments.run --frozen" in header
-        assert spoken[-1] == f"results: {path}"
-        assert json.loads((path / "environment.json").read_text())["ranks"] == 2
-        assert len(spoken) <= 1 + 10 + 3, spoken
+    [log] = (tmp_path / "results").glob(f"sweeps/*/jobs/{path.name}.log")
+    header, *spoken = _spoken(log.read_text())
+    assert "torch.distributed.run --standalone --nproc-per-node=2 -m experiments.sweep.job " in header
+    assert spoken[-1] == f"results: {path}"
+    assert len(spoken) <= 1 + 10 + 3, spoken
 
 
 @pytest.fixture(scope="module")

@@ -58,49 +58,35 @@ def machines() -> Iterator[list[tuple[str, str, str]]]:
             subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)  # and its end of the cable
 
 
-def _torchrun(node: int, address: str, results: str) -> list[list[str]]:
-    """torchrun's command line on a machine."""
-    return [
-        [
-            *("-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2"),
-            *(f"--master-addr={address}", f"--master-port={PORT}", "-m", "experiments.run", *RUN, results),
-        ]
-    ]
+def _started(launcher: str, node: int, address: str, results: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The command lines on a machine and their variables: a torchrun, or the two tasks that srun would start.
 
-
-def _srun(node: int, address: str, results: str) -> list[list[str]]:
-    """What srun would start on a machine: two ranks."""
-    return [["-m", "experiments.run", *RUN, results]] * 2
-
-
-def _slurm(node: int, task: int, address: str) -> dict[str, str]:
-    """What a task of srun finds; machines are named by their addresses."""
-    return {
-        "SLURM_JOB_ID": "1",
-        "SLURM_STEP_ID": "0",
-        "SLURM_STEP_NUM_TASKS": "4",
-        "SLURM_STEP_NODELIST": f"{address},other",
-        "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
-        "SLURM_PROCID": str(2 * node + task),
-        "SLURM_LOCALID": str(task),
-        "SLURM_NODEID": str(node),
-    }
+    Machines are named by their addresses.
+    """
+    run = ["-m", "experiments.run", *RUN, results]
+    if launcher == "torchrun":
+        about = ["--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2", f"--master-addr={address}"]
+        yield ["-m", "torch.distributed.run", *about, f"--master-port={PORT}", *run], {}
+        return
+    for task in range(2):
+        step = {"JOB_ID": 1, "STEP_ID": 0, "STEP_NUM_TASKS": 4, "STEP_NODELIST": f"{address},other"}
+        mine = {"STEP_TASKS_PER_NODE": "2(x2)", "PROCID": 2 * node + task, "LOCALID": task, "NODEID": node}
+        yield run, {f"SLURM_{name}": str(value) for name, value in {**step, **mine}.items()}
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
 def test_two_machines_equal_the_simulation(launcher: str, machines: list, results: str, tmp_path: Path) -> None:
-    commands, first = {"torchrun": _torchrun, "srun": _srun}[launcher], machines[0][2]
+    first = machines[0][2]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
     processes = []
     try:
         for node, (namespace, interface, _) in enumerate(machines):
-            for task, command in enumerate(commands(node, first, results)):
-                extra = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
+            for command, variables in _started(launcher, node, first, results):
                 processes.append(
                     subprocess.Popen(
                         ["ip", "netns", "exec", namespace, sys.executable, *command],
                         cwd=CONF.parent,
-                        env=clean | extra | (_slurm(node, task, first) if launcher == "srun" else {}),
+                        env=clean | variables | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface},
                         stdout=subprocess.PIPE,
                         stderr=subprocess.STDOUT,
                         text=True,

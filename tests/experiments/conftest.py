@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from run_support import SMALL, SVMLIGHT, stopped, where
 
+from experiments.sweep.job import Job
 from experiments.training.trainer import Trainer
 
 
@@ -51,3 +52,13 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "mine.svm"
     path.write_text(SVMLIGHT)
     return path
+
+
+@pytest.fixture
+def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on nothing can be started."""
+
+    def start(job: Job, slot: int) -> None:
+        raise AssertionError(f"started: {job.log}")
+
+    monkeypatch.setattr(Job, "start", start)

@@ -131,17 +131,10 @@ def test_sweeps_as_hydra_spells_them() -> None:
     assert [one.seed for one in planned(*SMALL, "++seed=4")] == [4]
 
 
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("algorithm=cd", "algorithm=cd_adam"),
-        ("compressor=top", "compressor=top_k"),
-        ("cluster.w", "cluster.workers="),
-    ],
-)
-def test_completion(typed: str, completed: str, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COMP_LINE", f"python run.py {typed}")
-    assert completed in say("--shell-completion", "query=bash").split()
+def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    for typed, completed in (("compressor=top", "compressor=top_k"), ("cluster.w", "cluster.workers=")):
+        monkeypatch.setenv("COMP_LINE", f"python run.py {typed}")
+        assert completed in say("--shell-completion", "query=bash").split()
     assert "complete -o nospace" in say("--shell-completion", "install=bash")
 
 
@@ -154,19 +147,17 @@ def test_info(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_left_beside_the_results(tmp_path: Path) -> None:
-    done = shell(tmp_path, "-m", "experiments.run", *SMALL)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^results: results/logreg/breast_cancer/cd_adam/[0-9a-f]{12}$", done.stdout, re.MULTILINE)
-    again = shell(tmp_path, "-m", "experiments.run", "-m", *SMALL, "study=again")  # finished, so no further process
-    assert again.returncode == 0, again.stderr
-    assert "all 1 runs are finished" in again.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["results"]
-    results = tmp_path / "results"
-    assert sorted(str(path.relative_to(results)) for path in results.glob("*/*")) == [
-        "logreg/breast_cancer",
-        "sweeps/again",
-    ]
+def test_nothing_is_left_beside_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run.main(list(SMALL))
+    out = capsys.readouterr().out
+    assert re.search(r"^results: results/logreg/breast_cancer/cd_adam/[0-9a-f]{12}$", out, re.MULTILINE)
+    run.main(["-m", *SMALL, "study=again"])  # finished, so no further process
+    assert "all 1 runs are finished" in capsys.readouterr().err
+    assert sorted(map(str, Path().glob("*/*/*"))) == ["results/logreg/breast_cancer", "results/sweeps/again"]
+    assert list(map(str, Path().iterdir())) == ["results"]
 
 
 def test_python_without_the_environment(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from common.errors import RunError
 from experiments import keep as command
 from experiments.config import identity
 from experiments.config.run import as_yaml, load_run
+from plots.runs.find import find
 from plots.runs.read import open_run
 
 OLD = "0" * 16
@@ -48,18 +50,12 @@ def finished(tmp_path: Path):
     return make
 
 
-def test_a_run_of_today_is_left_alone(golden, finished, capsys):
-    folder = finished()
-    command.main([str(folder.parents[3])])
-    assert folder.exists()
-    assert "every finished run is of today's code" in capsys.readouterr().out
-
-
 def test_a_run_of_older_code_gets_its_new_id_and_says_where_from(golden, finished, tmp_path, capsys):
     folder = finished("algorithms.channels")
-    (tmp_path / "sweeps" / "mine").mkdir(parents=True)
     cells = tmp_path / "sweeps" / "mine" / "cells.txt"
+    (cells.parent / "jobs").mkdir(parents=True)
     cells.write_text(f"{folder.name}\nfffffffffff0\n")
+    shutil.copy(folder / "config.yaml", cells.parent / "jobs" / f"{folder.name}.yaml")
     before = open_run(folder).code
     command.main([str(tmp_path), "dry_run=true"])
     assert folder.exists()
@@ -73,7 +69,10 @@ def test_a_run_of_older_code_gets_its_new_id_and_says_where_from(golden, finishe
     [entry] = json.loads((kept / "code.json").read_text())["kept"]
     assert (entry["from"], entry["code"]) == (folder.name, before)
     assert cells.read_text().split() == [kept.name, "fffffffffff0"]
-    assert command.keep(open_run(kept), tmp_path) == ""
+    assert [one.folder for one in find(tmp_path)] == [kept]
+    command.main([str(tmp_path)])
+    assert kept.exists()
+    assert "every finished run is of today's code" in capsys.readouterr().out
 
 
 def test_what_golden_runs_do_not_show_is_not_kept(golden, finished):

@@ -161,3 +161,25 @@ def test_hydras_flags(arguments: list[str], said: list[str], capsys: pytest.Capt
         reproduce.main(arguments)
     shown = capsys.readouterr().out
     assert all(words in shown for words in said)
+
+
+def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
+    words = ["rounds=12", "eval_every=4", "task.model.width=2", "task.rows=160", "task.batch_size=10", "seeds=[0,1]"]
+    reproduce.main(["figure=digits", *words, f"results_dir={tmp_path}"])
+    figure = tmp_path / "figures" / "-".join(["digits", *words])
+    table, claims = (pd.read_csv(figure / f"{name}.csv") for name in ("digits", "claims"))
+    assert set(table["seed"]) == {0, 1}
+    for _, curve in table.groupby(["algorithm", "lr", "seed"]):
+        assert curve["round"].tolist() == [0, 1, 2, 4, 8, 12]
+        assert curve["epoch"].tolist() == [0, 0.5, 1, 2, 4, 6]
+        assert curve["test_accuracy"].between(0, 1).all()
+    assert table.groupby(["algorithm", "lr", "seed"]).ngroups == 3 * 3 * 2
+    last = table[table["round"] == 12].groupby("algorithm").first()
+    d = int(last["d"].iloc[0])
+    assert last.loc["cd_adam", "bits"] == 12 * 2 * (d + 32)
+    assert last.loc["onebit_adam", "bits"] == 2 * (1 * 32 * d + 11 * (d + 32))  # ⌊0.13·12⌋ = 1 dense round
+    assert last.loc["ef21", "bits"] == 12 * 2 * 64 * int(0.016 * d)
+    # In float32 the scale is 4 bytes, and d bits are padded to whole bytes.
+    assert last.loc["cd_adam", "payload_bytes"] == 12 * 2 * (-(-d // 8) + 4)
+    assert claims["number"].astype(str).tolist() == ["6a", "6b", "7", "8", "9"]
+    assert "seeds 0, 1" in (figure / "report.md").read_text()

@@ -14,8 +14,7 @@ from sweep_support import sweep
 from common.errors import UsageError
 from experiments import report, run
 from experiments.config.run import load_run
-from experiments.sweep.cells import cells
-from experiments.sweep.job import Job
+from experiments.sweep.study import cells
 from plots import plot
 from plots.runs.choose import Choice, best
 from plots.runs.find import find
@@ -55,15 +54,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> str:
     return results
 
 
-@pytest.fixture(autouse=True)
-def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is started here but what fails at once."""
-
-    def start(job: Job, slot: int) -> None:
-        raise AssertionError(f"started: {job.log}")
-
-    monkeypatch.setattr(Job, "start", start)
-
+pytestmark = pytest.mark.usefixtures("no_process")
 
 COMMAND = (*RANDOM, "algorithm=cd_adam,ef21", "lr=0.01,0.3,1e3", "seed=0,1")
 
@@ -135,6 +126,7 @@ def test_a_metric_that_no_run_has(results: str, capsys: pytest.CaptureFixture) -
     # One of the runs is finished and says so before another is begun.
     assert sweep("lr=0.1,0.2", "select=final_test_loss", results) == 2
     assert "select=final_test_loss: no such choice; did you mean final_train_loss?" in capsys.readouterr().err
+    assert not Path(results.partition("=")[2], "sweeps").exists()
     with pytest.raises(UsageError, match="select=best_seconds: no such choice"):
         chosen(results, "best_seconds")
 

@@ -13,15 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from run_support import SMALL, configuration, contents, go, rows, stopped, where
 from terminal_support import printed
 
 from experiments import status
 from experiments.config.compose import CONF
 from experiments.record.folder import RunFolder
-from experiments.sweep.cells import cells
-from experiments.sweep.folder import StudyFolder
+from experiments.sweep.study import StudyFolder, cells
 
 
 def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[dict[str, dict[str, str]], list[str]]:
@@ -158,43 +156,41 @@ def test_what_was_edited_is_named(results: str, tmp_path: Path, capsys: pytest.C
         assert below[0] == f"{edited}: not {new.name}, which is finished: {said}"
 
 
-def _cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+DAMAGE: list[tuple[str, Callable[[bytes], bytes] | None]] = [
+    ("config.yaml", None),  # gone
+    ("config.yaml", lambda whole: whole[: len(whole) // 2]),
+    ("config.yaml", lambda whole: b"a: b\n"),
+    ("config.yaml", lambda whole: whole + b"seed: x\nrounds: [3]\n"),
+    ("config.yaml", lambda whole: b"\xff\xfe\x00"),
+    ("status.json", lambda whole: whole[: len(whole) // 2]),
+    ("status.json", lambda whole: b"[3]"),
+    ("status.json", lambda whole: b'{"status": "done"}'),
+    ("status.json", lambda whole: b'{"status": "running", "round": "x"}'),
+    ("metrics.jsonl", lambda whole: b"3\n"),
+    ("summary.json", None),
+]
 
 
-def _wrong(path: Path) -> None:
-    config = yaml.safe_load((path / "config.yaml").read_text())
-    (path / "config.yaml").write_text(yaml.safe_dump({**config, "seed": "x", "rounds": [3]}))
-
-
-def _writes(name: str, content: bytes) -> Callable[[Path], object]:
-    return lambda path: (path / name).write_bytes(content)
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "no configuration": lambda path: (path / "config.yaml").unlink(),
-    "half a configuration": lambda path: _cut(path / "config.yaml"),
-    "another configuration": _writes("config.yaml", b"a: b\n"),
-    "a configuration of the wrong kind": _wrong,
-    "no text": _writes("config.yaml", b"\xff\xfe\x00"),
-    "half a status": lambda path: _cut(path / "status.json"),
-    "a status of the wrong kind": _writes("status.json", b"[3]"),
-    "an unknown status": _writes("status.json", b'{"status": "done"}'),
-    "a time that is none": _writes("status.json", b'{"status": "running", "round": "x"}'),
-    "numbers as rows": _writes("metrics.jsonl", b"3\n"),
-    "a summary that is lost": lambda path: (path / "summary.json").unlink(),
-    "a folder for a file": lambda path: ((path / "status.json").unlink(), (path / "status.json").mkdir()),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_folders_are_named(damage: str, results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_damaged_folders_are_named(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     good, bad = go(*SMALL, "seed=0", results), go(*SMALL, "seed=1", results)
-    DAMAGE[damage](bad)
-    table, below = listed(tmp_path / "results", capsys)
-    assert (table[str(good)]["state"], table[str(bad)]["state"]) == ("finished", "damaged")
-    assert below[0].startswith(f"{bad}: ")
-    assert below[1:] == ["1 finished, 1 damaged"]
+
+    def is_named() -> None:
+        table, below = listed(tmp_path / "results", capsys)
+        assert (table[str(good)]["state"], table[str(bad)]["state"]) == ("finished", "damaged")
+        assert below[0].startswith(f"{bad}: ")
+        assert below[1:] == ["1 finished, 1 damaged"]
+
+    for name, damaged in DAMAGE:
+        whole = (bad / name).read_bytes()
+        if damaged is None:
+            (bad / name).unlink()
+        else:
+            (bad / name).write_bytes(damaged(whole))
+        is_named()
+        (bad / name).write_bytes(whole)
+    (bad / "status.json").unlink()
+    (bad / "status.json").mkdir()  # a folder for a file
+    is_named()
 
 
 def test_it_needs_no_torch_and_bears_a_reader_that_leaves(results: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -18,9 +17,6 @@ from run_support import RANDOM, SMALL, go, rows, status, stopped, timeless, wher
 from experiments import run
 from experiments.config.compose import CONF
 from experiments.training.trainer import Trainer
-
-ROOT = CONF.parent
-
 
 SHORT = {
     "deterministic": (*SMALL, "rounds=23", "checkpoint_every=7"),
@@ -37,20 +33,12 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
 
 @pytest.mark.parametrize(
     ("which", "how", "round"),
-    [
-        *(("random", signal.SIGINT, round) for round in (1, 14, 23)),
-        *(("deterministic", signal.SIGINT, 14), ("random", signal.SIGTERM, 14)),
-    ],
+    [("random", signal.SIGINT, 1), ("deterministic", signal.SIGTERM, 14), ("random", signal.SIGINT, 23)],
 )
 def test_stopped_then_resumed_is_as_if_never_stopped(
-    which: str,
-    how: signal.Signals,
-    round: int,
-    uninterrupted: dict[str, list[dict]],
-    results: str,
-    at_round: Callable,
-    capsys: pytest.CaptureFixture,
-) -> None:
+    which: str, how: signal.Signals, round: int, uninterrupted: dict[str, list[dict]], results: str,
+    at_round: Callable, capsys: pytest.CaptureFixture,
+) -> None:  # fmt: skip
     at_round(round, lambda: signal.raise_signal(how))
     halves = [*SHORT[which], results]
     path = where(*halves)
@@ -86,7 +74,7 @@ def test_stopped_again_and_again_within_a_round_too(
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-@pytest.mark.parametrize("round", [1, 6, 8, 15, 22])
+@pytest.mark.parametrize("round", [1, 8, 22])
 def test_what_a_power_cut_leaves_can_be_resumed(
     round: int, uninterrupted: dict[str, list[dict]], tmp_path: Path, at_round: Callable
 ) -> None:
@@ -118,49 +106,22 @@ def test_a_crash_is_recorded_and_can_be_resumed(
 
 
 LONG = ("task=logreg/breast_cancer", "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
-"""A run of a second or two."""
 
 
-@pytest.fixture(scope="module")
-def long_run(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    """The rows of LONG, uninterrupted."""
-    return timeless(go(*LONG, f"results_dir={tmp_path_factory.mktemp('long')}"))
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_process(
-    how: signal.Signals, long_run: list[dict], results: str, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
     path = where(*LONG, results)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "experiments.run", *LONG, results],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "80"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = subprocess.Popen([sys.executable, "-m", "experiments.run", *LONG, results], cwd=CONF.parent)
     try:
-        deadline = time.monotonic() + 60
-        while not (path / "checkpoint" / "latest").exists() and time.monotonic() < deadline:
-            assert process.poll() is None, process.stderr.read()
+        while not (path / "checkpoint" / "latest").exists():
+            assert process.poll() is None
             time.sleep(0.002)
-        if how == signal.SIGKILL:  # While it lives the run is its own.
-            assert stopped([*LONG, results]) == 1
-            assert "another process is at this run" in capsys.readouterr().err
-        process.send_signal(how)
-        _, said = process.communicate(timeout=30)
+        assert stopped([*LONG, results]) == 1  # while it lives the run is its own
+        assert "another process is at this run" in capsys.readouterr().err
     finally:
         process.kill()
         process.wait()
-    if how == signal.SIGKILL:
-        assert (process.returncode, status(path)["status"]) == (-signal.SIGKILL, "running")
-    else:
-        assert (process.returncode, status(path)["status"]) == (130, "interrupted")
-        assert "the same command goes on" in said
-        assert "Traceback" not in said
-    assert 0 < len((path / "metrics.jsonl").read_text().splitlines()) < len(long_run)
-    capsys.readouterr()
-    assert timeless(go(*LONG, results)) == long_run
+    assert status(path)["status"] == "running"
+    assert [row["round"] for row in rows(go(*LONG, results))] == list(range(0, 2001, 10))
     assert "resumed at round" in capsys.readouterr().err
 
 

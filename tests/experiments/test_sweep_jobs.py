@@ -15,7 +15,7 @@ from run_support import small
 from sweep_support import linux, processes
 
 from experiments.sweep import job as jobs_module
-from experiments.sweep.job import Job, command, environment, gpus
+from experiments.sweep.job import Job, command, environment
 from experiments.sweep.pool import run_jobs
 
 PATIENT = "trap 'echo stopped; exit 130' TERM; echo ready; while :; do sleep 0.02; done"
@@ -32,7 +32,7 @@ def said(job: Job) -> list[str]:
     return job.log.read_text().splitlines()[1:]
 
 
-UNTIL = "until grep -x ready {0}/a.log && grep -x ready {0}/b.log; do sleep 0.02; done"
+UNTIL = "until grep -qx ready {0}/a.log && grep -qx ready {0}/b.log; do sleep 0.02; done"
 """Waits for the jobs a and b to be ready."""
 
 
@@ -50,7 +50,7 @@ def run_all(
 # What a process is told
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody said anything about threads and GPUs."""
     for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
@@ -59,25 +59,17 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("jobs", "ranks", "cores", "threads"),
-    [
-        (1, 1, 8, None),
-        (2, 1, 8, "4"),
-        (3, 1, 8, "2"),
-        (1, 4, 8, "2"),
-        (2, 2, 8, "2"),
-        (16, 1, 8, "1"),
-        (4, 4, 2, "1"),
-    ],
+    [(1, 1, 8, None), (3, 1, 8, "2"), (1, 4, 8, "2"), (2, 2, 8, "2"), (16, 1, 8, "1"), (4, 4, 2, "1")],
 )
-def test_cores_are_shared_out(jobs: int, ranks: int, cores: int, threads: str | None, plain: None) -> None:
+def test_cores_are_shared_out(
+    jobs: int, ranks: int, cores: int, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "cores", lambda: cores)
     for slot in range(jobs):
-        assert environment(small(), slot, jobs, ranks, [], cores).get("OMP_NUM_THREADS") == threads
-
-
-def test_threads_that_the_user_set_are_left(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "OMP_NUM_THREADS" not in environment(small("threads=3"), 0, 4, 1, [], 8)
+        assert environment(small(), jobs, ranks, slot).get("OMP_NUM_THREADS") == threads
+    assert "OMP_NUM_THREADS" not in environment(small("threads=3"), jobs, ranks, 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert "OMP_NUM_THREADS" not in environment(small(), 0, 4, 1, [], 8)
+    assert "OMP_NUM_THREADS" not in environment(small(), jobs, ranks, 0)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +83,7 @@ def test_threads_that_the_user_set_are_left(plain: None, monkeypatch: pytest.Mon
     ],
 )
 def test_gpus_are_given_out_in_turn(
-    visible: str | None, jobs: int, ranks: int, given: list[str], plain: None, monkeypatch: pytest.MonkeyPatch
+    visible: str | None, jobs: int, ranks: int, given: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
@@ -99,15 +91,14 @@ def test_gpus_are_given_out_in_turn(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     images, cpu, convex = small("task=digits"), small("task=digits", "device=cpu"), small()
     for slot in range(jobs):
-        told = environment(images, slot, jobs, ranks, gpus(), 8)
-        assert told["CUDA_VISIBLE_DEVICES"] == given[slot]
+        assert environment(images, jobs, ranks, slot)["CUDA_VISIBLE_DEVICES"] == given[slot]
         for config in (cpu, convex):  # a task of logistic regression runs on the CPU alone
-            assert "CUDA_VISIBLE_DEVICES" not in environment(config, slot, jobs, ranks, gpus(), 8)
+            assert "CUDA_VISIBLE_DEVICES" not in environment(config, jobs, ranks, slot)
 
 
 def test_the_command() -> None:
     file = Path("jobs/a b.yaml")
-    child = ["-m", "experiments.sweep.child", "jobs/a b.yaml", "theirs"]
+    child = ["-m", "experiments.sweep.job", "jobs/a b.yaml", "theirs"]
     assert command(file, 1, ["theirs"]) == [sys.executable, *child]
     several = command(file, 4, ["theirs"])
     assert several[:3] == [sys.executable, "-m", "torch.distributed.run"]
@@ -184,7 +175,7 @@ def test_it_is_asked_once(tmp_path: Path) -> None:
     """Since a run takes a second signal for an order to stop in the middle of a round."""
     count = "while [ $i -lt 20 ]; do sleep 0.02; [ $i = 0 ] || i=$((i+1)); done"
     slow = shell(tmp_path, "a", f"i=0; trap 'i=$((i+1)); echo asked' TERM; echo ready; {count}")
-    failing = shell(tmp_path, "b", f"until grep -x ready {tmp_path}/a.log; do sleep 0.02; done; exit 3")
+    failing = shell(tmp_path, "b", f"until grep -qx ready {tmp_path}/a.log; do sleep 0.02; done; exit 3")
     run_all([slow, failing], 2, None, lambda job: False)
     assert (slow.code, said(slow)) == (0, ["ready", "asked"])
 

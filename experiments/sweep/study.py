@@ -1,0 +1,116 @@
+"""A study: its runs, each with what sets it apart from the others, and what it leaves on disk besides them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from common.errors import RunError
+from common.files import atomic
+from experiments.config import identity
+from experiments.config.run import as_yaml
+from experiments.config.schema import Run
+from experiments.record.folder import RunFolder
+from plots.runs.choose import Choice, best
+from plots.runs.read import open_run
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One run: `name` is what sets it apart from the others, `overrides` what its configuration was composed from."""
+
+    name: str
+    overrides: tuple[str, ...]
+    run: Run
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Where its results lie."""
+        return RunFolder(identity.folder(self.run))
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.folder.path.name
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is done. Where that cannot be told it is not, and its process will say why."""
+        try:
+            return self.folder.is_finished()
+        except RunError:
+            return False
+
+    def value(self, rule: str | None) -> float:
+        """What a sweeper selects it by; NaN where it is not finished or nothing can win.
+
+        Raises UsageError for a rule about what was not measured.
+        """
+        value = self._choice(rule).value if self.is_finished else None
+        return math.nan if value is None else value
+
+    def outcome(self, rule: str | None) -> str:
+        """What a finished run came to with its best step size, in words."""
+        said, chosen = self.folder.outcome(), self._choice(rule).lr
+        which = self.run.lr.index(chosen) if chosen in self.run.lr else 0
+        return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
+
+    def _choice(self, rule: str | None) -> Choice:
+        [choice] = best([open_run(self.folder.path)], rule)
+        return choice
+
+
+def cells(lines: Sequence[Sequence[str]], runs: Sequence[Run], study: str) -> list[Cell]:
+    """The cells with these overrides and runs, all shown under `study` unless they say otherwise."""
+    shared = set.intersection(*map(set, lines))
+    return [
+        Cell(
+            " ".join(text for text in line if text not in shared) or run.algorithm.name,
+            tuple(line),
+            replace(run, study=run.study or study),
+        )
+        for line, run in zip(lines, runs, strict=True)
+    ]
+
+
+class StudyFolder:
+    """results/sweeps/<study>/
+
+    cells.txt        the ids of its runs, of every command that was about it, in the order they came
+    selection.csv    the best step size of each method
+    jobs/<id>.yaml   a run's configuration, resolved
+    jobs/<id>.log    what its process said, try after try
+    """
+
+    def __init__(self, results_dir: str, study: str) -> None:
+        self.path = Path(results_dir, "sweeps", study)
+
+    def job(self, id: str) -> Path:
+        """The configuration that a run is started from."""
+        return self.path / "jobs" / f"{id}.yaml"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second command about the study out. Raises RunError where one is under way."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout as error:
+            raise RunError(f"{self.path}: another process is at this sweep; wait for it or stop it") from error
+
+    def freeze(self, cells: Iterable[Cell]) -> None:
+        """Write the configurations, each of them whole or not at all, and then add the cells to the study."""
+        for cell in cells:
+            with atomic(self.job(cell.id)) as file:
+                file.write_text(as_yaml(cell.run))
+        listed = self.path / "cells.txt"
+        before = listed.read_text().split() if listed.exists() else []
+        with atomic(listed) as file:
+            file.write_text("".join(f"{id}\n" for id in dict.fromkeys([*before, *(cell.id for cell in cells)])))

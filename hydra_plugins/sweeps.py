@@ -1,0 +1,123 @@
+"""Sweeps: the grid, its runs in processes of their own on this machine, and what is said of them at the end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.experimental.callback import Callback
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+from common.errors import RunError, UsageError, exit_with_message
+from experiments.config.compose import Config, packages_of, resolved, split
+from experiments.config.run import LAUNCH, launch_of, read
+from experiments.config.schema import Run
+
+if TYPE_CHECKING:
+    from experiments.sweep.study import Cell
+
+_launched: list[tuple[list[Cell], list[Cell]]] = []
+"""The batches of this command's runs, each with those of them that failed."""
+
+
+class Grid(BasicSweeper):
+    """Hydra's own sweeper, but that a cell that is wrong anywhere is found before the first is started, with any
+    launcher, and that it leaves no multirun.yaml, of which the study's folder says more."""
+
+    def sweep(self, arguments: list[str]) -> list[object]:
+        assert self.hydra_context is not None
+        assert self.config is not None
+        assert self.launcher is not None
+        loader, returned = self.hydra_context.config_loader, []
+        overrides = OverridesParser.create(loader).parse_overrides([*self._parse_config(), *arguments])
+        batches = self.split_arguments(overrides, self.max_batch_size)
+        if not isinstance(self.launcher, Processes):  # which does so itself
+            with exit_with_message():
+                _read(loader, self.config, [line for batch in batches for line in batch])
+        for batch in batches:
+            jobs = self.launcher.launch(batch, initial_job_idx=len(returned))
+            returned += [job.return_value for job in jobs]  # which raises the error of one that failed
+        return returned
+
+
+class Processes(Launcher):
+    """Runs what is not finished, `jobs` at once, lists what failed, and returns what each run is selected by.
+
+    All cells are composed and checked before the first is started. One that failed returns NaN, which a sweeper that
+    searches step sizes takes for a trial that failed; `Study` ends the command with status 1.
+    """
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self._loader, self._config = hydra_context.config_loader, config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        lines = [list(line) for line in job_overrides]
+        with exit_with_message():
+            configs, runs = _read(self._loader, self._config, lines)
+            for key in (*LAUNCH, "results_dir", "study"):
+                if any(one[key] != configs[0][key] for one in configs):
+                    raise UsageError(f"{key}: must be the same for all runs of a sweep")
+            launch = launch_of(configs[0])
+            # torch, once every configuration is known to be right
+            from experiments.sweep.study import cells
+            from experiments.sweep.sweep import sweep
+
+            found = cells(lines, runs, _name(self._config))
+            failed = sweep(found, launch)
+            if not launch.dry_run:
+                _launched.append((found, failed))
+            return [
+                JobReturn(line, status=JobStatus.COMPLETED, _return_value=cell.value(launch.select))
+                for line, cell in zip(lines, found, strict=True)
+            ]
+
+
+class Study(Callback):
+    """Hydra's callback before and after the runs of a sweep."""
+
+    def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
+        """Refuse to plan what follows from results."""
+        sweeper = config.hydra.runtime.choices["hydra/sweeper"]
+        with exit_with_message():
+            if config.dry_run and sweeper not in ("grid", "basic"):
+                raise UsageError(
+                    f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "
+                    "has none of; plan one of its runs, without -m"
+                )
+
+    def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
+        """Print the best step sizes over all runs of the study; leave with status 1 where a run failed."""
+        batches, _launched[:] = list(_launched), []
+        if not batches:
+            return
+        from experiments.sweep.selection import report
+
+        cells, failed = ([cell for part in parts for cell in part] for parts in zip(*batches, strict=True))
+        with exit_with_message():
+            report(cells, config.select)
+            if failed:
+                raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")
+
+
+def _read(loader: ConfigLoader, config: DictConfig, lines: Sequence[list[str]]) -> tuple[list[Config], list[Run]]:
+    """The configurations and runs of a sweep with these overrides. Raises UsageError."""
+    configs = [resolved(loader.load_sweep_config(config, line)) for line in lines]
+    packages = packages_of(config.hydra.overrides.task)
+    runs = [read(one, packages) for one in configs]
+    if not runs:
+        raise UsageError("no run in this sweep: what a glob(...) says matches no choice")
+    return configs, runs
+
+
+def _name(config: DictConfig) -> str:
+    """What a sweep without a `study` is called: the same for the same command line, however it is started."""
+    overrides = split(config.hydra.overrides.task, LAUNCH)[1]
+    digest = hashlib.sha256(" ".join(sorted(overrides)).encode()).hexdigest()[:8]
+    return f"{config.hydra.runtime.choices.get('sweep') or 'sweep'}-{digest}"
