@@ -23,6 +23,6 @@ def vgg16(
     if width < 1:
         raise ValueError(f"width={width}: the first convolution has at least one channel")
     # Every number in a configuration is a multiple of 64; "M" is a max-pool.
-    layers = [entry if entry == "M" else entry // 64 * width for entry in torchvision.models.vgg.cfgs["D"]]
+    layers = [part // 64 * width if isinstance(part, int) else part for part in torchvision.models.vgg.cfgs["D"]]
     features = torchvision.models.vgg.make_layers(layers, batch_norm=True)
     return nn.Sequential(features, nn.Flatten(), nn.Linear(8 * width, classes))
