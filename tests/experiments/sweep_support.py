@@ -43,12 +43,6 @@ def shell(folder: Path, *words: str, **environment: str) -> subprocess.Completed
     )
 
 
-def log_of(folder: Path, id: str) -> str:
-    """What the processes of a run said, in the only sweep of a results folder."""
-    [log] = folder.glob(f"sweeps/*/jobs/{id}.log")
-    return log.read_text()
-
-
 def processes(word: str) -> Iterator[int]:
     """The processes, other than this one, whose command line or environment has this word."""
     for process in Path("/proc").glob("[0-9]*"):

@@ -145,7 +145,7 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, checks: int, c
         ("theirs.Forgetful k=two", "compressor.k=two: must be a valid integer"),
         ("theirs.Forgetful kk=1", "compressor.kk: theirs.Forgetful has no such option"),
         ("theirs.Forgetful k", "k: not of the form key=value"),
-        ("theirs.Forgetful k=${nope}", "compressor.k=${nope}: expected a whole number or null"),
+        ("theirs.Forgetful k=${nope}", "compressor.k=${nope}: must be a valid integer"),
         ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
         ("algorithms.compressors.Blocks", "needs compressor, sizes, for which there is no default"),
         ("theirs.own", "algorithm: none of the compressors and updates here has the type of its parameter"),

@@ -169,7 +169,7 @@ def test_without_the_package_nothing_is_started(
     [
         ("logger.init_timeout=0", "init_timeout=0: must be a positive number of seconds"),
         ("logger.finish_timeout=-1", "finish_timeout=-1: must be a positive number of seconds"),
-        ("logger.mode=onlin", "logger.mode=onlin: expected online or offline or null"),
+        ("logger.mode=onlin", "logger.mode=onlin: must be 'online' or 'offline'"),
         ("logger.targets.grad_norm=0.1", "targets.grad_norm=0.1: must be a list of numbers"),
         ("logger.projct=mine", "did you mean logger.project?"),
         ("logger=wndb", "did you mean wandb?"),

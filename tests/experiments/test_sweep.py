@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from run_support import SMALL, contents, go, status, stopped, timeless, where
-from sweep_support import linux, log_of, planned, processes, sweep
+from sweep_support import linux, planned, processes, sweep
 
 from experiments import run
 from experiments.config import identity
@@ -192,7 +192,8 @@ def test_ctrl_c_ends_all_and_loses_nothing(
     assert "Traceback" not in said
     for path, which, rows in zip(paths, TWO, uninterrupted, strict=True):
         assert status(path)["status"] == "interrupted"
-        assert f"stopped after round {status(path)['round']}" in log_of(tmp_path / "results", path.name)
+        [log] = (tmp_path / "results").glob(f"sweeps/*/jobs/{path.name}.log")
+        assert f"stopped after round {status(path)['round']}" in log.read_text()
         go(*LONG, *which, *FOUR, results)
         assert timeless(path) == rows
 
