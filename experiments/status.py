@@ -4,12 +4,12 @@
     python -m experiments.status results other/results
     python -m experiments.status study=first algorithm=cd_adam,ef21 state=failed,interrupted
 
-A folder is by default results. study, task, algorithm, seed and state choose among the runs, several separated by
-commas. State is one of finished, running, interrupted (stopped by someone, to be resumed), failed, gone (it says
-running, but no process has it any more), missing (written down by a sweep, never begun) and damaged. The metric is
-the last one of the best step size, by what the task selects step sizes by. Away from a terminal every run is one
-line, its columns separated by tabs, the last of which is its folder; at a terminal what all have in common stands
-below. Nothing is changed.
+A folder is by default that of results_dir=..., or results. study, task, algorithm, seed and state choose among the
+runs, several separated by commas. State is one of finished, running, interrupted (stopped by someone, to be
+resumed), failed, gone (it says running, but no process has it any more), missing (written down by a sweep, never
+begun) and damaged. The metric is the last one of the best step size, by what the task selects step sizes by. Away
+from a terminal every run is one line, its columns separated by tabs, the last of which is its folder; at a terminal
+what all have in common stands below. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
     given = words("experiments.status", __doc__, arguments, "DIR | key=value")
     with answering():
-        request = parse([word for word in given if "=" in word], dict.fromkeys(CHOOSING, ""))
-        places = [folder("results_dir", word) for word in [word for word in given if "=" not in word] or ["results"]]
+        defaults = {**dict.fromkeys(CHOOSING, ""), "results_dir": "results"}
+        request = parse([word for word in given if "=" in word], defaults)
+        usual = request.pop("results_dir")
+        places = [folder("results_dir", word) for word in [word for word in given if "=" not in word] or [usual]]
         show([run for place in places for run in select(find(place), place, **request)], Console())
 
 

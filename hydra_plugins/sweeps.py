@@ -101,7 +101,7 @@ class Study(Callback):
 
         cells, failed = ([cell for part in parts for cell in part] for parts in zip(*batches, strict=True))
         with exit_with_message():
-            report(cells, config.select)
+            report(cells, config.select, _flags(config))
             if failed:
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")
 
@@ -116,8 +116,16 @@ def _read(loader: ConfigLoader, config: DictConfig, lines: Sequence[list[str]]) 
     return configs, runs
 
 
+def _flags(config: DictConfig) -> list[str]:
+    """What the command line says of configurations besides those of conf/."""
+    folders = [one.path for one in config.hydra.runtime.config_sources if one.provider == "command-line"]
+    primary = config.hydra.job.config_name
+    flags = [f"--config-dir={folder}" for folder in folders]
+    return flags if primary == "config" else [*flags, f"--config-name={primary}"]
+
+
 def _name(config: DictConfig) -> str:
     """What a sweep without a `study` is called: the same for the same command line, however it is started."""
-    overrides = split(config.hydra.overrides.task, LAUNCH)[1]
-    digest = hashlib.sha256(" ".join(sorted(overrides)).encode()).hexdigest()[:8]
+    overrides = sorted(split(config.hydra.overrides.task, LAUNCH)[1])
+    digest = hashlib.sha256(" ".join([*_flags(config), *overrides]).encode()).hexdigest()[:8]
     return f"{config.hydra.runtime.choices.get('sweep') or 'sweep'}-{digest}"

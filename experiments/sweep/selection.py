@@ -20,11 +20,11 @@ from plots.runs.find import find, of_study
 _COLUMNS = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
 
 
-def report(cells: Sequence[Cell], rule: str | None) -> None:
+def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -> None:
     """Print the best step sizes over all runs of the cells' study, whichever command began them, with the rules they
     follow and for each that is one of these cells' the command that runs it; and write them to selection.csv.
 
-    Raises UsageError, see `best`.
+    flags: of the sweep's command line that the command needs too. Raises UsageError, see `best`.
     """
     results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
     choices = best(of_study(find(results), results, study), rule)
@@ -41,7 +41,8 @@ def report(cells: Sequence[Cell], rule: str | None) -> None:
     begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
     for choice in choices:
         if choice.run in begun:
-            console.print(shlex.join(["python", "-m", "experiments.run", *begun[choice.run], f"lr={choice.lr!r}"]))
+            command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
+            console.print(shlex.join(command))
     written = [
         {**vars(choice), "seeds": " ".join(map(str, choice.seeds)), "rule": _rule(choice)} for choice in choices
     ]

@@ -25,7 +25,7 @@ from experiments.sweep.study import StudyFolder, cells
 def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[dict[str, dict[str, str]], list[str]]:
     """The table, by run folder, and the lines below it."""
     capsys.readouterr()
-    status.main([str(folder), *words])
+    status.main([f"results_dir={folder}", *words])
     header, *lines = (line.split("\t") for line in capsys.readouterr().out.splitlines())
     table = [dict(zip(header, line, strict=True)) for line in lines if len(line) > 1]
     return {row["folder"]: row for row in table}, [line[0] for line in lines if len(line) == 1]

@@ -121,13 +121,18 @@ def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_name_of_a_study_is_that_of_its_command(results: str, no_process: None, tmp_path: Path) -> None:
+def test_the_name_of_a_study_is_that_of_its_command(
+    results: str, no_process: None, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     go(*SMALL, "seed=1", results)
     go(*SMALL, "seed=2", results)
-    for command in (["seed=1,2"], ["seed=1,2", "jobs=7"], ["seed=2"]):
+    (tmp_path / "mine.yaml").write_text("defaults: [config, _self_]\n")
+    mine = [f"--config-dir={tmp_path}", "--config-name=mine"]
+    for command in (["seed=1,2"], ["seed=1,2", "jobs=7"], ["seed=2"], [*mine, "seed=2"]):
         assert sweep(*command, results) == 0
+    assert f"python -m experiments.run {' '.join(mine)} " in capsys.readouterr().out.splitlines()[-1]
     names = [path.name for path in (tmp_path / "results" / "sweeps").iterdir()]
-    assert len(names) == 2
+    assert len(names) == 3
     assert all(re.fullmatch(r"sweep-[0-9a-f]{8}", name) for name in names)
 
 
