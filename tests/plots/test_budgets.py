@@ -55,7 +55,8 @@ def test_the_axis_decides_who_is_ahead() -> None:
 def test_evaluations_before_a_round_are_left_out() -> None:
     curves = losses(a=[9.0] * 4 + [0.5] * 7, b=1.0, c=(5.0, 40))
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss").verdict == FAILS
-    assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=31).verdict == HOLDS
+    for since in (31, 100):  # an evaluation in that round counts
+        assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=since).verdict == HOLDS
     # By the bits of a's whole run, 1,000, an expensive method has only been evaluated before that round.
     assert ahead_at_equal(curves, "a", ["c"], 0.9, "train_loss", since=31).verdict == NOT_DECIDABLE
     assert ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss", since=500).verdict == NOT_DECIDABLE

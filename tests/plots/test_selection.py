@@ -104,7 +104,9 @@ def test_what_a_metric_selects_over_seeds(metric: str, values: dict, lr: float) 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_trial_that_diverged_comes_last(bad: float) -> None:
-    assert best(mark_best(by_seed({0.1: {0: bad}, 0.2: {0: 1e9}}))) == {("t", "a"): {0.2}}
+    frame = by_seed({0.1: {0: bad}, 0.2: {0: 1e9}})
+    assert best(mark_best(frame)) == {("t", "a"): {0.2}}
+    assert ranked(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "not finished"]
     assert best(mark_best(by_seed({0.1: {0: 1e-9, 1: bad}, 0.2: {0: 1e9, 1: 1e9}}))) == {("t", "a"): {0.2}}
     assert best(mark_best(by_seed({0.2: {0: bad}, 0.1: {0: bad}}), "grad_norm")) == {("t", "a"): {0.1}}
 
