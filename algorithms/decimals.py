@@ -1,7 +1,5 @@
 """Shares of whole numbers, of the decimal number that was written."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import floor
 

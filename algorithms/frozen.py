@@ -1,7 +1,5 @@
 """Adam whose second moment is frozen after a warm-up: what 1-bit Adam, QAdam and APMSqueeze share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Where communication is counted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The algorithms in a training loop of your own, over the default process group or alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from typing import Any

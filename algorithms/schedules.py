@@ -1,7 +1,5 @@
 """Step sizes over a run, as factors of the configured one."""
 
-from __future__ import annotations
-
 
 def constant(t: int, rounds: int) -> float:
     """α_t = α."""

@@ -1,7 +1,5 @@
 """Step sizes that theory allows."""
 
-from __future__ import annotations
-
 
 def markov_step_size(smoothness: float, worker_smoothness: float, pi: float) -> float:
     """γ = 1/(L + L̃√(β/θ)) for gradient descent on a Markov sequence, up to which EF21 is proven to converge.

@@ -4,8 +4,6 @@ u is the received signal g̃_t [*T, d], α the step size (a float or [*T, 1]), t
 crosses the wire: u ← u + λx on the replica, or x ← x − αλx where `decoupled` (AdamW's form).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar

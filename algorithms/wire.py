@@ -1,7 +1,5 @@
 """A round's two messages over torch.distributed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

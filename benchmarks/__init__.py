@@ -1,7 +1,5 @@
 """Speed and wire measurements, as ratios taken in one run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import experiments  # noqa: F401 (sets how torch's threads wait, before torch is imported)

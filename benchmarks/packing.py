@@ -5,8 +5,6 @@
 Prints, per vector length, the time of both for packing and unpacking and their ratio.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -3,8 +3,6 @@
 The yardstick of `benchmarks.study`, and an oracle for the tests. It shares nothing with the harness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple

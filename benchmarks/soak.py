@@ -8,8 +8,6 @@ is that from its first round to its last, rows included; what it then waits for 
 mean something only where nothing else runs.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

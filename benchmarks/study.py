@@ -8,8 +8,6 @@ rounds included. Both are measured in this process, in turn; the ratio is per cu
 of the process before the plain loop, data and libraries included.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics

@@ -8,8 +8,6 @@ in the run's precision, and a large copy. What the network computes is held agai
 inputs and outputs have to pass through memory once, against the second.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

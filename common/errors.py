@@ -1,7 +1,5 @@
 """Errors meant for the person at the terminal: one message, no traceback."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and locks against other processes."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What an annotation says of an option besides its type."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypeVar
 
 T = TypeVar("T")

@@ -1,7 +1,5 @@
 """The name that was meant where one is not known."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

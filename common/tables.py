@@ -1,7 +1,5 @@
 """Tables: columns at a terminal, tab-separated lines for a file or another program, Markdown for a page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len

@@ -4,8 +4,6 @@ DIRECTORY is DATA_DIR, or data/downloads, unless given; a folder may also be nam
 sets unless given.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

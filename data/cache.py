@@ -1,7 +1,5 @@
 """Decoded arrays kept in files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path

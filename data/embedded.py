@@ -1,7 +1,5 @@
 """Small real data sets that come with scikit-learn: no network, no files."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn import datasets
 

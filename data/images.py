@@ -1,7 +1,5 @@
 """A set of labelled images, in a training and a test part."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

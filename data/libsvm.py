@@ -1,7 +1,5 @@
 """LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

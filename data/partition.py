@@ -1,7 +1,5 @@
 """How the rows of a data set are shared over workers, in equal parts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data sets that are known by their content: looked for in files, else fetched, and believed once it is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading svmlight text."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """A made-up problem with a knob for how different the workers' data are."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

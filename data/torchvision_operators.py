@@ -6,8 +6,6 @@ data sets and models, which are Python: declaring what the two operators would l
 to import it.
 """
 
-from __future__ import annotations
-
 import sys
 
 import torch

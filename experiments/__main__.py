@@ -8,8 +8,6 @@
 COMMAND --help says more of each, which is also started by python -m experiments.COMMAND.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 

@@ -11,8 +11,6 @@ A run is described as on the command line: by key=value in words, or as keywords
 of metrics.jsonl and beside them what identifies the run.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -11,8 +11,6 @@ checked. Start it in this project's folder, or in any after `pip install -e` of 
 in must be the current one or named by PYTHONPATH, or the package be installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -13,8 +13,6 @@ Keys are those of experiments.reproduce and of conf/logger/wandb.yaml; `out` wri
 without a network.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

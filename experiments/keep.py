@@ -8,8 +8,6 @@ is as it was committed, and held the same when the run was begun, from committed
 module that was edited. Its code.json then says what it was kept from. dry_run=true only says what would be kept.
 """
 
-from __future__ import annotations
-
 import json
 import runpy
 import subprocess

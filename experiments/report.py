@@ -9,8 +9,6 @@ study          a sweep's or figure's name, whose runs alone are meant
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path

@@ -11,8 +11,6 @@ documentation says of overrides, sweeps, launchers and completion holds. Finishe
 go on where they were.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import hydra

@@ -12,8 +12,6 @@ from a terminal every run is one line, its columns separated by tabs, the last o
 what all have in common stands below. Nothing is changed.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

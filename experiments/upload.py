@@ -9,8 +9,6 @@ and its summary is brought up to date: the same command can be given as often as
 finished. Without a login, files for `wandb sync` are written.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from pathlib import Path

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -39,8 +38,9 @@ class Grid(BasicSweeper):
         overrides = OverridesParser.create(loader).parse_overrides([*self._parse_config(), *arguments])
         batches = self.split_arguments(overrides, self.max_batch_size)
         if not isinstance(self.launcher, Processes):  # which does so itself
+            composed = [loader.load_sweep_config(self.config, line) for batch in batches for line in batch]
             with exit_with_message():
-                _read(loader, self.config, [line for batch in batches for line in batch])
+                _read(composed, self.config)
         for batch in batches:
             jobs = self.launcher.launch(batch, initial_job_idx=len(returned))
             returned += [job.return_value for job in jobs]  # which raises the error of one that failed
@@ -59,8 +59,10 @@ class Processes(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         lines = [list(line) for line in job_overrides]
+        # Outside, for the application explains what Hydra raises.
+        composed = [self._loader.load_sweep_config(self._config, line) for line in lines]
         with exit_with_message():
-            configs, runs = _read(self._loader, self._config, lines)
+            configs, runs = _read(composed, self._config)
             for key in (*LAUNCH, "results_dir", "study"):
                 if any(one[key] != configs[0][key] for one in configs):
                     raise UsageError(f"{key}: must be the same for all runs of a sweep")
@@ -106,9 +108,9 @@ class Study(Callback):
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")
 
 
-def _read(loader: ConfigLoader, config: DictConfig, lines: Sequence[list[str]]) -> tuple[list[Config], list[Run]]:
-    """The configurations and runs of a sweep with these overrides. Raises UsageError."""
-    configs = [resolved(loader.load_sweep_config(config, line)) for line in lines]
+def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[Run]]:
+    """The configurations and runs of a sweep. Raises UsageError."""
+    configs = [resolved(one) for one in composed]
     packages = packages_of(config.hydra.overrides.task)
     runs = [read(one, packages) for one in configs]
     if not runs:

@@ -6,8 +6,6 @@ in a file of conf/ gives `_target_` and every option of that class whose default
 stands once, in the class. The source is read, not imported.
 """
 
-from __future__ import annotations
-
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource

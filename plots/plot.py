@@ -14,8 +14,6 @@ results_dir    where the runs lie
 out            the picture, of a type that matplotlib can write; <results_dir>/plots/<request>.png unless said
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

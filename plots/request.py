@@ -1,7 +1,5 @@
 """Command lines of key=value for what looks at results."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

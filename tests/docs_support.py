@@ -1,7 +1,5 @@
 """What the pages of the documentation show: commands, blocks of code, files and links."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where the commands of the documentation are run by tests, and what makes them small."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

@@ -1,7 +1,5 @@
 """The library as scripts and notebooks use it, in a folder of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ with settings added that make it small. What starts processes of its own is plan
 real by the slow tests.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

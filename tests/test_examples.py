@@ -1,7 +1,5 @@
 """The example of a user's package. The commands of its README are tested in tests/test_documented_commands.py."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Dependencies point one way: algorithms ← experiments, data ← experiments, run folders ← plots."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -5,8 +5,6 @@ at x₁ = 0, so there two correct programs may part under sign compression from 
 uncompressed method is compared to every digit.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What README and the pages show works: their code, their files, their links, the choices they list."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

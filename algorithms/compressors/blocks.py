@@ -1,7 +1,5 @@
 """One compressor, block by block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The nearest power of two below the largest coordinate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

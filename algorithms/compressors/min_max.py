@@ -1,7 +1,5 @@
 """Eight bits a coordinate between the smallest and the largest one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

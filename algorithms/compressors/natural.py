@@ -1,7 +1,5 @@
 """Unbiased rounding to a power of two."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

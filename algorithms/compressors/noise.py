@@ -1,7 +1,5 @@
 """The randomness of stochastic rounding."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Norms as scales, safe at both ends of the floating-point range."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Eight booleans to a byte, and codes of a few bits each side by side."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Unbiased rounding to equally spaced levels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """k coordinates at random."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What log_quantize, uniform_quantize and qsgd share: one scale, and an integer for every coordinate."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """One bit a coordinate and one scale."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """What top_k and random_k share: how many of the coordinates are sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The k largest coordinates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The nearest of equally spaced levels up to the largest coordinate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Distributed AMSGrad, uncompressed."""
 
-from __future__ import annotations
-
 from algorithms.channels import dense
 from algorithms.compressors import Identity
 from algorithms.protocol import Algorithm

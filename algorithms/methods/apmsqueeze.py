@@ -1,7 +1,5 @@
 """APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, the forerunner of 1-bit Adam."""
 
-from __future__ import annotations
-
 from algorithms.channels import ErrorFeedback
 from algorithms.compressors import Compressor
 from algorithms.frozen import FrozenAdam, warmup_rounds

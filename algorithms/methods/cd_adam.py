@@ -1,7 +1,5 @@
 """CD-Adam: communication-compressed AMSGrad by Markov sequences in both directions."""
 
-from __future__ import annotations
-
 from algorithms.channels import Markov
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm

@@ -1,7 +1,5 @@
 """EF21: SGD on Markov sequences."""
 
-from __future__ import annotations
-
 from algorithms.channels import Markov
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm

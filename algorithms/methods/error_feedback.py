@@ -1,7 +1,5 @@
 """Error feedback on gradients, in both directions."""
 
-from __future__ import annotations
-
 from algorithms.channels import ErrorFeedback
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm

@@ -1,7 +1,5 @@
 """Naive compression: no memory in either direction."""
 
-from __future__ import annotations
-
 from algorithms.channels import Direct
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm

@@ -1,7 +1,5 @@
 """1-bit Adam: dense Adam for a while, then one-bit momentum under a frozen second moment."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from algorithms.channels import ErrorFeedback

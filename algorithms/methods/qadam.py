@@ -1,7 +1,5 @@
 """QAdam: dense Adam for a while, then 8-bit momentum under a frozen second moment."""
 
-from __future__ import annotations
-
 from algorithms.channels import Direct
 from algorithms.compressors import Compressor
 from algorithms.frozen import FrozenAdam, warmup_rounds

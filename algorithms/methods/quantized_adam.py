@@ -1,7 +1,5 @@
 """Quantized Adam with error feedback: local Adam steps go up, quantized weights come down."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

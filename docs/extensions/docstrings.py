@@ -1,7 +1,5 @@
 """Docstrings as reStructuredText: indented blocks stay as they are written, prose has no markup but `code`."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

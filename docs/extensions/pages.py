@@ -3,8 +3,6 @@
 A new YAML file is all that a new page or entry takes.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

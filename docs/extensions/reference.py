@@ -1,7 +1,5 @@
 """What can be configured: the keys of the schema, and of every choice of a group the options of what it names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields

@@ -1,7 +1,5 @@
 """What pages show of the repository around them: results-reference/ as pages, and no links to folders."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

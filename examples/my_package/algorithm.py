@@ -1,7 +1,5 @@
 """EF21 with momentum, for stochastic gradients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Signs with a scale for every block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A data set that comes with scikit-learn."""
 
-from __future__ import annotations
-
 from sklearn.datasets import load_wine
 
 from data.dataset import Dataset

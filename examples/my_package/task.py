@@ -1,7 +1,5 @@
 """Robust linear classification."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every cluster is: the round of an algorithm for the workers of this process."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

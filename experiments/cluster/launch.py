@@ -1,7 +1,5 @@
 """How this process was launched: alone, by torchrun or by SLURM; and joining the others."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

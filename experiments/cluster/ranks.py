@@ -1,7 +1,5 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
-from __future__ import annotations
-
 import torch
 import torch.distributed as dist
 

@@ -1,7 +1,5 @@
 """All n workers and the server in one process, on the dense path."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from algorithms.compressors import Payload

@@ -1,7 +1,5 @@
 """Workers shared over the ranks of a process group, on the wire path; rank 0 is the server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.distributed as dist

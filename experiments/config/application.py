@@ -1,7 +1,5 @@
 """What the commands that are Hydra applications share: how they start, and how their errors are said."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What `_target_` may name, and how a node of a configuration becomes the object that it describes."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From overrides to one composed configuration, by Hydra."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Keys that follow from others: rounds from epochs, a data file's hash, the precision that the machine is fast in."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """After which rounds rows are written."""
 
-from __future__ import annotations
-
 from experiments.config.schema import Run
 
 

@@ -1,7 +1,5 @@
 """From a figure of conf/figure to what it is and to its runs; what would fail only once these are done is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace

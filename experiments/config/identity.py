@@ -1,7 +1,5 @@
 """What makes a run the run it is, and so where its results lie."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What Hydra finds wrong with a command line, in words that say what was meant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """From overrides to one run, every key of it checked, and back to the plain form in which it is kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy

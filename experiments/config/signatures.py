@@ -1,7 +1,5 @@
 """The options of a class or function, read from its source without running it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

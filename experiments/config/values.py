@@ -3,8 +3,6 @@
 Pydantic judges what YAML and a command line give as it judges JSON, strictly: neither 1.0 nor true is a whole number.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What the contract tests assert of tensors and payloads, and how they say for which input."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Which kind a class or function is of, and what the contract tests of that kind are handed."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import partial

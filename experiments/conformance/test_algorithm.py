@@ -3,8 +3,6 @@
 The fixture `build_algorithm` is what is tested: one of the `cases` of a function.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every compressor keeps (algorithms/compressors/base.py). The fixture `compressor` is what is tested."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress

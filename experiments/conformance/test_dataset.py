@@ -1,7 +1,5 @@
 """What every data set keeps (data/). The fixture `load` is what is tested: a function that loads or makes the set."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

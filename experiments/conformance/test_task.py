@@ -4,8 +4,6 @@ The fixture `build_task` is what is tested: a function of `workers`, `seed` and 
 makes the task anew at every call, from data that are enough for four workers.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable

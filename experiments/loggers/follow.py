@@ -6,8 +6,6 @@ What a run with logger=wandb starts beside itself; it reads the folder and takes
 processors. Every line that it prints is shown by the run.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """What things are called in wandb: columns, runs, the groups that they stand in, and what their summaries hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from math import isfinite

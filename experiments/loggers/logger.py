@@ -1,7 +1,5 @@
 """What a logger is, and a run's own one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path

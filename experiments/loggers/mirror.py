@@ -1,7 +1,5 @@
 """Run folders shown in wandb, those of finished runs and of runs under way alike."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """wandb's own process on this machine: reached as whoever is logged in, without asking, and ended in good time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Runs mirrored to wandb while they train, by a process of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A network whose parameters are one vector."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

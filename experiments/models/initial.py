@@ -1,7 +1,5 @@
 """Initial parameters that depend on a seed and the network alone."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

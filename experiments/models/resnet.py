@@ -1,7 +1,5 @@
 """ResNet-18 for 32×32 images."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from data.torchvision_operators import torchvision

@@ -1,7 +1,5 @@
 """A network small enough to train in seconds on a CPU, for 8×8 images."""
 
-from __future__ import annotations
-
 from torch import nn
 
 

@@ -1,7 +1,5 @@
 """VGG-16 with batch norm for 32×32 images."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from data.torchvision_operators import torchvision

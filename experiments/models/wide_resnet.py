@@ -1,7 +1,5 @@
 """WideResNet-16-4 for 32×32 images."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 WIDENING = 4

@@ -1,7 +1,5 @@
 """What runs would cost, printed before any of them begins."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from functools import partial

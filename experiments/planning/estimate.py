@@ -1,7 +1,5 @@
 """How long runs will take, measured on this machine before the first of them begins."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

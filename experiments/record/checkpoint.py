@@ -1,7 +1,5 @@
 """A run's last whole state on disk: one file for each worker, and one for what they share."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

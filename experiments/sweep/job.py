@@ -6,8 +6,6 @@ is the process: FILE is a configuration that the sweep resolved and checked; the
 command line let in. Not for use by hand.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

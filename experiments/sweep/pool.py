@@ -1,7 +1,5 @@
 """Several processes at once, of which none outlives the sweep."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import deque

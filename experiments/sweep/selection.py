@@ -1,7 +1,5 @@
 """Which step size each method of a study came furthest with, printed and written down."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A study: its runs, each with what sets it apart from the others, and what it leaves on disk besides them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

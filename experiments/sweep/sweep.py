@@ -1,7 +1,5 @@
 """Runs from their configurations to their results: what is missing is run, what failed is listed."""
 
-from __future__ import annotations
-
 import signal
 import time
 from functools import partial

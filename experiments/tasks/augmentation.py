@@ -1,7 +1,5 @@
 """Batches of images: cut out of the whole set where it lies, augmented and normalised, with no worker processes."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A function of tensors replayed as one CUDA graph."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 

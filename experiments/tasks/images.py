@@ -1,7 +1,5 @@
 """Image classification by a network, every worker with its own batch-norm statistics."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Nonconvex logistic regression on sparse data, for all workers and all trials at once."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which precision convolutions are fast in."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run asks of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 

@@ -1,7 +1,5 @@
 """From a resolved configuration to the objects it names."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What would fit where memory did not suffice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """One run from configuration to finished folder: skipped, resumed or begun, and stopped without loss."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

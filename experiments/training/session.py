@@ -1,7 +1,5 @@
 """What the commands that run things share: the ranks of a launch, the display of its first one, and one whole run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

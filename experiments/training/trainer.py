@@ -1,7 +1,5 @@
 """The rounds of one run, and what is measured between them."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

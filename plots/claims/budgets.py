@@ -3,8 +3,6 @@
 A check looks at one task's curves, one per method, and returns a verdict with the numbers it rests on.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

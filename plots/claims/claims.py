@@ -4,8 +4,6 @@ Which methods and which thresholds a claim is about stands in conf/figure/*.yaml
 method's best step size and once for each step size that all methods share, each time in every seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

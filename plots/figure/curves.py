@@ -1,7 +1,5 @@
 """Curves of several methods over bits, rounds or epochs."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Columns that a figure needs and no single row holds."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -1,7 +1,5 @@
 """A figure's numbers as Markdown."""
 
-from __future__ import annotations
-
 import inspect
 
 import pandas as pd

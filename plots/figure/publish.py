@@ -1,7 +1,5 @@
 """Everything a figure leaves behind: PDF, PNG, the CSV of every curve, and tables of claims and targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs and claims as one HTML page that needs nothing else: no network, no server, no account."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

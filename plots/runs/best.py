@@ -1,7 +1,5 @@
 """Which step size of a method is best: the one rule of figures, pictures, pages and sweeps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The best step sizes of runs, with what speaks against them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """The columns of the results: what each is called, its unit, which way is better, and who fills it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal

@@ -1,7 +1,5 @@
 """Run folders under a results folder, and which of them are asked for."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """What it costs to get somewhere: bits to reach given levels of a metric."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import pandas as pd

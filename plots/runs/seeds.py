@@ -1,7 +1,5 @@
 """One curve from several seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

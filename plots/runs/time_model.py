@@ -11,8 +11,6 @@ all workers, and for all step sizes of its grid (trials) at once. Computing and 
 server's own work is counted within that share.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """What the ranks of test_optimizer.py run: every algorithm for some rounds, halfway through a state dict."""
 
-from __future__ import annotations
-
 import gc
 import sys
 

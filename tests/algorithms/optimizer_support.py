@@ -1,7 +1,5 @@
 """A small network and the algorithms it is trained with, shared by test_optimizer.py and the ranks it starts."""
 
-from __future__ import annotations
-
 import torch
 
 from algorithms.compressors import (

@@ -1,7 +1,5 @@
 """Compressors: what all keep, values against plain loops, and what is particular to each."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

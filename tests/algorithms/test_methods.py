@@ -1,7 +1,5 @@
 """Methods against plain-loop references, and what they send."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """The algorithms in a torch training loop: alone, and over a real process group, against the simulated cluster."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Methods with a warm-up, or with moments on the workers, against plain loops written without sight of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from reference import onebit_adam as plain_onebit_adam

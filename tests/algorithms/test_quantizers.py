@@ -1,7 +1,5 @@
 """Quantizers: values against plain loops, error bounds, and what is random about the random ones."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Updates against torch.optim, and their own forms by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

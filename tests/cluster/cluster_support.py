@@ -1,7 +1,5 @@
 """Ranks as a launcher starts them, but forked from a process that has imported everything: in a tenth of the time."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

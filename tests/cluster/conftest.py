@@ -1,7 +1,5 @@
 """Where the tests of clusters put runs; they share tests/experiments/run_support.py."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs that are stopped on some ranks and go on, on as many or others, as if they had not been."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

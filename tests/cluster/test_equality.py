@@ -1,7 +1,5 @@
 """Ranks over gloo against the simulation in one process: the same rows and the same final state, bit for bit."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

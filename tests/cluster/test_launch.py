@@ -1,7 +1,5 @@
 """What the environment of a launcher says, and what is answered where it says nonsense."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

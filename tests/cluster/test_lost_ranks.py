@@ -1,7 +1,5 @@
 """A rank that dies, hangs or fails: the others end with a message, and the run goes on from its checkpoint."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

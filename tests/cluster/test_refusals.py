@@ -1,7 +1,5 @@
 """Launches that cannot be: refused before anything is done, in one message."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

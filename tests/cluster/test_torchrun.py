@@ -1,7 +1,5 @@
 """The command line and torchrun itself: a run with ranks of its own, Ctrl-C and a rank that is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

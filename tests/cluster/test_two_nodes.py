@@ -1,7 +1,5 @@
 """Two machines, as two network namespaces that a cable joins."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What crosses between ranks: payloads as bytes, as many as are counted, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A stand-in for CIFAR-10 of twelve images, in the official form and in that of the npm package, and for npm."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Fixtures of the loaders' tests: real data, a tiny pinned set, a web server, what is left in a folder."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections.abc import Iterator

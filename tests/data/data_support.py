@@ -1,7 +1,5 @@
 """What the tests of the loaders import from each other: a web server on this machine and a tiny set."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Atomic files, locks, and the cache of arrays."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

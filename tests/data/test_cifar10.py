@@ -1,7 +1,5 @@
 """CIFAR-10: real files, every source of a stand-in, and what can go wrong with each."""
 
-from __future__ import annotations
-
 import os
 import socket
 import tempfile

@@ -1,7 +1,5 @@
 """`python -m data`: what it asks for, and that it goes on."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data sets of rows and of images, and their content hashes."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
 

@@ -1,7 +1,5 @@
 """Keyed random numbers."""
 
-from __future__ import annotations
-
 import itertools
 
 from data.keyed import generator

@@ -1,7 +1,5 @@
 """Any svmlight file by its path: formats, damage, and the cache."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The four pinned sets: real files, downloads, and what can go wrong with either."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import re

@@ -1,7 +1,5 @@
 """Sharing rows over workers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

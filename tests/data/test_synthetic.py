@@ -1,7 +1,5 @@
 """The made-up problem and its knob."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

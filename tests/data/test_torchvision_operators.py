@@ -1,7 +1,5 @@
 """Importing torchvision whether or not its compiled operators load, each time in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The configuration reference says everything that the configuration holds, as it is there."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The documentation builds without a warning, and its pages need no network."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Docstrings reach their pages as they are written."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import inspect

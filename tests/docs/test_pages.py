@@ -1,7 +1,5 @@
 """Every algorithm and every compressor has its place in the documentation."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dockerfile, citation, changelog and contributing guide agree with the project."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Where the tests of runs put them, and how they break in at a round."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path

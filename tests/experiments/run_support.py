@@ -1,7 +1,5 @@
 """What the tests of runs import from each other: a command line in process, and what it left on disk."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

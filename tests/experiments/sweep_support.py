@@ -1,7 +1,5 @@
 """What the tests of sweeps import from each other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Batches of images against loops over pixels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """From the command line to a checked run, and what is said where a command line is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

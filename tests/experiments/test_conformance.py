@@ -1,7 +1,5 @@
 """The project's own algorithms, tasks and data sets keep what is asked of all; compressors: test_compressors.py."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`python -m experiments.check`: what it takes, what it says and how it ends."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every contract test fails for something that breaks it. A row: its name, what is broken, what it says."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import replace

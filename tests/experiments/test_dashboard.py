@@ -1,7 +1,5 @@
 """A figure's page in wandb: its definition, read back."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The compression errors and the second moment that rows hold, against plain loops over the same run."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

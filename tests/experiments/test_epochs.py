@@ -1,7 +1,5 @@
 """Rounds counted in epochs, devices, and what image tasks say about shared keys."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

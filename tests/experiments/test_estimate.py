@@ -1,7 +1,5 @@
 """The estimate of how long runs will take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """After which rounds rows are written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

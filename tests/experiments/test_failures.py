@@ -1,7 +1,5 @@
 """Runs that cannot go on, and folders that are not as a run left them."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import suppress
 from pathlib import Path

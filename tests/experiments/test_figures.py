@@ -1,7 +1,5 @@
 """Every figure under conf/figure: its runs and its claims are what the code understands."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A flat network against the ordinary one with the same values."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """What Hydra's documentation says of an application, line by line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

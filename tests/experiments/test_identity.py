@@ -1,7 +1,5 @@
 """What makes a run another run: its settings, its data, and the code that its configuration names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

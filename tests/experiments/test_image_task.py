@@ -1,7 +1,5 @@
 """Image classification against plain modules, one a worker, and a plain loop over rounds."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 

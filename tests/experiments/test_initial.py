@@ -1,7 +1,5 @@
 """Initial parameters: keyed by the seed, of the right size, and complete."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

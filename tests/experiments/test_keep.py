@@ -1,7 +1,5 @@
 """Finished runs of older code, kept where the golden trajectories show that the numbers are the same."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

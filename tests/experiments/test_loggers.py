@@ -1,7 +1,5 @@
 """Runs mirrored to wandb: what it is told, and that nothing it does matters to the run."""
 
-from __future__ import annotations
-
 import json
 import math
 import signal

@@ -1,7 +1,5 @@
 """Nonconvex logistic regression (7.1) against automatic differentiation of the formula on dense arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

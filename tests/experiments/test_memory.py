@@ -1,7 +1,5 @@
 """What is said where memory did not suffice."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from run_support import SMALL, go, status, stopped, timeless, where

@@ -1,7 +1,5 @@
 """The networks against torchvision's with the same values, and against formulas written out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Hydra's other launchers and sweepers, each where its package is installed."""
 
-from __future__ import annotations
-
 import math
 import re
 import subprocess

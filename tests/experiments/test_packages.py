@@ -1,7 +1,5 @@
 """A user's own package: let in by name, its choices found, its source part of what a run is."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

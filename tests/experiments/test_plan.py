@@ -1,7 +1,5 @@
 """What is said before anything is run."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A tiny figure from its command to its files."""
 
-from __future__ import annotations
-
 import csv
 from contextlib import suppress
 from itertools import product

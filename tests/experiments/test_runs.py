@@ -1,7 +1,5 @@
 """What a run leaves behind, and what it is that a run leaves the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Choosing step sizes, against what the rows themselves say."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

@@ -1,7 +1,5 @@
 """The options of classes and functions, read from their source: against what Python says of the same objects."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math
@@ -90,12 +88,15 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_options_are_those_that_python_sees(target):
     module, _, name = target.rpartition(".")
-    signature = inspect.signature(getattr(importlib.import_module(module), name))
+    source = getattr(importlib.import_module(module), name)
+    signature = inspect.signature(source)
     read = options(target)
     assert list(read) == list(signature.parameters)
     for name, parameter in signature.parameters.items():
         assert read[name].default == (REQUIRED if parameter.default is parameter.empty else parameter.default)
-        assert read[name].annotation == parameter.annotation.replace('"', "'")
+        told = parameter.annotation
+        names = vars(importlib.import_module(module)) | vars(importlib.import_module(str(source.__module__)))
+        assert eval(read[name].annotation, names) == (eval(told, names) if isinstance(told, str) else told)
 
 
 def test_the_options_of_a_function(theirs):

@@ -1,7 +1,5 @@
 """Which modules a run's numbers depend on, by their source alone: what an edit changes, and what it leaves."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

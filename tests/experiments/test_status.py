@@ -1,7 +1,5 @@
 """What the status of runs says, whatever lies on disk."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

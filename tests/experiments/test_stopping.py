@@ -1,7 +1,5 @@
 """Runs that are stopped, killed or crash, and go on as if they had not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Sweeps from the command line, every cell a process of its own."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

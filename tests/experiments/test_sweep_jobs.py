@@ -1,7 +1,5 @@
 """Processes at once: what each is told, and how it is made to end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """EF21's own setting: its step size from the data, and the method as its authors run it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs on disk sent to wandb afterwards."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A server of wandb's kind, as far as runs, their rows and pages go, and one that accepts and never answers."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """What the tests of wandb import from each other: no login, a stand-in for it, and how to read what that was told."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The runs whose trajectories are recorded, by group and id, as command lines of `python -m experiments.run`."""
 
-from __future__ import annotations
-
 _RUN = ("cluster.workers=4", "rounds=9", "eval_every=3", "device=cpu")
 _CANCER = ("task=logreg/breast_cancer", "task.batch_size=16", *_RUN)
 _SYNTHETIC = ("task=logreg/synthetic", "task.dataset.rows=200", "task.batch_size=16", *_RUN)

@@ -1,7 +1,5 @@
 """Trajectories as JSON, and the machine that they were computed on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

@@ -1,7 +1,5 @@
 """Short runs of every method, compressor and task take the very steps that were recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.golden.cases import CASES

@@ -1,7 +1,5 @@
 """The one place where the golden trajectories meet the harness."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Rewrite the golden trajectories: `python -m tests.golden.write`."""
 
-from __future__ import annotations
-
 from tests.golden.cases import CASES
 from tests.golden.records import record, write
 from tests.golden.trained import trained

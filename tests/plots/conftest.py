@@ -1,7 +1,5 @@
 """What every test that draws has around it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import matplotlib as mpl

@@ -1,7 +1,5 @@
 """Hand-made curves for the tests of figures and claims."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

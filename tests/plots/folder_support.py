@@ -1,7 +1,5 @@
 """Run folders written by hand for the tests of what looks at them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A browser that is cut off from the network, and what it shows of the page of results."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

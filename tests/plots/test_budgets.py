@@ -1,7 +1,5 @@
 """Verdicts at equal budgets, and on what the same place costs, on hand-made curves for which they are known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The best step sizes of run folders, against what the rows themselves say."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verdicts on hand-made curves for which they are known."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 

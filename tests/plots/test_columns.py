@@ -1,7 +1,5 @@
 """The table of columns, against the documentation, rows and what a task declares."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict
 from pathlib import Path

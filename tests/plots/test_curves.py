@@ -1,7 +1,5 @@
 """What is on the drawn figure, its ticks, and the rows it is drawn from."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

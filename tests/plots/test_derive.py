@@ -1,7 +1,5 @@
 """Derived columns, targets and the slope check on hand-made frames."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

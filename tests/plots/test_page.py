@@ -1,8 +1,6 @@
 """What is written into the page, and that nothing outside it is needed. What its scripts make of it is tested in a
 browser, in test_page_in_browser.py."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

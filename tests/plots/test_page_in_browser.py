@@ -1,7 +1,5 @@
 """The page of `python -m experiments.report` in a browser that is cut off from the network."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """What `python -m plots.plot` draws, says and refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a figure's options come to in the files that are written."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

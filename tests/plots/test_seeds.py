@@ -1,7 +1,5 @@
 """One curve from several seeds, as numbers and on the figure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

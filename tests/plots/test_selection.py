@@ -1,7 +1,5 @@
 """Levels of curves, and which step size is a method's best."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Modelled seconds against numbers worked out by hand."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from folder_support import folder

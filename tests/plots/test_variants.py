@@ -1,7 +1,5 @@
 """Runs of one method that differ in settings are told apart, those that do not are one curve."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """C(x) by loops over coordinates."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """What the references share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 Vector = list[float]

@@ -5,8 +5,6 @@ of rounds and whether the downlink is dense, and returns x after every round. No
 test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from reference.loops import Gradient, Vector, mean

@@ -18,8 +18,6 @@ APMSqueeze (Tang et al., "APMSqueeze: A Communication Efficient Adam-Preconditio
 takes the 1-norm for the scale of C and, in (9), x ← x − αm/√max(v, 1e-16), a `floor`: ε is of the warm-up alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A small nonconvex logistic regression (7.1) with workers that differ, in plain Python."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -15,8 +15,6 @@ lattice of C, so a coordinate that never had a gradient stays where it is. C is
     (9) code = min(rint(x·S), U) − L, from 0 to 255; value (code + L)/S; rint rounds half to even
 """
 
-from __future__ import annotations
-
 import math
 
 from reference.loops import Gradient, Vector, mean

@@ -18,8 +18,6 @@ two quantizers are this project's reading of it. Equations, with t the round and
 The source does not say where halfway values go: a choice. There is no bias correction, and ε is inside the root.
 """
 
-from __future__ import annotations
-
 import math
 
 from reference.loops import Gradient, Vector

@@ -1,7 +1,5 @@
 """Quantizers by loops over coordinates; the randomised ones are given their uniform numbers."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """One replica's step by loops over coordinates; each class keeps its own moments."""
 
-from __future__ import annotations
-
 import math
 
 
