@@ -41,8 +41,9 @@ report: $(READY)  ## results/report.html: all runs on one interactive page, whic
 data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data
 
-# A worker a core, each with one thread: more threads than cores make small tensors many times slower.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+# A worker a core, each with one thread: more threads than cores make small tensors many times slower. Files in order,
+# for those with the fewest tests take long.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: $(READY)  ## the fast tests, in parallel
 	$(PYTEST)

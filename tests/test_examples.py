@@ -22,6 +22,7 @@ def my_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_the_test_it_shows_passes(tmp_path: Path) -> None:
     [block] = blocks(EXAMPLES / "my_package" / "README.md", "python")
     (tmp_path / "test_mine.py").write_text(block.body)

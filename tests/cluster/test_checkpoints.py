@@ -62,8 +62,8 @@ def _ended(folder: Path, ranks: int, act: Callable) -> list:
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [
-        ("digits", (2, None)),
         ("logreg", (None, 4, 2)),
+        pytest.param("digits", (2, None), marks=pytest.mark.slow),
         pytest.param("logreg", (2, None), marks=pytest.mark.slow),
         pytest.param("digits", (None, 4, 2), marks=pytest.mark.slow),
     ],

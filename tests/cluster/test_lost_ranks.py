@@ -73,6 +73,7 @@ def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: Ru
     _goes_on(run, tmp_path, round=4)
 
 
+@pytest.mark.slow
 def test_a_rank_that_hangs(run: Run, tmp_path: Path) -> None:
     run = replace(run, cluster=Cluster(workers=4, timeout=2))
     hanging = partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))

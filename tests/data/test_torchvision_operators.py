@@ -92,6 +92,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_importing_torchvision(case: str, folders: dict[str, Path]) -> None:
     said, complained = ((folders[case] / f"said{number}").read_text() for number in (1, 2))

@@ -93,6 +93,7 @@ def check(
     sys.modules.pop("theirs", None)
 
 
+@pytest.mark.slow
 def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None:
     """In a process of its own, as from a shell in any folder."""
     command = [sys.executable, "-m", "experiments.check", "theirs.Forgetful", "k=2"]

@@ -48,7 +48,12 @@ def runs(name: str, budget: str = "auto") -> list[Run]:
     return figures.runs(figure_named(name, budget), [])
 
 
-@pytest.mark.parametrize("name", FIGURES)
+LONG = {"methods", "rate"}  # of over forty runs
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in FIGURES]
+)
 def test_claims_derivations_and_cells_fit(name):
     figure = figure_named(name)
     assert figure.name == name

@@ -339,7 +339,7 @@ LABEL = "<i>%{y}</i> & " + "a" * 300
 
 
 @pytest.fixture(scope="module")
-def odd_page(tmp_path_factory) -> Path:
+def odd_report(browser, tmp_path_factory) -> Iterator[Viewer]:
     """A method without compression and with a name of its own, and one whose seeds did not send the same bits."""
     place = tmp_path_factory.mktemp("odd")
     look = {"label": LABEL, "color": "#111111", "marker": "o"}
@@ -349,13 +349,15 @@ def odd_page(tmp_path_factory) -> Path:
         path = folder(place, str(seed), algorithm="noisy", seed=seed, lrs=(0.001,))
         rewrite(path, lambda row, times=1 + seed: row | {"aggregate_error": 1.0, "bits": times * row["bits"]})
     main([f"results_dir={place}"])
-    return place / "report.html"
+    with opened(browser, place / "report.html") as viewer:
+        yield viewer
 
 
 @pytest.fixture
-def odd(browser, odd_page) -> Iterator[Viewer]:
-    with opened(browser, odd_page) as viewer:
-        yield viewer
+def odd(odd_report) -> Iterator[Viewer]:
+    odd_report.show()
+    yield odd_report
+    assert odd_report.is_quiet()
 
 
 def test_every_metric_can_be_chosen_with_the_bits_to_reach_it(odd):
