@@ -45,6 +45,9 @@ def exit_with_message() -> Iterator[None]:
             time.sleep(2)
         first = not rank or (os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID")) == "0"
         _leave(2, f"error: {where}{error}" if first else "")
+    except BrokenPipeError:  # whoever read the output has gone: nothing more is said, at the exit neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave(1, "")
     except ConnectionError as error:
         _leave(1, f"error: {where}{lost_contact(error)}")
     except (RunError, DataError) as error:

@@ -1,6 +1,8 @@
 """Runs that cannot go on, and folders that are not as a run left them."""
 
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from run_support import SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
+from experiments.config.compose import ROOT
 from experiments.record.folder import RunFolder
 
 
@@ -134,3 +137,15 @@ def test_a_results_dir_that_cannot_be_written_to_is_named(tmp_path: Path, capsys
     (tmp_path / "file").write_text("")
     assert stopped([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
     assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_output_that_nobody_reads_any_more_ends_a_command_in_silence() -> None:
+    """As in `python -m experiments.status | head -1`."""
+    endless = "while True: print('a line', flush=True)"
+    code = f"from common.errors import exit_with_message\nwith exit_with_message():\n    {endless}"
+    command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    assert command.stdout is not None
+    assert command.stdout.readline() == b"a line\n"
+    command.stdout.close()
+    assert command.communicate()[1] == b""
+    assert command.returncode == 1
