@@ -85,3 +85,4 @@ def test_schedules():
     assert [SCHEDULES["constant"](t, rounds) for t in (1, 100)] == [1.0, 1.0]
     assert [SCHEDULES["step_decay"](t, rounds) for t in (1, 50, 51, 75, 76, 100)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
     assert [SCHEDULES["inverse_sqrt"](t, rounds) for t in (1, 4, 100)] == [1.0, 0.5, 0.1]
+    assert [SCHEDULES["horizon"](t, rounds) for t in (1, 4, 100)] == [0.1, 0.1, 0.1]
