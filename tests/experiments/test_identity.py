@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from run_support import SVMLIGHT, small
+import yaml
+from run_support import SMALL, SVMLIGHT, go, small
 
 from experiments.config.identity import changed, code, folder, settings
 from experiments.config.identity import identity as of_settings
@@ -25,6 +26,7 @@ def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
         "checkpoint_every=7",
         "task.display.label=mine",
         "algorithm.display.color=red",
+        "study=mine",
         "lr=[0.001]",
         "lr=1e-3",
         "compressor=scaled_sign",
@@ -42,6 +44,8 @@ RELEVANT = [
     "lr_schedule=step_decay",
     "rounds=21",
     "eval_every=6",
+    "eval_early=true",
+    "partition=layer",
     "seed=1",
     "cluster.workers=19",
     "algorithm=naive",
@@ -128,3 +132,11 @@ def test_a_run_is_its_settings_and_its_code():
     config = small()
     assert identity(config) == of_settings(settings(config), code(config))
     assert {"algorithms.channels", "experiments.training.trainer", "data.embedded"} <= set(code(config))
+
+
+def test_a_finished_run_gets_new_labels_and_stays_with_its_first_study(results: str) -> None:
+    command = [*SMALL, results]
+    path = go(*command, "study=first")
+    assert go(*command, "study=second", "task.display.label=Mine") == path
+    kept = yaml.safe_load((path / "config.yaml").read_text())
+    assert (kept["study"], kept["task"]["display"]["label"]) == ("first", "Mine")
