@@ -35,7 +35,8 @@ def start(
     folders = [asked.config_dir] if asked.config_dir else []
     with exit_with_message():
         if asked.config_path or asked.experimental_rerun:
-            raise UsageError(f"{flags[0]}: the configuration is that of conf/; add to it by --config-dir")
+            flag = "--config-path" if asked.config_path else "--experimental-rerun"
+            raise UsageError(f"{flag}: the configuration is that of conf/; add to it by --config-dir")
         if not (asked.help or asked.hydra_help or asked.shell_completion or asked.info):
             overrides = moved(overrides)
             if asked.multirun and asked.cfg:

@@ -39,8 +39,8 @@ def held(value: Any, annotation: str | None, place: str, hint: str = "", **bound
     type, numbers are finite.
     """
     try:
-        kind = Annotated[_type(annotation), pydantic.Field(**bounds)] if bounds else _type(annotation)  # type: ignore
-        return _adapter(kind).validate_json(json.dumps(value, allow_nan=False, default=str), strict=True)
+        given = json.dumps(value, allow_nan=False, default=str)
+        return _adapter(annotation, **bounds).validate_json(given, strict=True)
     except pydantic.ValidationError as error:
         said = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in error.errors()))
         raise UsageError(f"{place}={value}: must be {said.replace('array', 'list')}{hint}") from error
@@ -98,14 +98,10 @@ def _step_sizes(value: Any) -> tuple[float, ...]:
 
 
 @cache
-def _adapter(kind: Any) -> pydantic.TypeAdapter:
-    return pydantic.TypeAdapter(kind)
-
-
-@cache
-def _type(annotation: str | None) -> Any:
+def _adapter(annotation: str | None, **bounds: Any) -> pydantic.TypeAdapter:
     plain = re.sub(r"\b[a-zA-Z_]\w*\.", "", annotation or "Any")
     try:
-        return eval(plain, _NAMES)
+        kind, field = eval(plain, _NAMES), pydantic.Field(**bounds)
+        return pydantic.TypeAdapter(Annotated[kind, field])  # pyright: ignore[reportInvalidTypeForm]
     except Exception:  # an annotation may be written as it likes
-        return Any
+        return pydantic.TypeAdapter(Any)
