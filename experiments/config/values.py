@@ -102,6 +102,6 @@ def _adapter(annotation: str | None, **bounds: Any) -> pydantic.TypeAdapter:
     plain = re.sub(r"\b[a-zA-Z_]\w*\.", "", annotation or "Any")
     try:
         kind, field = eval(plain, _NAMES), pydantic.Field(**bounds)
-        return pydantic.TypeAdapter(Annotated[kind, field])  # pyright: ignore[reportInvalidTypeForm]
+        return pydantic.TypeAdapter(Annotated[kind, field])  # type: ignore
     except Exception:  # an annotation may be written as it likes
         return pydantic.TypeAdapter(Any)
