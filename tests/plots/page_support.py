@@ -108,3 +108,9 @@ def opened(browser: playwright.Browser, file: Path, hash_: str = "") -> Iterator
     yield viewer
     assert viewer.is_quiet()
     viewer.page.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with browsing() as found:
+        yield found
