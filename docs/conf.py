@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,5 +37,10 @@ html_copy_source = False
 
 
 def setup(app):
-    """Keep viewcode from looking for `Payload`, an alias of tuple, among the built-ins."""
-    app.connect("viewcode-follow-imported", lambda app, module, name: module if name == "Payload" else None)
+    """Keep viewcode from looking for aliases of built-in types, such as `Payload`, among the built-ins."""
+    app.connect("viewcode-follow-imported", _home)
+
+
+def _home(app, module, name):
+    found = getattr(import_module(module), name, None)
+    return module if getattr(found, "__module__", None) == "builtins" else None

@@ -1,9 +1,8 @@
-"""The example of a user's package. The commands of its README are tested in tests/test_documented_commands.py."""
+"""The example of a user's package; tests/docs/test_documented_commands.py runs the commands of its README."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,9 @@ EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture
-def my_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def my_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """As PYTHONPATH=examples has it, in this process."""
-    threads = torch.get_num_threads()
     monkeypatch.syspath_prepend(EXAMPLES)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_the_example_compressor_keeps_the_contract():
 
 @pytest.mark.parametrize("block", FILES, ids=_named)
 def test_a_file_that_a_page_shows_is_used_by_a_command(block):
-    """Which then is run: tests/test_documented_commands.py."""
+    """Which then is run: tests/docs/test_documented_commands.py."""
     name = Path(block.file).stem
     assert any(name in command.text for command in commands(block.page)), block.file
 

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
 
 
+@cache
 def register() -> None:
     """Make the schema known to Hydra, as what conf/config.yaml and conf/reproduce.yaml begin with."""
     store = ConfigStore.instance()

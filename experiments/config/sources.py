@@ -68,8 +68,7 @@ def source_of(module: str) -> Source | None:
     if path is None:
         return None
     try:
-        text = path.read_bytes()
-        return Source(module, path, text, _parse(text))
+        return _source(module, path, path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{path}, line {getattr(error, 'lineno', '?')}: not Python: {error}") from error
 
@@ -240,8 +239,8 @@ def _missing(module: str) -> str:
 
 
 @cache
-def _parse(source: bytes) -> ast.Module:
-    return ast.parse(source)
+def _source(module: str, path: Path, text: bytes) -> Source:
+    return Source(module, path, text, ast.parse(text))
 
 
 @cache

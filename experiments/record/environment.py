@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def environment() -> dict[str, object]:
         "commit": git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": _versions(),
         "system": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -38,6 +39,12 @@ def git(*arguments: str) -> str | None:
     return answer.stdout.strip()
 
 
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in _PACKAGES}
+
+
+@cache
 def _processor() -> str:
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():

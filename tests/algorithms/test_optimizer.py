@@ -1,6 +1,7 @@
 """The algorithms in a torch training loop: alone, and over a real process group, against the simulated cluster."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -41,10 +42,27 @@ def two_ranks(tmp_path_factory) -> list[dict]:
     """What two ranks over gloo came to."""
     target = tmp_path_factory.mktemp("ranks")
     script = Path(__file__).with_name("optimizer_script.py")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", script, target]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    done = subprocess.run(map(str, command), env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    shared = {
+        "WORLD_SIZE": 2,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "PYTHONPATH": ROOT,
+        "OMP_NUM_THREADS": 1,
+    }
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, script, target],
+            env=os.environ | {name: str(value) for name, value in {**shared, "RANK": rank}.items()},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=120)[1] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0], said
     return [torch.load(target / f"results-{rank}.pt", weights_only=True) for rank in range(2)]
 
 

@@ -21,7 +21,7 @@ from experiments.training.session import session
 from experiments.training.trainer import Trainer
 
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["experiments.run", "sklearn.datasets"])
+_CONTEXT.set_forkserver_preload(["tests.cluster.warm"])  # found from the root alone
 
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "TORCHELASTIC_")
 """How the names begin of the variables that launchers set."""

@@ -2,11 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 
@@ -15,15 +13,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 def results(tmp_path: Path) -> str:
     """The override that puts runs into the test's folder."""
     return f"results_dir={tmp_path / 'results'}"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums are added up in another order by several threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from experiments.check import main
 from experiments.config.compose import CONF
@@ -77,7 +76,6 @@ def check(
     (tmp_path / "theirs.py").write_text(PACKAGE)
     (tmp_path / "damaged.py").write_text("import not_here")
     monkeypatch.syspath_prepend(tmp_path)
-    threads = torch.get_num_threads()
 
     def run(line: str) -> tuple[int, str, str]:
         status: Any = 0
@@ -89,7 +87,6 @@ def check(
         return status, out, err
 
     yield run
-    torch.set_num_threads(threads)
     sys.modules.pop("theirs", None)
 
 

@@ -48,7 +48,7 @@ def runs(name: str, budget: str = "auto") -> list[Run]:
     return figures.runs(figure_named(name, budget), [])
 
 
-LONG = {"methods", "rate"}  # of over forty runs
+LONG = {"methods", "rate", "figure_2_top_k"}  # of sixteen runs and more
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,7 @@ def test_hydras_flags(arguments: list[str], said: list[str], capsys: pytest.Capt
     assert all(words in shown for words in said)
 
 
+@pytest.mark.slow
 def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
     words = ["rounds=12", "eval_every=4", "task.model.width=2", "task.rows=160", "task.batch_size=10", "seeds=[0,1]"]
     reproduce.main(["figure=digits", *words, f"results_dir={tmp_path}"])

@@ -103,7 +103,7 @@ def test_a_crash_is_recorded_and_can_be_resumed(
     assert timeless(go(*halves)) == uninterrupted["random"]
 
 
-LONG = ("task=logreg/breast_cancer", "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
+LONG = ("task=logreg/breast_cancer", "rounds=600", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
 
 
 def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
@@ -119,7 +119,7 @@ def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
         process.kill()
         process.wait()
     assert status(path)["status"] == "running"
-    assert [row["round"] for row in rows(go(*LONG, results))] == list(range(0, 2001, 10))
+    assert [row["round"] for row in rows(go(*LONG, results))] == list(range(0, 601, 10))
     assert "resumed at round" in capsys.readouterr().err
 
 

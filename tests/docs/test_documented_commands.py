@@ -249,7 +249,17 @@ def follow(act: Act, command: Command, place: Path, monkeypatch: pytest.MonkeyPa
     assert status == command.status, command.text
 
 
-@pytest.mark.parametrize("command", DIFFERENT, ids=str)
+FIRST = ("README.md", "docs/tutorial.md", "docs/running.md")
+"""The pages whose commands the fast tests follow."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, id=str(command), marks=[] if str(command).startswith(FIRST) else [pytest.mark.slow])
+        for command in DIFFERENT
+    ],
+)
 def test_a_command_is_right(command, place, monkeypatch):
     follow(rule_of(command.words).act, command, place, monkeypatch)
 

@@ -1,0 +1,12 @@
+"""What the process that ranks are forked from does first, so that none of them has to: it imports and composes."""
+
+import pytest  # noqa: F401
+import sklearn.datasets  # noqa: F401
+
+import data.embedded  # noqa: F401
+import experiments.training.session  # noqa: F401
+from experiments.config.identity import code
+from experiments.config.run import load_run
+
+for task in ("logreg/breast_cancer", "digits"):
+    code(load_run([f"task={task}"]))
