@@ -36,6 +36,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
     logger = build_logger(run) if ranks.is_first else Logger()
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
+        ranks.agree(_command(run))
         with explained():
             trainer = None if ranks.told(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
@@ -60,6 +61,8 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     declared = _declared(trainer.task)
+    data = {name: fact for name, fact in trainer.task.facts().items() if name != "device"}
+    ranks.agree({**data, "round": trainer.t if state is None else state["t"]})
     if state is None:
         folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
     else:
@@ -80,6 +83,7 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     snapshot = folder.snapshot(trainer.state_dict())
     stopping = False
     try:
+        ranks.any(False, trainer.fingerprints)
         if fresh:
             folder.append(trainer.evaluate())
             snapshot = folder.snapshot(trainer.state_dict())
@@ -87,16 +91,20 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
             while trainer.t < trainer.rounds and not stopping:
                 due = is_due(trainer.t + 1, run)
                 trainer.step(diagnose=due)
+                saves = trainer.t % run.checkpoint_every == 0
+                compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
+                # Before anything of this round is kept.
+                stopping = ranks.any(bool(requests), trainer.fingerprints if compared else None)
                 if due:
                     folder.append(trainer.evaluate())
-                if trainer.t % run.checkpoint_every == 0:
+                if saves:
                     trainer.verify()
                     folder.save(folder.snapshot(trainer.state_dict()), ids)
                 if trainer.verified:
                     snapshot = folder.snapshot(trainer.state_dict())
                 display.advance(1)
-                stopping = ranks.any(bool(requests))
         trainer.verify()
+        ranks.any(False, trainer.fingerprints)
         snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
         if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
@@ -130,6 +138,23 @@ def _stop_requests() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _command(run: Run) -> dict[str, object]:
+    """What must be the same on all ranks before anything is loaded: settings, code and versions."""
+    packages = environment()["packages"]
+    assert isinstance(packages, dict)
+    settings = {}
+    for name, value in identity.settings(run).items():
+        settings |= (
+            {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return {
+        **settings,
+        **{name: getattr(run, name) for name in ("checkpoint_every", "verify_every")},
+        **{f"{module.replace('.', '/')}.py": digest for module, digest in identity.code(run).items()},
+        **packages,
+    }
 
 
 def _declared(task: Task) -> dict:
