@@ -166,7 +166,7 @@ def _declared(task: Task) -> dict:
 
 
 def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
-    """Final and best metrics of every trial, total bits and seconds."""
+    """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
     trials = []
     for trial, lr in enumerate(lrs):
         mine = [row for row in rows if row["trial"] == trial]
@@ -175,5 +175,6 @@ def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
             for name in mine[-1]
             if column(name).filled_by == "task"
         }
-        trials.append({"lr": lr, "final": mine[-1], "best": best})
+        above = mine[-1].get("train_loss", 0) > mine[0].get("train_loss", 0)
+        trials.append({"lr": lr, "final": mine[-1], "best": best, "ends_above_its_start": above})
     return {**{name: rows[-1][name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}
