@@ -14,7 +14,7 @@ def test_every_test_that_is_named_exists() -> None:
         assert (ROOT / file).is_file(), match[0]
         assert not name or f"def {name}(" in (ROOT / file).read_text(), match[0]
         named += 1
-    assert named > 15
+    assert named > 10
 
 
 def test_every_fault_names_one() -> None:
