@@ -61,10 +61,11 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     declared = _declared(trainer.task)
-    data = {name: fact for name, fact in trainer.task.facts().items() if name != "device"}
-    ranks.agree({**data, "round": trainer.t if state is None else state["t"]})
+    data = trainer.task.facts()
+    shared = {name: fact for name, fact in data.items() if name != "device"}
+    ranks.agree({**shared, "round of the checkpoint": state["t"] if state else "none"})
     if state is None:
-        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
+        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **data})
     else:
         try:
             trainer.load_state_dict(state)
@@ -144,14 +145,10 @@ def _command(run: Run) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     packages = environment()["packages"]
     assert isinstance(packages, dict)
-    settings = {}
-    for name, value in identity.settings(run).items():
-        settings |= (
-            {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
-        )
+    settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
+    parts = {name: node if isinstance(node, dict) else {"": node} for name, node in settings.items()}
     return {
-        **settings,
-        **{name: getattr(run, name) for name in ("checkpoint_every", "verify_every")},
+        **{f"{name}.{key}".strip("."): value for name, node in parts.items() for key, value in node.items()},
         **{f"{module.replace('.', '/')}.py": digest for module, digest in identity.code(run).items()},
         **packages,
     }
