@@ -103,10 +103,9 @@ def digest(vector: Tensor) -> int:
     """
     raw = vector.view(torch.uint8)
     whole = len(raw) // (8 * _COLUMNS) * (8 * _COLUMNS)
-    sums = raw[:whole].view(torch.int64).view(-1, _COLUMNS).sum(0)
-    bits = blake2b(digest_size=8)
-    for part in (sums, raw[whole:]):
-        bits.update(part.cpu().numpy().tobytes())
+    bits = blake2b(raw[whole:].cpu().numpy().tobytes(), digest_size=8)
+    if whole:
+        bits.update(raw[:whole].view(torch.int64).view(-1, _COLUMNS).sum(0).cpu().numpy().tobytes())
     return int.from_bytes(bits.digest(), "little", signed=True)
 
 

@@ -64,9 +64,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         algorithm.check(x.numel())
         if together:
             shapes = [tuple(param.shape) for param in self._params]
-            agree(
-                x.device, **{name: what for name, what in self._identity().items() if name != "rank"}, shapes=shapes
-            )
+            agree(x.device, **self._identity() | {"rank": "any", "shapes": shapes})
             with contact():
                 dist.broadcast(x, src=0)
         self._set_parameters(x)
@@ -130,7 +128,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
 
         Raises ValueError for the state of another rank, number of workers, algorithm, seed or number of coordinates,
-        for one of something else, and for a damaged one. Then nothing has changed.
+        for one of something else, and for a damaged one; then nothing has changed. Ranks that load states of
+        different rounds raise Disagreement in the next step; where one of the rounds belongs to a warm-up, whose
+        messages have another length, the transport may end the processes first.
         """
         self._check(state_dict)
         try:
@@ -200,7 +200,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if self.workers > 1 and not self._has_looked:
             mine = set(map(id, self._params))
             for found in gc.get_objects():
-                if issubclass(type(found), DistributedDataParallel) and mine & set(map(id, found.parameters())):
+                if DistributedDataParallel in type(found).__mro__ and mine & set(map(id, found.parameters())):
                     raise ValueError(
                         "the parameters are of a module in DistributedDataParallel, which averages gradients without "
                         "compression, uncounted: take the module itself"
