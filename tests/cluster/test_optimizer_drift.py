@@ -5,6 +5,7 @@ One launch of two ranks and one of three go through all cases; the group is whol
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -169,7 +170,7 @@ class Unscaling(torch.amp.GradScaler):  # pyright: ignore[reportPrivateImportUsa
 
 def everything(target: Path) -> None:
     """All cases, one after the other."""
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     rank, size = dist.get_rank(), dist.get_world_size()
     results: dict[tuple, dict] = {}
     for name, (fault, _) in DRIFTS.items():
