@@ -9,7 +9,7 @@ from typing import Any
 from hydra._internal.utils import get_args_parser
 
 from common.errors import UsageError, exit_with_message
-from experiments.config.compose import CONF, packages_of, register, search_path
+from experiments.config.compose import CONF, check_files, packages_of, register, search_path
 from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
@@ -51,6 +51,8 @@ def start(
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:
             with explained(overrides, name, folders=folders):
+                if not (asked.hydra_help or asked.shell_completion or asked.info):
+                    check_files(overrides, name, asked.config_name or name, folders)
                 application()
         finally:
             sys.argv = before
