@@ -145,6 +145,11 @@ class Run:
         least=1,
         affects="place",
     )
+    durable: bool = key(
+        True,
+        "what a resumed run counts on is on the disk before the run goes on, so that a power cut takes none of it",
+        affects="place",
+    )
     results_dir: str = key("results", "where runs leave their folders", affects="place")
     data_dir: str = key(
         "${oc.env:DATA_DIR,data/downloads}", "where data sets are looked for and kept", affects="place"
