@@ -140,7 +140,7 @@ class Checkpoint:
             stream.write(tensors.getbuffer())
 
     def _read(self, t: int, part: str, device: torch.device) -> dict:
-        """What `_write` wrote, never running code. Raises ValueError where that is not what it was."""
+        """What `_write` wrote. Raises ValueError where the file is not that any more."""
         file = self._folder / str(t) / f"{part}.pt"
         with file.open("rb") as stream:
             digest, about, tensors = stream.readline(), stream.readline(), stream.read()
@@ -153,7 +153,7 @@ class Checkpoint:
             raise ValueError(f"{file.name}: of another configuration, run {found['run']}")
         if found != wanted:
             raise ValueError(f"{file.name}: holds {found['part']} of round {found['round']}")
-        return torch.load(io.BytesIO(tensors), map_location=device, weights_only=True)
+        return torch.load(io.BytesIO(tensors), map_location=device, weights_only=True)  # which never runs code
 
     def _read_all(self, t: int, ids: Sequence[int], device: torch.device) -> dict:
         shared = self._read(t, "shared", device)
