@@ -73,7 +73,7 @@ bench: $(READY)  ## packing, speed and the parts of a training step, as ratios m
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.study
 	$(BIN)/python -m benchmarks.train_step
-	$(BIN)/python -m benchmarks.soak
+	$(BIN)/python -m benchmarks.mirror
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache docs/_build

@@ -1,9 +1,12 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
+from collections.abc import Callable, Mapping
+
 import torch
 import torch.distributed as dist
 
 from algorithms.wire import contact
+from common.errors import RunError, UsageError
 
 
 class Ranks:
@@ -24,9 +27,16 @@ class Ranks:
         share = workers // self.size
         return range(self.rank * share, (self.rank + 1) * share)
 
-    def any(self, mine: bool) -> bool:
-        """Whether it is so on any rank."""
+    def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
+        """Whether it is so on any rank.
+
+        alike: what must be the same on all of them, whole numbers by name. Raises RunError, naming
+        ranks and quantity, where one is not.
+        """
         return mine
+
+    def agree(self, facts: Mapping[str, object]) -> None:
+        """Raise UsageError, naming rank and fact, where a rank does not have the facts of rank 0."""
 
     def told(self, value: int) -> int:
         """Rank 0's value, a whole number, on every rank."""
@@ -43,11 +53,43 @@ class Group(Ranks):
     def __init__(self, local_rank: int) -> None:
         self.rank, self.size, self.local_rank = dist.get_rank(), dist.get_world_size(), local_rank
 
-    def any(self, mine: bool) -> bool:
-        flag = torch.tensor([mine], dtype=torch.uint8)
+    def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
+        found = alike() if alike else {}
+        # The largest of a number and of its negative: they cancel where it is the same everywhere.
+        greatest = torch.tensor([mine, *found.values(), *(-value for value in found.values())])
         with contact():
-            dist.all_reduce(flag, dist.ReduceOp.MAX)
+            dist.all_reduce(greatest, dist.ReduceOp.MAX)
+        flag, *both = greatest.tolist()
+        for position, name in enumerate(found):
+            if both[position] != -both[position + len(found)]:
+                raise RunError(
+                    f"{self._who_differs(found[name])}: {name} is not that of rank 0: a fault of memory, hardware or "
+                    "libraries; the same command goes on from the last checkpoint"
+                )
         return bool(flag)
+
+    def agree(self, facts: Mapping[str, object]) -> None:
+        mine = {name: str(fact) for name, fact in facts.items()}
+        everyone: list[dict[str, str]] = [{}] * self.size
+        with contact():
+            dist.all_gather_object(everyone, mine)
+        first = everyone[0]
+        for rank, other in enumerate(everyone):
+            for name in {**first, **other}:
+                if other.get(name) != first.get(name):
+                    theirs, ours = (facts.get(name, "none") for facts in (other, first))
+                    raise UsageError(
+                        f"{name}: {theirs} on rank {rank}, {ours} on rank 0; start all ranks by the same command, "
+                        "from the same code and with the same packages and data"
+                    )
+
+    def _who_differs(self, value: int) -> str:
+        """In words, the ranks whose value is not that of rank 0."""
+        everyone = [torch.empty(1, dtype=torch.int64) for _ in range(self.size)]
+        with contact():
+            dist.all_gather(everyone, torch.tensor([value]))
+        others = [str(rank) for rank, other in enumerate(everyone) if other != everyone[0]]
+        return f"rank{'s' * (len(others) > 1)} {', '.join(others)}"
 
     def told(self, value: int) -> int:
         number = torch.tensor([value], dtype=torch.int64)

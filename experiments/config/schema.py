@@ -150,6 +150,13 @@ class Run:
         "what a resumed run counts on is on the disk before the run goes on, so that a power cut takes none of it",
         affects="place",
     )
+    verify_every: int | None = key(
+        None,
+        "of several ranks, between two comparisons of x besides those at evaluations and checkpoints; null: none",
+        unit="rounds",
+        least=1,
+        affects="place",
+    )
     results_dir: str = key("results", "where runs leave their folders", affects="place")
     data_dir: str = key(
         "${oc.env:DATA_DIR,data/downloads}", "where data sets are looked for and kept", affects="place"

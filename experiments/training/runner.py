@@ -38,6 +38,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
     logger = build_logger(run) if ranks.is_first else Logger()
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
+        ranks.agree(_command(run))
         with explained():
             trainer = None if ranks.told(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
@@ -64,6 +65,8 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     declared = _declared(trainer.task)
+    data = {name: fact for name, fact in trainer.task.facts().items() if name != "device"}
+    ranks.agree({**data, "round": trainer.t})
     if not resumed:
         folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
     else:
@@ -92,6 +95,7 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     snapshot = folder.snapshot(trainer.state_dict())
     stopping = False
     try:
+        ranks.any(False, trainer.fingerprints)
         if fresh:
             folder.append(trainer.evaluate())
             snapshot = folder.snapshot(trainer.state_dict())
@@ -99,16 +103,20 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
             while trainer.t < trainer.rounds and not stopping:
                 due = is_due(trainer.t + 1, run)
                 trainer.step(diagnose=due)
+                saves = trainer.t % run.checkpoint_every == 0
+                compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
+                # Before anything of this round is kept.
+                stopping = ranks.any(bool(requests), trainer.fingerprints if compared else None)
                 if due:
                     folder.append(trainer.evaluate())
-                if trainer.t % run.checkpoint_every == 0:
+                if saves:
                     trainer.verify()
                     folder.save(folder.snapshot(trainer.state_dict()), ids)
                 if trainer.verified:
                     snapshot = folder.snapshot(trainer.state_dict())
                 display.advance(1)
-                stopping = ranks.any(bool(requests))
         trainer.verify()
+        ranks.any(False, trainer.fingerprints)
         snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
         folder.check_there()
@@ -146,6 +154,23 @@ def _stop_requests() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def _command(run: Run) -> dict[str, object]:
+    """What must be the same on all ranks before anything is loaded: settings, code and versions."""
+    packages = environment()["packages"]
+    assert isinstance(packages, dict)
+    settings = {}
+    for name, value in identity.settings(run).items():
+        settings |= (
+            {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return {
+        **settings,
+        **{name: getattr(run, name) for name in ("checkpoint_every", "verify_every")},
+        **{f"{module.replace('.', '/')}.py": digest for module, digest in identity.code(run).items()},
+        **packages,
+    }
+
+
 def _declared(task: Task) -> dict:
     """The columns that a task declares, and the metric by which step sizes are selected."""
     columns = [asdict(column) for column in getattr(task, "columns", ())]
@@ -155,7 +180,7 @@ def _declared(task: Task) -> dict:
 
 
 def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
-    """Final and best metrics of every trial, total bits and seconds."""
+    """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
     trials = []
     for trial, lr in enumerate(lrs):
         mine = [row for row in rows if row["trial"] == trial]
@@ -164,5 +189,6 @@ def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
             for name in mine[-1]
             if column(name).filled_by == "task"
         }
-        trials.append({"lr": lr, "final": mine[-1], "best": best})
+        above = mine[-1].get("train_loss", 0) > mine[0].get("train_loss", 0)
+        trials.append({"lr": lr, "final": mine[-1], "best": best, "ends_above_its_start": above})
     return {**{name: rows[-1][name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}

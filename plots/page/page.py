@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pandas as pd
 from plotly.offline import get_plotlyjs
 
-from plots.runs.best import mark_best, rule_in_words
+from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import axes, column, higher_is_better, in_words
 from plots.runs.read import Run
 from plots.runs.time_model import Link
@@ -142,7 +142,14 @@ def _run(variant: Variant, is_settled: bool) -> dict:
         "ranks": run.environment.get("ranks", 1),
         "grid": int(rows["trial"].nunique()),
         "axes": {name: _values(first[name]) for name in axes()},
-        "trials": [{"lr": lr, **{name: _values(part[name]) for name in metrics}} for lr, part in trials],
+        "trials": [
+            {
+                "lr": lr,
+                "above": bool(run.metric) and ends_above_its_start(part, run.metric),
+                **{name: _values(part[name]) for name in metrics},
+            }
+            for lr, part in trials
+        ],
     }
 
 

@@ -108,7 +108,7 @@ const sameClaim = (one, other) => one.number === other.number && one.statement =
 function showRuns() {
   const rows = data.runs.map(run => [
     run.folder, run.task, data.methods.find(method => method.name === run.method).label, String(run.seed),
-    run.trials.map(trial => short(trial.lr)).join(", "), `${run.axes.round.at(-1)} of ${run.rounds}`, run.status,
+    run.trials.map(trial => short(trial.lr) + (trial.above ? " (ends above its start)" : "")).join(", "), `${run.axes.round.at(-1)} of ${run.rounds}`, run.status,
     `${run.workers}, ${run.ranks}`, run.commit,
   ]);
   at("runs-summary").textContent = `the ${data.runs.length} runs behind this page`;

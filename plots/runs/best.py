@@ -88,7 +88,7 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
         value = _mean(np.array([_value(trial, rule, geometric) for trial in trials]), geometric)
         done = set(of_lr["seed"]) == seeds and all(trial["round"].iloc[-1] == last_round for trial in trials)
         why_not = "" if done and math.isfinite(value) else "not finished"
-        if not why_not and any(_ends_above_its_start(trial, rule.metric) for trial in trials):
+        if not why_not and any(ends_above_its_start(trial, rule.metric) for trial in trials):
             why_not = "ends above its start"
         ranks.append((lr, value, why_not))
     ranks = pd.DataFrame(ranks, columns=["lr", "value", "why_not"]).set_index("lr")
@@ -105,6 +105,13 @@ def level(
     return _mean(frame.loc[(rounds > begin) & (rounds <= end), metric].to_numpy(dtype=float), geometric)
 
 
+def ends_above_its_start(trial: pd.DataFrame, metric: str) -> bool:
+    """Whether the training loss, or the metric where there is none, is worse at the end than in round 0."""
+    name = "train_loss" if "train_loss" in trial and trial["train_loss"].notna().any() else metric
+    badness = sign(name) * trial[name]
+    return bool((badness.iloc[-1] > badness[trial["round"] == 0]).any())
+
+
 def _value(trial: pd.DataFrame, rule: Rule, geometric: bool) -> float:
     """What one curve, in order of rounds, came to."""
     if rule.of == "level":
@@ -117,10 +124,3 @@ def _mean(values: np.ndarray, geometric: bool) -> float:
     if not len(values):
         return math.nan
     return float(np.exp(np.log(np.maximum(values, _TINY)).mean()) if geometric else values.mean())
-
-
-def _ends_above_its_start(trial: pd.DataFrame, metric: str) -> bool:
-    """Whether the training loss, or the metric where there is none, is worse at the end than in round 0."""
-    name = "train_loss" if "train_loss" in trial and trial["train_loss"].notna().any() else metric
-    badness = sign(name) * trial[name]
-    return bool((badness.iloc[-1] > badness[trial["round"] == 0]).any())

@@ -20,7 +20,7 @@ DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), 
 
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
-    "packages", "cluster.timeout",
+    "verify_every", "packages", "cluster.timeout",
 }  # fmt: skip
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
 

@@ -108,6 +108,8 @@ def test_summary(results: str) -> None:
             "grad_norm": min(row["grad_norm"] for row in mine),
             "train_accuracy": max(row["train_accuracy"] for row in mine),
         }
+    assert [trial["ends_above_its_start"] for trial in summary["trials"]] == [False, True]
+    assert found[-1]["train_loss"] > found[1]["train_loss"]
     # With so long a step the best is not the last.
     assert summary["trials"][1]["best"]["train_loss"] < summary["trials"][1]["final"]["train_loss"]
 

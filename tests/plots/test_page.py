@@ -44,6 +44,14 @@ def test_every_value_of_every_trial_is_in_the_page(tmp_path):
     assert (run["workers"], run["ranks"], run["grid"], run["commit"]) == (4, 2, 2, "abcdef0")
 
 
+def test_a_step_size_that_ends_above_its_start_is_marked(tmp_path):
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    grow = {0: 0.0, 1: 1.0}
+    rewrite(path, lambda row: row | {"train_loss": 1 + grow[row["trial"]] * row["round"]})
+    [run] = embedded(page(find(tmp_path), [], "now"))["runs"]
+    assert [trial["above"] for trial in run["trials"]] == [False, True]
+
+
 def test_labels_cannot_end_the_script_that_holds_them_and_nothing_outside_is_referred_to(tmp_path):
     label = "</script><script>alert(1)</script><!-- é ‖ {{style}}"
     folder(tmp_path, "a", algorithm__display={"label": label, "color": "#000000", "marker": "?"})

@@ -1,7 +1,7 @@
 """What the mirror to wandb costs a run with many rows: time, and memory of all processes.
 
-    python -m benchmarks.soak                    50,000 rows of a task whose rounds take a fraction of a millisecond
-    python -m benchmarks.soak rounds=5000 eval_every=10
+    python -m benchmarks.mirror                    50,000 rows of a task whose rounds take a fraction of a millisecond
+    python -m benchmarks.mirror rounds=5000 eval_every=10
 
 Pairs of the same run with and without the mirror, offline, one right after the other and first by turns. A run's time
 is that from its first round to its last, rows included; what it then waits for the mirror stands beside it. Times

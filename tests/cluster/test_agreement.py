@@ -1,0 +1,120 @@
+"""Ranks that have not the same: before anything starts, and in the middle of a run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from cluster_support import at_round, fine, launched, run_each, this_rank, variant
+from run_support import go, rows, status, timeless
+
+from experiments.config import identity
+from experiments.config.identity import folder
+from experiments.config.schema import Run
+from experiments.record import environment
+from experiments.training import runner
+from experiments.training.trainer import Trainer
+
+COMMON = ("task=logreg/breast_cancer", "rounds=12", "eval_every=6", "checkpoint_every=4", "cluster.workers=6")
+
+
+def _another(key: str, overrides: tuple[str, ...], which: int, results: Path) -> None:
+    """One rank is given other settings than the others."""
+    run_each([variant(*COMMON, *(overrides if this_rank() == which else ()), results=results)])
+
+
+@pytest.mark.parametrize("which", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("key", "override"),
+    [
+        ("lr", "lr=0.01"),
+        ("seed", "seed=1"),
+        ("task.regularization", "task.regularization=0.2"),
+        ("lr_schedule", "lr_schedule=step_decay"),
+        ("rounds", "rounds=13"),
+        ("compressor._target_", "compressor=top_k"),
+        ("checkpoint_every", "checkpoint_every=5"),
+    ],
+)
+def test_other_settings_are_refused_before_anything_is_written(
+    key: str, override: str, which: int, tmp_path: Path
+) -> None:
+    first, second = launched(tmp_path, 2, partial(_another, key, (override,), which, tmp_path / "results"))
+    assert (first.code, second.code) == (2, 2)
+    assert f"error: {key}: " in first.said
+    assert "on rank 1, " in first.said
+    assert "Traceback" not in first.said + second.said
+    assert not (tmp_path / "results").exists()
+
+
+def _edited(results: Path) -> None:
+    """One rank runs other code."""
+    code = identity.code
+    if this_rank() == 1:
+        identity.code = lambda run: code(run) | {"algorithms.channels": "0" * 16}
+    run_each([variant(*COMMON, results=results)])
+
+
+def _older(results: Path) -> None:
+    """One rank has another version of a library."""
+    if this_rank() == 1:
+        runner.environment = lambda: {"packages": environment.environment()["packages"] | {"numpy": "1.0"}}
+    run_each([variant(*COMMON, results=results)])
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [(_edited, "algorithms/channels.py: 0000000000000000 on rank 1"), (_older, "numpy: 1.0 on rank 1")],
+)
+def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path: Path) -> None:
+    first, second = launched(tmp_path, 2, partial(act, tmp_path / "results"))
+    assert (first.code, second.code) == (2, 2)
+    assert said in first.said
+
+
+def _flipped(what: str, rank: int, round: int, run: Run) -> None:
+    """One coordinate's last bit changes on one rank when a round begins."""
+    step = Trainer.step
+
+    def flipping(trainer: Trainer, diagnose: bool = False) -> None:
+        if trainer.t + 1 == round and this_rank() == rank:
+            replica = trainer.state.replica
+            vector = getattr(replica, what)
+            changed = vector.clone()
+            changed[0, 3] = torch.nextafter(vector[0, 3], torch.tensor(9.0, dtype=vector.dtype))
+            trainer.state = replace(trainer.state, replica=replace(replica, **{what: changed}))
+        step(trainer, diagnose)
+
+    Trainer.step = flipping
+    run_each([run])
+
+
+@pytest.mark.parametrize(
+    ("what", "rank", "ranks", "round", "said"),
+    [
+        ("x", 1, 2, 8, "rank 1: the model x is not that of rank 0"),
+        ("x", 0, 3, 8, "ranks 1, 2: the model x is not"),
+        ("signal", 2, 3, 12, "rank 2: the "),
+    ],
+)
+def test_a_flipped_bit_of_a_replica_ends_the_run(
+    what: str, rank: int, ranks: int, round: int, said: str, tmp_path: Path
+) -> None:
+    run = variant(*COMMON, "algorithm=cd_adam", results=tmp_path / "results")
+    for ended in launched(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
+        assert ended.code == 1
+        assert said in ended.said
+    path = folder(run)
+    assert status(path)["status"] == "failed"
+    assert max(row["round"] for row in rows(path)) == 6  # nothing of what came after is kept
+    fine(launched(tmp_path / "second", ranks, partial(run_each, [run])))
+    alone = go(*COMMON, "algorithm=cd_adam", f"results_dir={tmp_path / 'alone'}")
+    assert timeless(path) == timeless(alone)
+
+
+def test_verify_every_finds_it_sooner(tmp_path: Path) -> None:
+    run = variant(*COMMON, "eval_every=12", "checkpoint_every=100", "verify_every=1", results=tmp_path / "results")
+    late = partial(at_round, 9, 0, partial(exit, 77), partial(_flipped, "x", 1, 8, run))
+    assert [ended.code for ended in launched(tmp_path / "ranks", 2, late)] == [1, 1]

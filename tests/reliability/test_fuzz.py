@@ -1,0 +1,125 @@
+"""What comes from outside is taken, or refused in words: whatever it is, nothing else happens.
+
+`make soak` tries 300,000 cases of each instead of some hundred.
+"""
+
+import json
+import math
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from common.errors import DataError, UsageError
+from data.svmlight import parse
+from experiments.config.compose import compose, dotted, resolved, value_of
+from experiments.config.compose import parse as parse_override
+from experiments.config.messages import check
+from experiments.config.run import plain, read
+from plots.runs.read import open_run, read_json
+
+NUMBERS = st.one_of(
+    st.integers(-3, 12),
+    st.sampled_from([0, 2**31 - 1, 2**31, 2**63, 10**30]),
+    st.floats(),
+    st.sampled_from(["1_0", "0x1", "1e400", "--1", "", "nan", "+1", "1.", "é", "\x00"]),
+).map(str)
+TOKENS = st.one_of(NUMBERS, st.builds("{}:{}".format, NUMBERS, NUMBERS), st.sampled_from(["#", "qid:1", ":", "a:b"]))
+LINES = st.lists(TOKENS, max_size=6).map(" ".join)
+TEXTS = st.lists(LINES, max_size=5).map("\n".join).map(str.encode)
+
+
+def rows_by_hand(text: bytes) -> list[tuple[float, dict[int, float]]]:
+    """The rows of svmlight text that is right: label, and values by index from 1."""
+    rows = []
+    for line in text.decode().split("\n"):
+        label, *features = line.partition("#")[0].split() or [""]
+        if label:
+            parts = [feature.split(":") for feature in features if not feature.startswith("qid:")]
+            rows.append((float(label), {int(index): float(value) for index, value in parts}))
+    return rows
+
+
+@given(st.one_of(TEXTS, st.binary(max_size=60)))
+@example(b"1 1:1\n-1 2:1")
+def test_svmlight_text_is_read_as_by_hand_or_refused(text: bytes) -> None:
+    try:
+        found = parse(text, "some", "some text")
+    except DataError as error:
+        assert str(error).startswith("some text")
+        return
+    expected = rows_by_hand(text)
+    higher = max(label for label, _ in expected)
+    assert found.labels.tolist() == [1 if label == higher else -1 for label, _ in expected]
+    dense = found.features.toarray()
+    for row, (_, features) in zip(dense, expected, strict=True):
+        whole = np.zeros(dense.shape[1])
+        for index, value in features.items():
+            whole[index - 1] = value
+        assert row.tolist() == whole.tolist()
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+WHOLE = resolved(compose(["algorithm=ef21"]))
+"""A configuration that is right."""
+
+PLACES = [tuple(key.split(".")) for key in dotted(WHOLE)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=2))
+def test_a_configuration_is_a_run_or_refused(edits: list[tuple[tuple[str, ...], object]]) -> None:
+    config = deepcopy(WHOLE)
+    for (*groups, last), value in edits:
+        node: Any = config
+        for group in groups:
+            node = node.get(group) if isinstance(node, dict) else None
+        if isinstance(node, dict):
+            node[last] = value
+    try:
+        run = read(config, [])
+    except UsageError as error:
+        assert str(error).strip()
+        return
+    assert isinstance(run.rounds, int)
+    assert run.rounds >= 1
+    assert all(math.isfinite(lr) for lr in run.lr)
+    assert read(plain(run), []) == run
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_a_word_of_the_command_line_is_an_override_or_refused(key: str, value: str) -> None:
+    for word in (key, f"{key}={value}", f"lr={value}"):
+        try:
+            parse_override(word)
+            check([word], multirun=False)
+            value_of("lr", [word])
+        except UsageError as error:
+            assert str(error).strip()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run")
+
+
+@given(st.one_of(VALUES.map(json.dumps), st.text(max_size=30)).map(lambda text: text.encode(errors="replace")))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_of_json_is_an_object_or_refused(place: Path, content: bytes) -> None:
+    file = place / "status.json"
+    file.write_bytes(content)
+    try:
+        assert isinstance(read_json(file), dict)
+    except ValueError as error:
+        assert str(file) in str(error)
+    with pytest.raises(ValueError, match="not a whole run folder"):
+        open_run(place)
