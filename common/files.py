@@ -40,19 +40,20 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def sync(place: Path) -> None:
-    """Wait until a file's bytes, or a folder's entries, are on the disk itself.
+def sync(*places: Path) -> None:
+    """Wait until files' bytes and folders' entries are on the disk itself.
 
     Raises OSError, but for a folder of a file system that cannot do this.
     """
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not place.is_dir():
-            raise
-    finally:
-        os.close(descriptor)
+    for place in places:
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not place.is_dir():
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def locked(file: Path) -> AbstractContextManager[object]:

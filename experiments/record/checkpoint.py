@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from common.errors import RunError
-from common.files import atomic
+from common.files import atomic, sync
 from experiments.cluster.ranks import Ranks
 
 KEPT = 2
@@ -53,11 +53,12 @@ class Checkpoint:
         cluster = {**state["cluster"]}
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
         del own["ids"]
-        for position, worker in enumerate(ids):
-            self._write(t, f"worker-{worker}", _row(own, position))
+        written = [self._write(t, f"worker-{worker}", _row(own, i)) for i, worker in enumerate(ids)]
+        if self._durable:
+            sync(*written, self._folder / str(t))
         self._ranks.wait()
         if self._ranks.is_first:
-            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None})
+            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, self._durable)
             with atomic(self._folder / "latest", self._durable) as file:
                 file.write_text(f"{t}\n")
             self._remove_but({t, self._whole})
@@ -130,14 +131,16 @@ class Checkpoint:
     def _about(self, t: int, part: str) -> dict[str, Any]:
         return {"run": self._folder.parent.name, "round": t, "part": part}
 
-    def _write(self, t: int, part: str, content: dict[str, Any]) -> None:
+    def _write(self, t: int, part: str, content: dict[str, Any], durable: bool = False) -> Path:
         tensors = io.BytesIO()
         torch.save(content, tensors)
         about = json.dumps(self._about(t, part)).encode() + b"\n"
-        with atomic(self._folder / str(t) / f"{part}.pt", self._durable) as file, file.open("wb") as stream:
+        target = self._folder / str(t) / f"{part}.pt"
+        with atomic(target, durable) as file, file.open("wb") as stream:
             stream.write(_digest(about, tensors.getbuffer()))
             stream.write(about)
             stream.write(tensors.getbuffer())
+        return target
 
     def _read(self, t: int, part: str, device: torch.device) -> dict:
         """What `_write` wrote. Raises ValueError where the file is not that any more."""

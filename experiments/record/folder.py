@@ -132,8 +132,7 @@ class RunFolder:
         """
         self.check_there()
         if self._durable and self._ranks.is_first:
-            sync(self.metrics)
-            sync(self.path)
+            sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
     def check_there(self) -> None:
@@ -141,35 +140,40 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"{self.path}: is no longer there, nothing more is written; the same command begins anew")
 
-    def resume(self, ids: Sequence[int], device: torch.device, restore: Callable[[dict], object]) -> bool:
+    def resume(
+        self, ids: Sequence[int], device: torch.device, restore: Callable[[dict, dict | None], object]
+    ) -> bool:
         """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
 
-        restore: raises an error for a state that cannot be this run's. Returns whether there is a checkpoint. Raises
-        RunError where none can be resumed, and LostContact.
+        restore: takes the state and, on the first rank, the last row before it; raises an error for a state that
+        cannot be this run's. Returns whether there is a checkpoint. Raises RunError where none can be resumed, and
+        LostContact.
         """
 
         def accept(state: dict) -> None:
-            if self._ranks.is_first:
-                self._check_rows(state["t"], state["metrics_size"])
-            restore(state)
+            restore(state, self._last_row(state["t"], state["metrics_size"]) if self._ranks.is_first else None)
 
         state = self._checkpoint.load(ids, device, accept)
         if state and self._ranks.is_first:
             os.truncate(self.metrics, state["metrics_size"])
         return state is not None
 
-    def _check_rows(self, t: int, size: int) -> None:
-        """Raise ValueError unless the first `size` bytes of metrics.jsonl are whole rows, all those up to round t."""
+    def _last_row(self, t: int, size: int) -> dict:
+        """The last of the first `size` bytes of metrics.jsonl.
+
+        Raises ValueError unless these are whole rows, all of those up to round t.
+        """
         written = self.metrics.read_bytes()
         if not 0 < size <= len(written) or written[size - 1 : size] != b"\n":
             raise ValueError(f"{self.metrics.name}: is not what it was then, {size} bytes")
         begin, end = written.rfind(b"\n", 0, size - 1) + 1, written.find(b"\n", size)
-        last = json.loads(written[begin:size])["round"]
+        last = json.loads(written[begin:size])
         after = None
         with suppress(ValueError, LookupError):  # what follows is cut off, whatever it is
             after = json.loads(written[size:end])["round"]
-        if last > t or (after is not None and after <= t):
+        if last["round"] > t or (after is not None and after <= t):
             raise ValueError(f"{self.metrics.name}: {size} bytes do not end between rounds {t} and {t + 1}")
+        return last
 
     @_by_first_rank
     def tidy(self, **keep: int) -> None:

@@ -77,15 +77,20 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     return not resumed
 
 
-def _restore(trainer: Trainer, state: dict) -> None:
-    """Bring a trainer to a saved state. Raises ValueError where its counters are not what its rounds lead to."""
-    t, meter = state["t"], Meter()
+def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
+    """Bring a trainer to a saved state, `row` being the last one before it, where that is known.
+
+    Raises ValueError where the state's counters are not what its rounds lead to.
+    """
+    t = state["t"]
     if not 0 <= t <= trainer.rounds:
         raise ValueError(f"of round {t}, where the run has {trainer.rounds}")
-    for done in range(1, t + 1):
-        meter.count(trainer.cluster.algorithm, trainer.task.d, done, trainer.task.dtype)
-    if state["meter"] != asdict(meter):
-        raise ValueError(f"its bits are not those of {t} rounds: {state['meter']}, not {asdict(meter)}")
+    if row:
+        meter = Meter(**{name: row[name] for name in asdict(trainer.meter)})
+        for since in range(row["round"] + 1, t + 1):
+            meter.count(trainer.cluster.algorithm, trainer.task.d, since, trainer.task.dtype)
+        if state["meter"] != asdict(meter):
+            raise ValueError(f"its bits, {state['meter']}, are not those after {t} rounds, {asdict(meter)}")
     trainer.load_state_dict(state)
 
 
