@@ -15,11 +15,11 @@ PATIENCE = 3600.0  # seconds to wait for another process: a large download on a 
 
 
 @contextmanager
-def atomic(target: Path) -> Iterator[Path]:
+def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
     """Give a path to write to that becomes `target` if the with-block ends well, and is removed if not.
 
-    Readers of `target` see the old file or the whole new one. Where `target` is a link, the file that it leads to is
-    replaced.
+    Readers of `target` see the old file or the whole new one; with `durable` so do those after a power cut, who see
+    the new one once the with-block has ended. Where `target` is a link, the file that it leads to is replaced.
     Raises OSError where the folder cannot be written to, and where `target` is a device, a pipe or a folder, which
     replacing would destroy.
     """
@@ -31,9 +31,29 @@ def atomic(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
         yield temporary
+        if durable:
+            sync(temporary)
         os.replace(temporary, target)
+        if durable:
+            sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync(*places: Path) -> None:
+    """Wait until files' bytes and folders' entries are on the disk itself.
+
+    Raises OSError, but for a folder of a file system that cannot do this.
+    """
+    for place in places:
+        descriptor = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not place.is_dir():
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def locked(file: Path) -> AbstractContextManager[object]:

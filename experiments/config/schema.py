@@ -145,6 +145,11 @@ class Run:
         least=1,
         affects="place",
     )
+    durable: bool = key(
+        True,
+        "what a resumed run counts on is on the disk before the run goes on, so that a power cut takes none of it",
+        affects="place",
+    )
     verify_every: int | None = key(
         None,
         "of several ranks, between two comparisons of x besides those at evaluations and checkpoints; null: none",

@@ -101,8 +101,7 @@ def _done(run: Run) -> int | _Cost:
             return _Cost("finished", True, last["bits_up"], last["bits_down"])
     except (RunError, LookupError, TypeError):
         return _Cost("damaged")
-    checkpoint = Checkpoint(folder.path / "checkpoint", Ranks()).path()
-    return int(checkpoint.name) if checkpoint and checkpoint.name.isdecimal() else 0
+    return Checkpoint(folder.path / "checkpoint", Ranks()).round() or 0
 
 
 def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -15,7 +15,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from common.errors import RunError
-from common.files import atomic
+from common.files import atomic, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
@@ -41,18 +41,20 @@ class RunFolder:
     status.json       running | interrupted | failed | finished
     environment.json  commit, versions, hardware, data
     code.json         digests of the modules that it computes with
-    checkpoint/       the last whole state            summary.json   final and best metrics, bits, seconds
+    checkpoint/       the last two whole states       summary.json   final and best metrics, bits, seconds
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
     what it was at the checkpoint, so that no row stands there twice. Of several ranks the first alone writes, except
-    that each saves its own workers; all of them read, so that several machines must share the folder.
+    that each saves its own workers; all of them read, so that several machines must share the folder. With `durable`
+    a checkpoint and the rows that it counts on are there after a power cut too.
     """
 
-    def __init__(self, path: Path, ranks: Ranks | None = None) -> None:
+    def __init__(self, path: Path, ranks: Ranks | None = None, durable: bool = True) -> None:
         self.path = path
         self.metrics = path / "metrics.jsonl"
         self._ranks = ranks or Ranks()
-        self._checkpoint = Checkpoint(path / "checkpoint", self._ranks)
+        self._durable = durable
+        self._checkpoint = Checkpoint(path / "checkpoint", self._ranks, durable)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -121,34 +123,65 @@ class RunFolder:
 
     def snapshot(self, state: dict) -> dict:
         """A trainer's state together with how many bytes of metrics.jsonl belong to it."""
-        size = self.metrics.stat().st_size if self._ranks.is_first else 0
-        return {**state, "run": self.path.name, "metrics_size": size}
+        return {**state, "metrics_size": self.metrics.stat().st_size if self._ranks.is_first else 0}
 
     def save(self, snapshot: dict, ids: Sequence[int]) -> None:
-        """Replace the checkpoint; every rank gives the workers `ids` that it has. Raises LostContact."""
+        """Add a checkpoint; every rank gives the workers `ids` that it has.
+
+        Raises LostContact, and RunError where the folder is gone.
+        """
+        self.check_there()
+        if self._durable and self._ranks.is_first:
+            sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
-    def resume(self, ids: Sequence[int], device: torch.device) -> dict | None:
-        """The state of the checkpoint, with metrics.jsonl cut back to it; None where there is none."""
-        if not self._checkpoint.found():
-            return None
-        try:
-            saved = self._checkpoint.load(ids, device)
-            size = saved["metrics_size"]
-            if saved["run"] != self.path.name:
-                raise ValueError(f"it is of another configuration, run {saved['run']}")
-            if self._ranks.is_first:
-                written = self.metrics.read_bytes()
-                if len(written) < size or (size and written[size - 1 : size] != b"\n"):
-                    raise ValueError("metrics.jsonl is not what it was then")
-                os.truncate(self.metrics, size)
-        except Exception as error:
-            raise self.unusable(error) from error
-        return saved
+    def check_there(self) -> None:
+        """Raise RunError where the folder was removed while its run was going on: nothing is left in its place."""
+        if not self.path.is_dir():
+            raise RunError(f"{self.path}: is no longer there, nothing more is written; the same command begins anew")
 
-    def unusable(self, error: Exception) -> RunError:
-        """What to raise where the checkpoint is not that of this run."""
-        return RunError(f"{self._checkpoint.path()}: cannot be resumed ({error!r}); delete {self.path} to begin anew")
+    def resume(
+        self, ids: Sequence[int], device: torch.device, restore: Callable[[dict, dict | None], object]
+    ) -> bool:
+        """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
+
+        restore: takes the state and, on the first rank, the last row before it; raises an error for a state that
+        cannot be this run's. Returns whether there is a checkpoint. Raises RunError where none can be resumed, and
+        LostContact.
+        """
+
+        def accept(state: dict) -> None:
+            restore(state, self._last_row(state["t"], state["metrics_size"]) if self._ranks.is_first else None)
+
+        state = self._checkpoint.load(ids, device, accept)
+        if state and self._ranks.is_first:
+            os.truncate(self.metrics, state["metrics_size"])
+        return state is not None
+
+    def _last_row(self, t: int, size: int) -> dict:
+        """The last of the first `size` bytes of metrics.jsonl.
+
+        Raises ValueError unless these are whole rows, all of those up to round t.
+        """
+        written = self.metrics.read_bytes()
+        if not 0 < size <= len(written) or written[size - 1 : size] != b"\n":
+            raise ValueError(f"{self.metrics.name}: is not what it was then, {size} bytes")
+        begin, end = written.rfind(b"\n", 0, size - 1) + 1, written.find(b"\n", size)
+        last = json.loads(written[begin:size])
+        after = None
+        with suppress(ValueError, LookupError):  # what follows is cut off, whatever it is
+            after = json.loads(written[size:end])["round"]
+        if last["round"] > t or (after is not None and after <= t):
+            raise ValueError(f"{self.metrics.name}: {size} bytes do not end between rounds {t} and {t + 1}")
+        return last
+
+    @_by_first_rank
+    def tidy(self, **keep: int) -> None:
+        """Remove what processes that were killed left behind: halves of files, and checkpoints but the newest two, or
+        `keep`."""
+        for temporary in self.path.glob(".*.tmp"):
+            temporary.unlink(missing_ok=True)
+        self._checkpoint.tidy(**keep)
 
     @_by_first_rank
     def finish(self, summary: dict) -> None:

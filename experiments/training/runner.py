@@ -4,8 +4,10 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from types import FrameType
 
+from algorithms.meter import Meter
 from algorithms.wire import LostContact
 from common.errors import Interrupted, RunError, lost_contact
 from common.progress import Display
@@ -32,7 +34,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
     there; where one of several ranks fails, whose workers' memories are then missing, it is the checkpoint before.
     """
     ranks = ranks or Ranks()
-    folder = RunFolder(identity.folder(run), ranks)
+    folder = RunFolder(identity.folder(run), ranks, run.durable)
     logger = build_logger(run) if ranks.is_first else Logger()
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
@@ -45,6 +47,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
                 logger.skipped(folder.path, display.say)
                 display.advance(run.rounds)
                 folder.describe(plain(run), keep=("study", "logger"))
+                folder.tidy(keep=1)
             else:
                 with explained(trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
@@ -57,25 +60,39 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
 
 def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
-    state = folder.resume(trainer.cluster.ids, trainer.task.device)
+    resumed = folder.resume(trainer.cluster.ids, trainer.task.device, partial(_restore, trainer))
+    folder.tidy()
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     declared = _declared(trainer.task)
     data = trainer.task.facts()
     shared = {name: fact for name, fact in data.items() if name != "device"}
-    ranks.agree({**shared, "round of the checkpoint": state["t"] if state else "none"})
-    if state is None:
+    ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
+    if not resumed:
         folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **data})
     else:
-        try:
-            trainer.load_state_dict(state)
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise folder.unusable(error) from error
         folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
     display.advance(trainer.t)
     folder.set_status("running", round=trainer.t)
-    return state is None
+    return not resumed
+
+
+def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
+    """Bring a trainer to a saved state, `row` being the last one before it, where that is known.
+
+    Raises ValueError where the state's counters are not what its rounds lead to.
+    """
+    t = state["t"]
+    if not 0 <= t <= trainer.rounds:
+        raise ValueError(f"of round {t}, where the run has {trainer.rounds}")
+    if row:
+        meter = Meter(**{name: row[name] for name in asdict(trainer.meter)})
+        for since in range(row["round"] + 1, t + 1):
+            meter.count(trainer.cluster.algorithm, trainer.task.d, since, trainer.task.dtype)
+        if state["meter"] != asdict(meter):
+            raise ValueError(f"its bits, {state['meter']}, are not those after {t} rounds, {asdict(meter)}")
+    trainer.load_state_dict(state)
 
 
 def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
@@ -108,6 +125,7 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         ranks.any(False, trainer.fingerprints)
         snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
+        folder.check_there()
         if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
             folder.save(snapshot, ids)
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -119,6 +137,7 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         folder.set_status("interrupted", round=trainer.t, error=message)
         raise Interrupted(message)
     folder.finish(_summary(folder.rows(), trainer.lrs) if ranks.is_first else {})
+    folder.tidy(keep=1)
     if stopping:
         raise Interrupted(f"stopped; this run was just finished: {folder.path}")
 

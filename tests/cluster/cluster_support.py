@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import torch
+from checkpoint_support import content
 from run_support import configuration, timeless
 
 from common.errors import exit_with_message
@@ -135,7 +136,7 @@ def assert_same(path: Path, expected: Path) -> None:
 def _final_state(path: Path) -> dict:
     """Everything in a run's checkpoint but what depends on the clock."""
     folder = path / "checkpoint" / (path / "checkpoint" / "latest").read_text().strip()
-    state = {file.name: torch.load(file, weights_only=True) for file in folder.iterdir()}
+    state = {file.name: content(file) for file in folder.iterdir()}
     for name in ("seconds", "metrics_size"):
         del state["shared.pt"][name]
     return state

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
+from checkpoint_support import resign
 from cluster_support import (
     apart,
     assert_same,
@@ -73,14 +73,14 @@ def test_a_run_goes_on_with_any_number_of_ranks(
 ) -> None:
     run = variant(*COMMON, *RUNS[name], results=tmp_path / "results")
     path, go_on = folder(run), partial(run_each, [run])
-    for part, (stop, size) in enumerate(zip((5, 7), ranks[:-1], strict=False)):
+    for part, (before, stop, size) in enumerate(zip((4, 5), (5, 7), ranks[:-1], strict=False)):
         last = (size or 1) - 1  # any rank will do
         first, *others = _ended(tmp_path / f"part-{part}", size, partial(at_round, stop, last, interrupt, go_on))
         assert [first.code, *(rank.code for rank in others)] == [130] * (size or 1), first.said
         assert f"stopped after round {stop}; the same command goes on: {path}" in first.said
         assert {rank.said for rank in others} <= {""}
         assert (status(path)["status"], status(path)["round"]) == ("interrupted", stop)
-        assert {file.name for file in (path / "checkpoint").iterdir()} == {"latest", str(stop)}
+        assert {file.name for file in (path / "checkpoint").iterdir()} == {"latest", str(before), str(stop)}
     [said, *_] = fine(_ended(tmp_path / "last", ranks[-1], go_on))
     assert f"resumed at round {stop}: {path}" in said
     assert_same(path, uninterrupted[name])
@@ -90,11 +90,11 @@ def _killed_while_saving(file: str, rank: int, act: Callable) -> None:
     """A rank that dies when a file of the second checkpoint has been written, but not yet got its name."""
     atomic = checkpoint.atomic
 
-    def dying(target: Path) -> object:
+    def dying(target: Path, durable: bool) -> object:
         second = target.parent.name == "8" or (target.parent / "8").exists()
         if second and target.name == file and this_rank() == rank:
             kill()
-        return atomic(target)
+        return atomic(target, durable)
 
     checkpoint.atomic = dying
     act()
@@ -150,16 +150,32 @@ class Intruder:
 
 
 def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: Run, tmp_path: Path) -> None:
+    shutil.rmtree(stopped / "checkpoint" / "4")
     file = stopped / "checkpoint" / "5" / "worker-6.pt"  # one that the second rank reads
-    content = torch.load(file, weights_only=True)
-    torch.save(content | {"more": Intruder(tmp_path / "traces")}, file)
+    resign(file, lambda state: state.update(more=Intruder(tmp_path / "traces")))
     first, second = launched(tmp_path / "again", 2, partial(run_each, [run]))
     assert (first.code, second.code) == (1, 1)
-    assert f"error: rank 1: {file.parent}: cannot be resumed" in second.said
-    assert f"delete {stopped} to begin anew" in second.said
-    assert "lost contact" in first.said
+    assert f"error: rank 1: {file.parents[1]}: cannot be resumed (" in second.said
+    assert f"{file.parent}: UnpicklingError: Weights only load failed" in second.said
+    assert f"{file.parents[1]}: cannot be resumed (what other ranks read is damaged, as they say)" in first.said
+    for said in (first.said, second.said):
+        assert f"delete {stopped} to begin anew" in said
     assert "Traceback" not in first.said + second.said
     assert not (tmp_path / "traces").exists()
+
+
+def test_what_one_rank_finds_damaged_all_leave_out(
+    stopped: Path, uninterrupted: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    file = stopped / "checkpoint" / "5" / "worker-6.pt"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    first, second = fine(launched(tmp_path / "again", 2, partial(run_each, [run])))
+    reason = f"{file.parent}: worker-6.pt: damaged, its checksum is another"
+    assert second == f"rank 1: {reason}; the checkpoint of round 4 is taken instead\n"
+    assert f"resumed at round 4: {stopped}" in first
+    assert_same(stopped, uninterrupted["logreg"])
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Run, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_is_named(
     capsys.readouterr()
     assert stopped([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert f"error: {folder}: cannot be resumed" in said
+    assert f"error: {folder.parent}: cannot be resumed ({folder}: {which}: damaged, its checksum is another)" in said
     assert f"delete {interrupted} to begin anew" in said
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     checkpoint.write_bytes(whole)
