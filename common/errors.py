@@ -67,6 +67,13 @@ def lost_contact(error: ConnectionError) -> str:
     )
 
 
+def end_at_once(message: str) -> NoReturn:
+    """End the process with a message and status 1 from a thread other than the main one, which is blocked."""
+    rank = _rank()
+    print(f"error: rank {rank}: {message}" if rank else f"error: {message}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
 def _rank() -> int:
     """This process's number in its launch, 0 for one started alone."""
     alone = "WORLD_SIZE" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1"
