@@ -20,7 +20,7 @@ from experiments.cluster.deadline import deadline, ending_at_once
 from experiments.cluster.ranks import Group, Ranks
 from experiments.cluster.roll_call import RollCall
 
-_PATIENCE = 5.0  # seconds beyond the time-out: for an answer that is under way, and for the others to report
+_PATIENCE = 3.0  # seconds beyond the time-out: for an answer that is under way, and for the others to report
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
 

@@ -45,7 +45,7 @@ class RollCall:
             with deadline(patience + 2, silent), suppress(RuntimeError):  # where the store is gone
                 if missing := self._missing(patience if "imed out" in str(lost) else 0):
                     self._end(missing)
-                    raise RunError(f"{', '.join(map(self._named, missing))}: no answer; {error}") from error
+                    raise RunError(f"no answer from {', '.join(map(self._named, missing))}; {error}") from error
             raise
 
     def _missing(self, patience: float) -> list[int]:
