@@ -9,6 +9,7 @@ import ctypes
 import os
 import runpy
 import signal
+import socket
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ GRACE = 4.0
 
 _VARIABLE = "EXPERIMENTS_PARENT"
 _PAUSE = 0.2  # seconds between two looks
+_ANSWER = 5.0  # seconds
 _DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 
 
@@ -36,6 +38,22 @@ def end_with_parent(parent: int) -> None:
     with suppress(OSError, AttributeError):  # Linux alone has it
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGCONT)  # or one that is stopped could not look
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def end_with_torchrun() -> None:
+    """The same for a process that a torchrun started as one of its ranks.
+
+    Where torchrun was gone before the rank could look, nobody answers at its port any more, on one machine at least.
+    """
+    end_with_parent(os.getppid())
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        try:
+            place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            socket.create_connection(place, _ANSWER).close()
+        except ConnectionRefusedError:
+            sys.exit("error: torchrun, which started this rank, is gone")
+        except (OSError, KeyError, ValueError):
+            pass  # it is for whoever joins the ranks to say what is wrong
 
 
 def _watch(parent: int) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pooch import HTTPDownloader
 
-from common.errors import DataError, Unavailable
+from common.errors import DataError, Unavailable, is_full
 from common.files import atomic
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
@@ -35,6 +35,8 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT)(url, str(temporary), None)
             return check(temporary)
     except OSError as error:  # what requests raises is an OSError too
+        if is_full(error):
+            raise
         # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         reason = str(error) if answered else type(error).__name__

@@ -3,7 +3,6 @@
 import gc
 import os
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,7 +124,7 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
             backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
             dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)
             roll = RollCall(store, place.rank, place.size)
-    except (LostContact, ValueError, OSError) as error:
+    except (LostContact, ValueError) as error:
         raise RunError(unreachable.format(error)) from error
     with roll.naming(_PATIENCE):
         yield Group(place.local_rank)
@@ -134,13 +133,8 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
 
 
 def _store(place: Launch, timeout: timedelta) -> Store:
-    """Where the ranks find each other: torchrun's, or one that rank 0 opens.
-
-    Raises OSError where torchrun is gone already, whose port would be tried again and again.
-    """
+    """Where the ranks find each other: torchrun's, or one that rank 0 opens."""
     by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        socket.create_connection((place.address, place.port), timeout.total_seconds()).close()
     url = "env://" if by_torchrun else f"tcp://{place.address}:{place.port}"
     store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=timeout))
     return store

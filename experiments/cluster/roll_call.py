@@ -70,15 +70,16 @@ class RollCall:
         for rank in missing:
             host, process = self._process(rank)
             with suppress(OSError):
-                if host == socket.gethostname() and _parent(int(process)) == os.getppid():
+                if host == socket.gethostname() and _is_sibling(int(process)):
                     os.kill(int(process), signal.SIGKILL)
 
 
-def _parent(process: int) -> int | None:
-    """The parent of a process; None where the system does not tell."""
+def _is_sibling(process: int) -> bool:
+    """Whether the launcher that started this process started that one, as far as the system tells."""
     with suppress(OSError):
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-    return None
+        parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        return process != os.getpid() and parent == os.getppid()
+    return False
 
 
 def _contact_lost_by(error: BaseException | None) -> LostContact | None:

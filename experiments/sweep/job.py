@@ -23,6 +23,7 @@ from uuid import uuid4
 import torch
 
 from common.errors import exit_with_message
+from common.files import naming
 from common.parent import named
 from experiments.config.compose import ROOT
 from experiments.config.run import frozen
@@ -87,7 +88,7 @@ class Job:
     def start(self, slot: int) -> None:
         """Start it as one of those that run at once."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab", buffering=0) as log:
+        with naming(self.log), self.log.open("ab", buffering=0) as log:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             log.write(f"# {now}  {shlex.join(self._command)}\n".encode())
             self._earlier = log.tell()

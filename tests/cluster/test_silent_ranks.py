@@ -76,6 +76,7 @@ def silent_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_a_port_that_never_answers(silent_port: int, run: Run, tmp_path: Path) -> None:
     begin = time.monotonic()
     lost = Launch(tmp_path / "lost", 1, partial(run_each, [run]), lambda rank: as_torchrun(1, 2, silent_port))
