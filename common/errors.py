@@ -82,8 +82,8 @@ def _no_room(error: OSError) -> str:
     folder = next(parent for parent in place.parents if parent.is_dir())
     free = shutil.disk_usage(folder).free / 2**20
     return (
-        f"{error.strerror} ({free:.3g} MiB free in {folder}): make room there, or have it written elsewhere; what was "
-        "written whole is kept, and the same command goes on"
+        f"{error.strerror}, {free:.3g} MiB are free in {folder}: make room there, or have it written elsewhere; what "
+        "was written whole is kept, and the same command goes on"
     )
 
 
