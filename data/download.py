@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pooch import HTTPDownloader
 
-from common.errors import DataError, Unavailable
+from common.errors import DataError, Unavailable, is_full
 from common.files import atomic
 from data.limits import Bounded, in_words
 
@@ -39,6 +39,8 @@ def download(url: str, target: Path, check: Callable[[Path], Checked], most: int
                 HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, headers=PLAIN)(url, Bounded(file, most, url), None)
             return check(temporary)
     except OSError as error:  # what requests raises is an OSError too
+        if is_full(error):
+            raise
         # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         reason = str(error) if answered else type(error).__name__

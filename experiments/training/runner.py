@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from types import FrameType
@@ -126,10 +126,13 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
         folder.check_there()
-        if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
-            folder.save(snapshot, ids)
+        with suppress(OSError):  # on a full disk the checkpoint before stays, and less room may do for the status
+            # Without rows the next try begins with the first evaluation again.
+            if snapshot["metrics_size"] and ranks.size == 1:
+                folder.save(snapshot, ids)
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
+        with suppress(OSError):
+            folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
         raise
     folder.save(snapshot, ids)
     if trainer.t < trainer.rounds:
