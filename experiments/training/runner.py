@@ -98,6 +98,8 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
                 stopping = ranks.any(bool(requests))
         trainer.verify()
         snapshot = folder.snapshot(trainer.state_dict())
+        is_over = trainer.t == trainer.rounds
+        summary = _summary(folder.rows(), trainer.lrs) if is_over and ranks.is_first else {}
     except BaseException as error:
         if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
             folder.save(snapshot, ids)
@@ -105,11 +107,11 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
         raise
     folder.save(snapshot, ids)
-    if trainer.t < trainer.rounds:
+    if not is_over:
         message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
         folder.set_status("interrupted", round=trainer.t, error=message)
         raise Interrupted(message)
-    folder.finish(_summary(folder.rows(), trainer.lrs) if ranks.is_first else {})
+    folder.finish(summary)
     if stopping:
         raise Interrupted(f"stopped; this run was just finished: {folder.path}")
 

@@ -55,8 +55,9 @@ def where(*overrides: str) -> Path:
 
 
 def rows(path: Path) -> list[Row]:
-    """Every row of a run."""
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    """Every row of a run, without its checksum."""
+    found = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "crc32"} for row in found]
 
 
 def timeless(path: Path) -> list[Row]:
