@@ -102,7 +102,7 @@ def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_pa
 def test_code_with_changes_is_told_from_code_without(tmp_path):
     for name, changed in (("a", False), ("b", True)):
         path = folder(tmp_path, name, algorithm=name)
-        change(path, "environment.json", lambda about: about | {"uncommitted_changes": changed})
+        change(path, "environment.json", lambda about, changed=changed: about | {"uncommitted_changes": changed})
     commits = {entry["commit"]: entry["runs"] for entry in content(find(tmp_path), [], "now")["commits"]}
     assert commits == {"abcdef0": 1, "abcdef0 with changes": 1}
 
