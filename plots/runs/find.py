@@ -7,9 +7,8 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.names import unknown
+from plots.runs.files import FINISHED
 from plots.runs.read import Run, open_run
-
-_FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 
 CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
@@ -30,7 +29,7 @@ def folders(root: Path) -> Iterator[Path]:
     """The run folders in and below a folder, in order."""
     for path, inner, files in os.walk(root):
         inner.sort()
-        if not _FILES.isdisjoint(files):
+        if not set(FINISHED).isdisjoint(files):
             yield Path(path)
             inner.clear()
         elif Path(path) == root:

@@ -114,21 +114,25 @@ class Run:
         """
         import pandas as pd
 
-        file = self.folder / METRICS
-        whole, checked = whole_rows(self.folder, self.status)
-        if whole and checked != self.checked:
-            raise ValueError(f"{file}: {_MIXED}")
+        whole = self.whole_rows()
         try:
             frame = pd.read_json(io.BytesIO(whole), lines=True, precise_float=True, dtype=False)
             frame = frame.drop(columns=KEY, errors="ignore")
             if whole:
                 _require_order(frame, len(self.lrs))
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{file}: not rows of a run ({error})") from error
+            raise ValueError(f"{self.folder / METRICS}: not rows of a run ({error})") from error
         if "step_size" in frame or frame.empty:
             return frame
         configured = frame["trial"].map(dict(enumerate(self.lrs)))
         return frame.assign(step_size=frame["lr"], lr=configured)
+
+    def whole_rows(self) -> bytes:
+        """The whole lines of metrics.jsonl, all of them verified. Raises as `rows`."""
+        whole, checked = whole_rows(self.folder, self.status)
+        if whole and checked != self.checked:
+            raise ValueError(f"{self.folder / METRICS}: {_MIXED}")
+        return whole
 
     @property
     def columns(self) -> list[str]:
@@ -174,7 +178,7 @@ def verified(folder: Path) -> Run | None:
             return None
         run = _examined(folder)
         if (folder / METRICS).exists():
-            _ = run.rows
+            _ = run.whole_rows() if run.checked else run.rows
         return run
 
     return twice(look)
