@@ -29,7 +29,7 @@ from experiments.config.run import LAUNCH, load_run
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 from plots.request import folder
-from plots.runs.find import find, select
+from plots.runs.find import find, select, whole, with_rows
 from plots.runs.read import open_run
 
 Names = str | int | Sequence[str | int]
@@ -62,11 +62,12 @@ def load(
 ) -> pd.DataFrame:
     """The rows of the finished runs below a folder, of a study, task, algorithm or seed where that is given.
 
-    Raises UsageError where there are none, with the names that there are.
+    A damaged one is left out with a notice on standard error. Raises UsageError where there are none, with the names
+    that there are.
     """
     place = folder("results_dir", results_dir)
     names = {"task": _joined(task), "algorithm": _joined(algorithm), "seed": _joined(seed)}
-    runs = [run for run in select(find(place), place, study, **names) if run.is_finished]
+    runs = whole(run for run in select(with_rows(find(place)), place, study, **names) if run.is_finished)
     if not runs:
         raise UsageError(f"{place}: holds no finished run of these; python -m experiments.status lists what is there")
     return pd.concat([run.frame() for run in runs], ignore_index=True)

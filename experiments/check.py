@@ -1,19 +1,25 @@
-"""Whether a class or function of yours keeps what all of its kind keep here, by the project's own contract tests.
+"""Whether a class or function of yours keeps what all of its kind keep here, by the project's own contract tests, or
+whether the run folders below a folder are as their runs left them, by their checksums.
 
     python -m experiments.check my_package.MyCompressor                 a compressor, with its defaults
     python -m experiments.check my_package.MyCompressor block=16        with options, as a configuration sets them
     python -m experiments.check my_package.my_algorithm compressor._target_=my_package.MyCompressor
     python -m experiments.check my_package.MyTask dataset._target_=my_package.my_data
+    python -m experiments.check results/                                every run folder below it
 
-It imports, and so executes, the modules that are named, and calls what it checks. A line a check: ok, FAIL with what
-was expected and seen, or -- where there was nothing to check. The exit status is 0 where none failed, 1 where one
-did, 2 for what cannot be checked. Start it in this project's folder, or in any after `pip install -e` of it. The
-folder that `my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
+Of a class or function it imports, and so executes, the module. A line a check: ok, FAIL with what was expected and
+seen, or -- where there was nothing to check. The exit status is 0 where none failed, 1 where one did, 2 for what
+cannot be checked. Start it in this project's folder, or in any after `pip install -e` of it. The folder that
+`my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
+
+Of run folders a line for each that is damaged says which file and what is wrong with it, and a line for each that is
+unchecked, that an older version left it without checksums. The exit status is 1 where one is damaged.
 """
 
 import argparse
 import os
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +29,8 @@ from omegaconf import OmegaConf
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from common.names import unknown
 from experiments.config.compose import parse
+from plots.runs.find import folders
+from plots.runs.read import verified
 
 CONTRACTS = Path(__file__).with_name("conformance")
 
@@ -32,10 +40,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m experiments.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("target", metavar="my_package.name", help="a class or function")
+    parser.add_argument("target", metavar="my_package.name | FOLDER", help="a class or function, or a results folder")
     parser.add_argument("options", nargs="*", metavar="key=value")
     given = parser.parse_args(arguments)
     with exit_with_message():
+        if Path(given.target).is_dir() and not given.options:
+            check_folders(Path(given.target))
+            return
         options = OmegaConf.create({"_target_": given.target})
         for override in map(parse, given.options):
             OmegaConf.update(options, override.key_or_group, override.value())
@@ -65,6 +76,32 @@ def main(arguments: list[str] | None = None) -> None:
         if lines.failed:
             raise RunError(f"{lines.failed} of {lines.checks} checks failed, see above")
         print(f"none of {lines.checks} checks failed")
+
+
+def check_folders(place: Path) -> None:
+    """Verify every run folder in and below a folder, and write a line for each that is damaged or unchecked.
+
+    Raises RunError where one is damaged.
+    """
+    states: Counter[str] = Counter()
+    for folder in folders(place):
+        state, reason = _verdict(folder)
+        states[state] += 1
+        if state != "whole":
+            print(f"{state:<10}{folder}: {reason}", flush=True)
+    said = ", ".join(f"{states[state]} {state}" for state in ("whole", "unchecked", "damaged") if states[state])
+    print(f"{sum(states.values())} run folders{': ' * bool(said)}{said}")
+    if states["damaged"]:
+        raise RunError("delete what is damaged to run it anew, or put back what was there")
+
+
+def _verdict(folder: Path) -> tuple[str, str]:
+    """Whether a run's folder is whole, damaged or unchecked, and why."""
+    try:
+        run = verified(folder)
+    except (OSError, ValueError) as error:
+        return "damaged", str(error)
+    return ("whole", "") if run and run.checked else ("unchecked", "written before there were checksums")
 
 
 class Lines:

@@ -9,13 +9,16 @@ module that was edited. Its code.json then says what it was kept from. dry_run=t
 """
 
 import json
+import os
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from common.errors import RunError, UsageError
 from common.files import atomic
@@ -23,8 +26,10 @@ from experiments.config import identity
 from experiments.config.run import load_run, read
 from experiments.record.environment import git
 from plots.request import answering, chosen, folder, parse, words
-from plots.runs.find import find
-from plots.runs.read import Run, read_json
+from plots.runs.checksums import renew
+from plots.runs.files import read_json
+from plots.runs.find import find, whole
+from plots.runs.read import Run
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
 
@@ -37,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         dry_run = chosen("dry_run", request["dry_run"], ("true", "false")) == "true"
         for place in [word for word in given if "=" not in word] or ["results"]:
             results_dir = folder("results_dir", place)
-            kept = [keep(run, results_dir, dry_run) for run in find(results_dir) if run.is_finished]
+            finished = whole(run for run in find(results_dir) if run.is_finished)
+            kept = [keep(run, results_dir, dry_run) for run in finished]
             print("\n".join(filter(None, kept)) or f"{place}: every finished run is of today's code")
 
 
@@ -106,13 +112,20 @@ def _doubt(run: Run, edited: set[str]) -> str:
 
 
 def _move(run: Run, target: Path, code: dict[str, str], results_dir: Path) -> None:
-    """Rename a run's folder, after noting in it what it was, and list it under its new id where it was listed."""
+    """Rename a run's folder, after noting in it what it was, and list it under its new id where it was listed.
+
+    A copy of links is changed and takes the folder's place once it is whole.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"from": run.id, "code": run.code, "commit": git("rev-parse", "HEAD"), "time": now}
     earlier = read_json(run.folder / "code.json").get("kept", [])
-    with atomic(run.folder / "code.json") as file:
-        file.write_text(json.dumps({**code, "kept": [*earlier, entry]}, indent=2) + "\n")
-    run.folder.rename(target)
+    with TemporaryDirectory(prefix=".keep-", dir=target.parent) as scratch:
+        copied = Path(shutil.copytree(run.folder, Path(scratch, target.name), symlinks=True, copy_function=os.link))
+        (copied / "code.json").unlink()
+        (copied / "code.json").write_text(json.dumps({**code, "kept": [*earlier, entry]}))
+        renew(copied)
+        copied.rename(target)
+    shutil.rmtree(run.folder)
     for cells in (results_dir / "sweeps").rglob("cells.txt"):
         with atomic(cells) as file:
             file.write_text(cells.read_text().replace(run.id, target.name))

@@ -16,7 +16,7 @@ from pathlib import Path
 from common.files import atomic
 from plots.page.page import page, read_figures
 from plots.request import answering, folder, parse, words
-from plots.runs.find import CHOOSING, find, select, with_rows
+from plots.runs.find import CHOOSING, find, select, whole, with_rows
 
 DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, "")}
 
@@ -32,12 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def write(request: dict[str, str]) -> tuple[Path, int]:
     """Write the page for a request with all keys of DEFAULTS; its path and how many runs it has.
 
-    Raises UsageError for a folder, tasks and algorithms that are not there, ValueError for damaged rows or claims,
-    and OSError where the page cannot be written.
+    What is damaged is left out with a notice on standard error. Raises UsageError for a folder, tasks and algorithms
+    that are not there, and OSError where the page cannot be written.
     """
     place = folder("results_dir", request["results_dir"])
     target = Path(request["out"] or place / "report.html")
-    chosen = select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING})
+    chosen = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = page(chosen, read_figures(place, target.parent), made)
     with atomic(target) as file:

@@ -31,7 +31,7 @@ from plots.figure.spec import Panel
 from plots.request import answering, chosen, parse, positive, words
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import axes, column, higher_is_better, in_words
-from plots.runs.find import CHOOSING, find, select, with_rows
+from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.seeds import in_order, over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
 from plots.runs.variants import settled, tell_apart
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def plot(request: dict[str, str], console: Console) -> Path:
     """Draw what a request with all keys of DEFAULTS asks for, and show the picture's path and the curves' ends.
 
-    Raises UsageError for what is not there or not understood, ValueError for a damaged folder, or where seeds were
-    not evaluated at the same rounds.
+    What is damaged is left out with a notice on standard error. Raises UsageError for what is not there or not
+    understood, and ValueError where nothing whole is, or seeds were not evaluated at the same rounds.
     """
     x, y = AXES[chosen("x", request["x"], AXES)], request["y"]
     x_scale = chosen(
@@ -92,7 +92,10 @@ def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
     runs = with_rows(find(place))
     if not runs:
         raise ValueError(f"{place}: no runs there; start one with python -m experiments.run results_dir={place}")
-    variants = settled(tell_apart(select(runs, place, **{key: request[key] for key in CHOOSING})))
+    runs = whole(select(runs, place, **{key: request[key] for key in CHOOSING}))
+    if not runs:
+        raise ValueError(f"{place}: no whole run among those chosen; see above")
+    variants = settled(tell_apart(runs))
     for variant in variants:
         if not variant.run.is_finished:
             reached = f"round {variant.run.round} of {variant.run.rounds}"

@@ -1,6 +1,5 @@
 """Run folders shown in wandb, those of finished runs and of runs under way alike."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from filelock import FileLock
 
 from experiments.loggers.layout import BITS, Options, add_to, arguments, named
 from experiments.loggers.service import end_service, mode_and_reason, one_line
+from plots.runs.files import follow
 from plots.runs.read import Run, open_run
 
 AT_ONCE = 250
@@ -133,13 +133,20 @@ class Mirror:
 
 
 def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict[str, Any]]:
-    """Every row of a file, then those that are added, until `ended`; up to then AT_ONCE between two calls of it."""
-    with file.open() as lines:
-        over, begun = False, ""
+    """Every row of a file, then those that are added, until `ended`; up to then AT_ONCE between two calls of it.
+
+    Raises ValueError, naming the line, where one is damaged.
+    """
+    return follow(_lines(file, ended), file)
+
+
+def _lines(file: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
+    with file.open("rb") as lines:
+        over, begun = False, b""
         while not over:
             over = ended()  # asked before reading, so that nothing written before the end is missed
             for part in lines if over else islice(lines, AT_ONCE):
                 begun += part
-                if begun.endswith("\n"):
-                    yield json.loads(begun)
-                    begun = ""
+                if begun.endswith(b"\n"):
+                    yield begun
+                    begun = b""

@@ -12,15 +12,17 @@ from pathlib import Path
 
 import torch
 import yaml
-from filelock import FileLock, Timeout
 
 from common.errors import RunError
 from common.files import atomic, naming, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
+from experiments.record.lock import held, signature
+from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
-from plots.runs.read import open_run, read_json, read_status
+from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
+from plots.runs.read import open_run, verified
 
 
 def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
@@ -44,16 +46,20 @@ class RunFolder:
     checkpoint/       the last two whole states       summary.json   final and best metrics, bits, seconds
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
-    what it was at the checkpoint, so that no row stands there twice. Of several ranks the first alone writes, except
-    that each saves its own workers; all of them read, so that several machines must share the folder. With `durable`
-    a checkpoint and the rows that it counts on are there after a power cut too.
+    what it was at the checkpoint, so that no row stands there twice. Checksums (`plots.runs.checksums`) show what was
+    changed since, and status.json counts on the rows that were there when it was written. Of several ranks the first
+    alone writes, except that each saves its own workers; all of them read, so that several machines must share the
+    folder. With `durable` what is written is there after a power cut too, rows once a checkpoint counts on them.
     """
 
     def __init__(self, path: Path, ranks: Ranks | None = None, durable: bool = True) -> None:
         self.path = path
-        self.metrics = path / "metrics.jsonl"
+        self.metrics = path / METRICS
         self._ranks = ranks or Ranks()
         self._durable = durable
+        self._run = id_of(path)
+        self._last: int | None = None  # the checksum of the last row; None before this process has written
+        self._left: tuple[int, int] | None = None  # inode and bytes of metrics.jsonl as this process left it
         self._checkpoint = Checkpoint(path / "checkpoint", self._ranks, durable)
 
     @contextmanager
@@ -66,22 +72,28 @@ class RunFolder:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(self.path / ".lock", timeout=0.5):
-                yield
-        except Timeout as error:
-            raise RunError(f"{self.path}: another process is at this run; wait for it or stop it") from error
+        with held(self.path / ".lock", "run", patience=0.5):
+            yield
 
     def is_finished(self) -> bool:
-        """Whether the run is, as the first rank can tell. Raises RunError where that cannot be told."""
+        """Whether the run is, as the first rank can tell, which verifies all that lies there but the checkpoint.
+
+        Raises RunError where that is damaged.
+        """
+        if not self._ranks.is_first:
+            return False
         with self._readable():
-            return self._ranks.is_first and (read_status(self.path) or {}).get("status") == "finished"
+            run = verified(self.path)
+        if run and not run.checked and run.last and not run.is_finished:
+            raise RunError(f"{self.path}: an older version began it, without checksums; delete it to begin anew")
+        return run is not None and run.is_finished
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
-        """Record a status with the time and anything worth knowing about it."""
+        """Record a status with the time and anything worth knowing about it. Raises RunError, see `append`."""
+        self._require_as_left()
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write_json("status.json", {"status": status, "time": now, **details})
+        self._write_status({"status": status, "time": now, **details})
 
     @_by_first_rank
     def describe(self, config: Config, keep: Sequence[str] = ()) -> None:
@@ -90,12 +102,14 @@ class RunFolder:
         keep: keys that stay as they were recorded.
         """
         target = self.path / "config.yaml"
-        recorded = yaml.safe_load(target.read_text()) if keep and target.exists() else {}
-        config = {**config, **{key: recorded[key] for key in keep if key in recorded}}
-        text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-        if not target.exists() or target.read_text() != text:
-            with atomic(target) as file:
-                file.write_text(text)
+        with self._readable():
+            run = open_run(self.path) if keep else None
+        if run and not run.checked:  # what an older version wrote stays as it is
+            return
+        config = {**config, **{key: run.config[key] for key in keep if run and key in run.config}}
+        content = as_yaml(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), self._run)
+        if not target.exists() or target.read_bytes() != content:
+            self._write(target.name, content)
 
     @_by_first_rank
     def begin(self, code: dict[str, str], environment: dict) -> None:
@@ -103,7 +117,8 @@ class RunFolder:
         on; and drop whatever rows an earlier try without a checkpoint left."""
         self._write_json("code.json", code)
         self._write_json("environment.json", environment)
-        self.metrics.write_bytes(b"")
+        self.metrics.touch()
+        self._cut(0)
 
     @_by_first_rank
     def note_resume(self, t: int, environment: dict) -> None:
@@ -117,9 +132,25 @@ class RunFolder:
 
     @_by_first_rank
     def append(self, rows: list[dict]) -> None:
-        """Add rows to metrics.jsonl."""
-        with naming(self.metrics), self.metrics.open("a") as file:
-            file.write("".join(json.dumps(row) + "\n" for row in rows))
+        """Add rows to metrics.jsonl, all of them or none.
+
+        Raises RunError, leaving everything as it is, where the file is not as this process left it: another one is at
+        the run, which the lock did not keep out.
+        """
+        self._require_as_left()
+        lines, last = [], self._last_checksum()
+        for row in rows:
+            line, last = as_row(row, last)
+            lines.append(line)
+        size = self.metrics.stat().st_size
+        try:
+            with naming(self.metrics), self.metrics.open("ab") as file:
+                file.write(b"".join(lines))
+        except OSError:
+            with suppress(OSError):
+                os.truncate(self.metrics, size)
+            raise
+        self._last, self._left = last, self._found()
 
     def snapshot(self, state: dict) -> dict:
         """A trainer's state together with how many bytes of metrics.jsonl belong to it."""
@@ -128,11 +159,13 @@ class RunFolder:
     def save(self, snapshot: dict, ids: Sequence[int]) -> None:
         """Add a checkpoint; every rank gives the workers `ids` that it has.
 
-        Raises LostContact, and RunError where the folder is gone.
+        Raises LostContact, RunError where the folder is gone, and as `append`.
         """
         self.check_there()
-        if self._durable and self._ranks.is_first:
-            sync(self.metrics, self.path)
+        if self._ranks.is_first:
+            self._require_as_left()
+            if self._durable:
+                sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
     def check_there(self) -> None:
@@ -155,7 +188,7 @@ class RunFolder:
 
         state = self._checkpoint.load(ids, device, accept)
         if state and self._ranks.is_first:
-            os.truncate(self.metrics, state["metrics_size"])
+            self._cut(state["metrics_size"])
         return state is not None
 
     def _last_row(self, t: int, size: int) -> dict:
@@ -197,7 +230,7 @@ class RunFolder:
         """The round of the last row so far; 0 where there is none."""
         try:
             return open_run(self.path).round
-        except ValueError:
+        except (OSError, ValueError):
             return 0
 
     def outcome(self) -> list[str]:
@@ -209,21 +242,60 @@ class RunFolder:
         return lines
 
     def rows(self) -> list[dict]:
-        """Every row of metrics.jsonl."""
-        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        """Every row of metrics.jsonl. Raises RunError where one is damaged."""
+        with self._readable():
+            return read_rows(self.path)
+
+    def _cut(self, size: int) -> None:
+        """Keep the first `size` bytes of metrics.jsonl, after status.json counts on no more than these: whoever looks
+        in between, or goes on after a kill in between, finds a whole folder."""
+        self._last = last_checksum(self.metrics, size)
+        if (self.path / STATUS).exists():
+            self._write_status(self._read_json(STATUS))
+        os.truncate(self.metrics, size)
+        self._left = self._found()
+
+    def _last_checksum(self) -> int:
+        return last_checksum(self.metrics) if self._last is None else self._last
+
+    def _found(self) -> tuple[int, int] | None:
+        """Inode and size of metrics.jsonl; None where there is none."""
+        try:
+            found = self.metrics.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_size
+
+    def _require_as_left(self) -> None:
+        found = self._found()
+        if self._left is None or found == self._left:
+            return
+        now = "gone" if found is None else "another file" if found[0] != self._left[0] else f"{found[1]} bytes long"
+        raise RunError(
+            f"{self.metrics}: {now}, not {self._left[1]} as this process left it, so that it writes nothing further: "
+            f"another process{signature(self.path / '.lock')} is at the run, which the lock did not keep out, or "
+            "someone changed the file; let one process alone be at it, and give the same command again"
+        )
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
         """Say what to do where a file is damaged."""
         try:
             yield
-        except ValueError as error:
-            raise RunError(f"{error}; delete {self.path} to begin anew") from error
+        except (OSError, ValueError) as error:
+            raise RunError(f"{error}; delete {self.path} to begin anew, or put back what was there") from error
 
     def _read_json(self, name: str) -> dict:
         with self._readable():
             return read_json(self.path / name)
 
     def _write_json(self, name: str, content: dict) -> None:
-        with atomic(self.path / name) as file:
-            file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        self._write(name, as_json(content, self._run))
+
+    def _write_status(self, content: dict) -> None:
+        """Write status.json, which counts on the rows so far."""
+        self._write_json(STATUS, {**content, "last_row": f"{self._last_checksum():08x}"})
+
+    def _write(self, name: str, content: bytes) -> None:
+        with atomic(self.path / name, self._durable) as file:
+            file.write_bytes(content)

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from common.errors import RunError
 from common.files import atomic
 from experiments.config import identity
 from experiments.config.run import as_yaml
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
+from experiments.record.lock import held
 from plots.runs.choose import Choice, best
 from plots.runs.read import open_run
 
@@ -97,11 +96,8 @@ class StudyFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second command about the study out. Raises RunError where one is under way."""
         self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(self.path / ".lock", timeout=0):
-                yield
-        except Timeout as error:
-            raise RunError(f"{self.path}: another process is at this sweep; wait for it or stop it") from error
+        with held(self.path / ".lock", "sweep", patience=0):
+            yield
 
     def freeze(self, cells: Iterable[Cell]) -> None:
         """Write the configurations, each of them whole or not at all, and then add the cells to the study."""

@@ -124,6 +124,8 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         trainer.verify()
         ranks.any(False, trainer.fingerprints)
         snapshot = folder.snapshot(trainer.state_dict())
+        is_over = trainer.t == trainer.rounds
+        summary = _summary(folder.rows(), trainer.lrs) if is_over and ranks.is_first else {}
     except BaseException as error:
         folder.check_there()
         with suppress(OSError):  # on a full disk the checkpoint before stays, and less room may do for the status
@@ -135,11 +137,11 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
             folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
         raise
     folder.save(snapshot, ids)
-    if trainer.t < trainer.rounds:
+    if not is_over:
         message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
         folder.set_status("interrupted", round=trainer.t, error=message)
         raise Interrupted(message)
-    folder.finish(_summary(folder.rows(), trainer.lrs) if ranks.is_first else {})
+    folder.finish(summary)
     folder.tidy(keep=1)
     if stopping:
         raise Interrupted(f"stopped; this run was just finished: {folder.path}")

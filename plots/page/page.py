@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -71,18 +72,17 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
     """The figures of a results folder that have claims, as plain values.
 
     These are name, href (its report as a link from a page in the folder `seen_from`), note (what marks a reduced
-    budget) and claims, the records of claims.csv. Raises ValueError, naming the file, where that is damaged.
+    budget) and claims, the records of claims.csv. One that is damaged is left out with a notice on standard error.
     """
     figures = []
     for file in sorted(results_dir.glob("figures/*/claims.csv")):
         try:
             claims = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
-        except ValueError as error:
-            raise ValueError(
-                f"{file}: not a table of claims ({error}); delete it or make the figure again"
-            ) from error
-        report = file.with_name("report.md")
-        note = re.search(r"^\*\*(.+)\*\*$", report.read_text(), re.MULTILINE) if report.exists() else None
+            text = report.read_text() if (report := file.with_name("report.md")).exists() else ""
+        except (OSError, ValueError) as error:
+            print(f"left out: {file}: damaged ({error}); delete it or make the figure again", file=sys.stderr)
+            continue
+        note = re.search(r"^\*\*(.+)\*\*$", text, re.MULTILINE)
         figures.append(
             {
                 "name": file.parent.name,

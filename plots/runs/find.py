@@ -7,9 +7,8 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.names import unknown
+from plots.runs.files import FINISHED
 from plots.runs.read import Run, open_run
-
-_FILES = {"status.json", "config.yaml", "metrics.jsonl"}
 
 CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
@@ -30,7 +29,7 @@ def folders(root: Path) -> Iterator[Path]:
     """The run folders in and below a folder, in order."""
     for path, inner, files in os.walk(root):
         inner.sort()
-        if not _FILES.isdisjoint(files):
+        if not set(FINISHED).isdisjoint(files):
             yield Path(path)
             inner.clear()
         elif Path(path) == root:
@@ -39,11 +38,12 @@ def folders(root: Path) -> Iterator[Path]:
 
 def with_rows(runs: Iterable[Run]) -> list[Run]:
     """Those that have a first row, finished or not. A damaged one is left out with a notice on standard error."""
-    runs = list(runs)
-    for run in runs:
-        if run.error and run.state == "damaged":
-            print(f"left out: {run.error}", file=sys.stderr)
-    return [run for run in runs if run.last]
+    return [run for run in _told(runs) if run.last]
+
+
+def whole(runs: Iterable[Run]) -> list[Run]:
+    """Those that are not damaged after all of their rows are verified, with a notice of each of the others."""
+    return _told(map(_verified, runs))
 
 
 def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str) -> list[Run]:
@@ -73,15 +73,45 @@ def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str
 def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
-    listed = {str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")}
+    listed = {str(file.parent.relative_to(sweeps)): _words(file) for file in sweeps.rglob("cells.txt")}
     begun = {str(run.study) for run in runs if run.study}
     if study not in {*listed, *begun}:
         raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
+def _told(runs: Iterable[Run]) -> list[Run]:
+    """Those that are not damaged; each of the others is named on standard error."""
+    runs = list(runs)
+    for run in runs:
+        if run.state == "damaged":
+            print(f"left out: {run.error}", file=sys.stderr)
+    return [run for run in runs if run.state != "damaged"]
+
+
+def _verified(run: Run) -> Run:
+    """A run with its rows read; where they seem damaged, after a second look at the whole folder."""
+    try:
+        _ = run.last and run.rows
+    except (OSError, ValueError):
+        run = _opened(run.folder)
+        try:
+            _ = run.last and run.rows
+        except (OSError, ValueError) as error:
+            return _damaged(run.folder, error)
+    return run
+
+
 def _opened(place: Path) -> Run:
     try:
         return open_run(place)
-    except ValueError as error:
-        return Run(place, "damaged", error=str(error))
+    except (OSError, ValueError) as error:
+        return _damaged(place, error)
+
+
+def _damaged(place: Path, error: Exception) -> Run:
+    return Run(place, "damaged", error=f"{place}: not a whole run folder ({error}); delete it or move it elsewhere")
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_bytes().decode(errors="replace").split()

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import io
-import json
 import math
-import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, reduce
-from itertools import groupby
 from operator import getitem
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
-
-from plots.runs.columns import declare, metric_among
+from plots.runs.checksums import KEY
+from plots.runs.columns import axes, declare, metric_among
+from plots.runs.files import (
+    BEGUN,
+    CONFIG,
+    FINISHED,
+    METRICS,
+    STATUS,
+    configuration,
+    last_rows,
+    parsed,
+    read_json,
+    read_small,
+    whole_rows,
+)
 
 if TYPE_CHECKING:  # whoever looks at a status alone need not wait for it
     import pandas as pd
@@ -27,8 +38,8 @@ STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "da
 never begun."""
 
 _RECORDED = ("finished", "running", "interrupted", "failed")
-_TAIL = 1 << 16  # bytes, more than an evaluation's rows
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MIXED = "some of the run's files have checksums and some have none, as the run did not write them"
+Answer = TypeVar("Answer")
 
 
 def _setting(*keys: str) -> Any:
@@ -51,6 +62,7 @@ class Run:
     status: dict[str, Any] = field(default_factory=dict)
     last: list[dict[str, Any]] = field(default_factory=list)  # the rows of the last evaluation
     error: str = ""
+    checked: bool = True  # whether its files have checksums; those from before there were any do not
 
     @property
     def id(self) -> str:
@@ -95,24 +107,32 @@ class Run:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """Every whole row of metrics.jsonl; a run that is being written may end in the middle of one.
+        """Every whole row of metrics.jsonl, without its checksum; a run that is being written may end in half a row.
 
         `lr` is the configured one, also of runs from before there was a `step_size`, which had that in its place.
-        Raises ValueError, naming the file, where it is damaged.
+        Raises ValueError, naming the file and line, where it is damaged.
         """
         import pandas as pd
 
-        file = self.folder / "metrics.jsonl"
-        text = file.read_text()
-        whole = text[: text.rfind("\n") + 1]
+        whole = self.whole_rows()
         try:
-            frame = pd.read_json(io.StringIO(whole), lines=True, precise_float=True, dtype=False)
-        except ValueError as error:
-            raise ValueError(f"{file}: not rows of JSON ({error}); delete the run or move it elsewhere") from error
-        if "step_size" in frame or not {"lr", "trial"} <= set(frame):
+            frame = pd.read_json(io.BytesIO(whole), lines=True, precise_float=True, dtype=False)
+            frame = frame.drop(columns=KEY, errors="ignore")
+            if whole:
+                _require_order(frame, len(self.lrs))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.folder / METRICS}: not rows of a run ({error})") from error
+        if "step_size" in frame or frame.empty:
             return frame
         configured = frame["trial"].map(dict(enumerate(self.lrs)))
         return frame.assign(step_size=frame["lr"], lr=configured)
+
+    def whole_rows(self) -> bytes:
+        """The whole lines of metrics.jsonl, all of them verified. Raises as `rows`."""
+        whole, checked = whole_rows(self.folder, self.status)
+        if whole and checked != self.checked:
+            raise ValueError(f"{self.folder / METRICS}: {_MIXED}")
+        return whole
 
     @property
     def columns(self) -> list[str]:
@@ -144,77 +164,95 @@ def open_run(place: Path) -> Run:
     """What lies in a run's folder, with `Run.rows` read when they are asked for; of a file, the missing run that a
     sweep wrote down there.
 
-    Raises ValueError, naming the place, where that is damaged.
+    Raises ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
     """
-    try:
-        if place.is_file():
-            return Run(place, "missing", _read_config(place))
-        config = _read_config(place / "config.yaml")
-        environment = place / "environment.json"
-        facts = read_json(environment) if environment.exists() else {}
-        declare(facts.get("columns", []))
-        status = read_status(place) or {"status": "running"}  # one that has only just begun has none yet
-        state = status["status"]
-        if state == "running" and _is_free(place / ".lock"):
-            state = "gone"
-        last = _last_rows(place / "metrics.jsonl")
-        run = Run(place, state, config, facts, status, last, " ".join(str(status.get("error", "")).split()))
-        _ = run.round >= 0  # a number, whoever wrote it
+    return twice(lambda: _examined(place))
+
+
+def verified(folder: Path) -> Run | None:
+    """The same after all that the folder holds but the checkpoint is verified, every row too; None of a run that was
+    never begun. Raises as `open_run`."""
+
+    def look() -> Run | None:
+        if not any((folder / name).exists() for name in FINISHED):
+            return None
+        run = _examined(folder)
+        if (folder / METRICS).exists():
+            _ = run.whole_rows() if run.checked else run.rows
         return run
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"{place}: not a whole run folder ({reason}); delete it or move it elsewhere") from error
+
+    return twice(look)
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError, naming the file, for anything else, and OSError."""
+def twice(look: Callable[[], Answer]) -> Answer:
+    """What a look at a folder gives. Where it finds damage a second look decides: of a run that is under way one file
+    may have been read before a change and another after it."""
     try:
-        content = json.loads(file.read_text())
-    except ValueError as error:
-        raise ValueError(f"{file}: damaged ({error})") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{file}: damaged (not an object)")
-    return content
+        return look()
+    except (OSError, ValueError):
+        return look()
 
 
-def read_status(folder: Path) -> dict[str, Any] | None:
-    """What status.json says; None for a run never begun. Raises ValueError, naming the place, where it cannot be."""
-    file = folder / "status.json"
-    if not file.exists():
-        return None
-    status = read_json(file)
-    if status.get("status") not in _RECORDED:
-        raise ValueError(f"{file}: {status.get('status')}: no such status")
-    missing = [name for name in ("metrics.jsonl", "summary.json") if not (folder / name).exists()]
-    if status["status"] == "finished" and missing:
-        raise ValueError(f"{folder}: finished, but without {' and '.join(missing)}")
-    return status
+def _examined(place: Path) -> Run:
+    """What lies in a folder, after its small files and the rows of the last evaluation are verified."""
+    if place.is_file():
+        return Run(place, "missing", configuration(place, place.read_bytes()))
+    contents, checked = read_small(place)
+    if CONFIG not in contents:
+        raise ValueError(f"{place / CONFIG}: missing")
+    config = configuration(place / CONFIG, contents.pop(CONFIG))
+    parts = {name: parsed(place / name, content) for name, content in contents.items()}
+    facts = parts.get("environment.json", {})
+    try:
+        declare(facts.get("columns", []))
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{place / 'environment.json'}: damaged ({error})") from error
+    status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
+    state = _state(place, status)
+    last, last_checked = last_rows(place, status)
+    if len({*checked.values(), *([last_checked] if last else [])}) > 1:
+        raise ValueError(f"{place}: {_MIXED}")
+    needed = FINISHED if state == "finished" else BEGUN if STATUS in parts or last else ()
+    if not checked[CONFIG]:  # of which not all were always there
+        needed = [name for name in needed if name in (STATUS, METRICS, "summary.json")]
+    missing = [name for name in needed if not (place / name).exists()]
+    if missing:
+        raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
+    error = " ".join(str(status.get("error", "")).split())
+    return Run(place, state, config, facts, status, last, error, checked[CONFIG])
 
 
-def _read_config(file: Path) -> dict[str, Any]:
-    """A run's configuration, in which what all readers use is there and of its kind."""
-    with file.open("rb") as stream:
-        config = yaml.load(stream, Loader=_Loader)
-    numbers = (config["rounds"], config["seed"], config["cluster"]["workers"], *config["lr"])
-    names = (config["task"]["name"], config["algorithm"]["name"])
-    for values, kind, what in ((numbers, int | float, "number"), (names, str, "name")):
-        for value in values:
-            if not isinstance(value, kind):
-                raise TypeError(f"{file.name}: {value!r} where a {what} must stand")
-    return config
+def _state(folder: Path, status: dict[str, Any]) -> str:
+    """The state of a run by what status.json says. Raises ValueError where that is no status."""
+    state = status.get("status")
+    if state not in _RECORDED:
+        raise ValueError(f"{folder / STATUS}: {state}: no such status")
+    try:
+        datetime.fromisoformat(status.get("time", "2000-01-01"))
+        _ = status.get("round", 0) >= 0
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{folder / STATUS}: damaged ({error})") from error
+    return "gone" if state == "running" and _is_free(folder / ".lock") else state
 
 
-def _last_rows(file: Path) -> list[dict[str, Any]]:
-    """The whole lines of metrics.jsonl about its last evaluation, read from its end; empty where there are none."""
-    if not file.exists():
-        return []
-    with file.open("rb") as stream:
-        begin = max(0, stream.seek(0, os.SEEK_END) - _TAIL)
-        stream.seek(begin)
-        lines = stream.read().split(b"\n")[bool(begin) : -1]
-    rows = (json.loads(line) for line in reversed(lines))
-    _, last = next(groupby(rows, key=lambda row: row.get("round")), (None, ()))
-    return list(last)[::-1]
+def _require_order(frame: pd.DataFrame, trials: int) -> None:
+    """Raise ValueError unless these are evaluations one after the other, each a row a trial, of numbers."""
+    needed = [*axes(), "trial", "lr"]
+    missing = [name for name in needed if name not in frame or frame[name].isna().any()]
+    if missing:
+        raise ValueError(f"rows without {', '.join(missing)}")
+    others = frame.select_dtypes(exclude=["number", "bool"])
+    words = [str(name) for name in others if others[name].notna().any()]
+    if words:
+        raise ValueError(f"no numbers in {', '.join(words)}")
+    number = frame.index.to_numpy()
+    rounds = frame["round"].to_numpy()
+    first = rounds[number - number % trials]
+    if (frame["trial"].to_numpy() != number % trials).any() or (rounds != first).any():
+        raise ValueError("rows of an evaluation are missing, doubled or out of place")
+    begun = rounds[::trials]
+    if (begun[1:] <= begun[:-1]).any():
+        raise ValueError("rounds do not ascend")
 
 
 def _is_free(lock: Path) -> bool:
@@ -222,6 +260,6 @@ def _is_free(lock: Path) -> bool:
     with suppress(FileNotFoundError), lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError:  # held, or on a file system that cannot tell
             return False
     return True

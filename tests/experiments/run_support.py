@@ -15,6 +15,7 @@ from experiments.config.schema import Run
 from experiments.run import main as run_command
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
+from plots.runs.checksums import renew
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""
@@ -55,8 +56,9 @@ def where(*overrides: str) -> Path:
 
 
 def rows(path: Path) -> list[Row]:
-    """Every row of a run."""
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    """Every row of a run, without its checksum."""
+    found = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "crc32"} for row in found]
 
 
 def timeless(path: Path) -> list[Row]:
@@ -64,9 +66,22 @@ def timeless(path: Path) -> list[Row]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows(path)]
 
 
+def record(path: Path, name: str) -> dict:
+    """What a JSON file of the run holds, without its checksum."""
+    content = json.loads((path / f"{name}.json").read_text())
+    assert content.pop("crc32")
+    return content
+
+
+def rewrite(path: Path, name: str, content: dict) -> None:
+    """Give a JSON file of the run another content, as if the run had written that."""
+    (path / f"{name}.json").write_text(json.dumps(content))
+    renew(path)
+
+
 def status(path: Path) -> dict:
     """The run's status.json."""
-    return json.loads((path / "status.json").read_text())
+    return record(path, "status")
 
 
 def stored_config(path: Path) -> dict:

@@ -11,8 +11,9 @@ from common.errors import RunError
 from experiments import keep as command
 from experiments.config import identity
 from experiments.config.run import as_yaml, load_run
+from plots.runs.checksums import renew
 from plots.runs.find import find
-from plots.runs.read import open_run
+from plots.runs.read import open_run, verified
 
 OLD = "0" * 16
 
@@ -38,11 +39,13 @@ def finished(tmp_path: Path):
         folder = identity.folder(run).with_name(identity.identity(identity.settings(run), code))
         folder.mkdir(parents=True)
         (folder / "config.yaml").write_text(as_yaml(run))
-        (folder / "metrics.jsonl").write_text('{"round": 20, "lr": 0.001, "trial": 0}\n')
+        row = {"round": 20, "epoch": 20, "bits": 1, "seconds": 0.1, "lr": 0.001, "trial": 0}
+        (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
         facts = {"commit": "abc", "uncommitted_changes": False, **environment}
         contents = {"environment": facts, "code": code, "summary": {}, "status": {"status": "finished"}}
         for name, content in contents.items():
             (folder / f"{name}.json").write_text(json.dumps(content))
+        renew(folder)
         return folder
 
     return make
@@ -63,7 +66,7 @@ def test_a_run_of_older_code_gets_its_new_id_and_says_where_from(golden, finishe
     assert f"{folder}: kept as {kept.name} (algorithms/channels.py changed)" in capsys.readouterr().out
     run = load_run(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path}"])
     assert kept == identity.folder(run)
-    assert open_run(kept).code == identity.code(run)
+    assert verified(kept).code == identity.code(run)
     [entry] = json.loads((kept / "code.json").read_text())["kept"]
     assert (entry["from"], entry["code"]) == (folder.name, before)
     assert cells.read_text().split() == [kept.name, "fffffffffff0"]
@@ -93,9 +96,10 @@ def test_a_run_from_before_golden_numbers_were_changed_is_not_kept(golden, finis
 def test_a_run_of_other_settings_or_whose_place_is_taken_is_not_kept(golden, finished):
     folder = finished("algorithms.channels")
     other = folder.rename(folder.with_name("f" * 12))
+    renew(other)
     assert "its settings give another id too" in command.keep(open_run(other), folder.parents[3])
     finished()
-    other.rename(folder)
+    renew(other.rename(folder))
     assert "is there" in command.keep(open_run(folder), folder.parents[3])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from run_support import SMALL, go, rows, small, status, stopped, stored_config, where
+from run_support import SMALL, go, record, rows, small, status, stopped, stored_config, where
 from wandb_server import KEY, serving
 from wandb_support import curves, expected, logged, nobody, stand_in, to_send
 
@@ -29,7 +29,7 @@ MIRRORED = (*SMALL, "logger=wandb")
 def test_a_grid_of_step_sizes_is_a_curve_each_with_all_that_is_known_of_it(results: str, stand_in: object) -> None:
     study = "figure_" + "x" * 60
     path = go(*MIRRORED, results, "lr=[0.1,0.01]", f"study={study}", "logger.targets.grad_norm=[0.5,0.25,1e-9]")
-    written, found, facts = rows(path), curves(path), json.loads((path / "environment.json").read_text())
+    written, found, facts = rows(path), curves(path), record(path, "environment")
     assert len(found) == 2
     for trial, (curve, lr) in enumerate(zip(found, (0.1, 0.01), strict=True)):
         assert curve.rows == expected(written, trial)
@@ -229,7 +229,7 @@ def test_a_runs_environment_has_the_dimension_whatever_its_task_tells(
 ) -> None:
     monkeypatch.setattr(LogisticRegression, "facts", lambda self: {})
     path = go(*SMALL, results)
-    assert json.loads((path / "environment.json").read_text())["d"] == 30
+    assert record(path, "environment")["d"] == 30
 
 
 def test_the_end_of_a_run_waits_less_than_a_sweep_does_before_it_kills() -> None:

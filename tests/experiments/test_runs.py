@@ -1,11 +1,22 @@
 """What a run leaves behind, and what it is that a run leaves the same."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from run_support import RANDOM, SMALL, configuration, contents, go, rows, status, stored_config, timeless, where
+from run_support import (
+    RANDOM,
+    SMALL,
+    configuration,
+    contents,
+    go,
+    record,
+    rows,
+    status,
+    stored_config,
+    timeless,
+    where,
+)  # fmt: skip
 
 from experiments.config import identity
 from experiments.config.compose import CONF
@@ -29,8 +40,8 @@ def test_what_a_finished_run_leaves(results: str) -> None:
     assert set(contents(path)) == names
     assert status(path)["status"] == "finished"
     assert read(stored_config(path), []) == configuration(*command)
-    assert json.loads((path / "code.json").read_text()) == identity.code(configuration(*command))
-    environment = json.loads((path / "environment.json").read_text())
+    assert record(path, "code") == identity.code(configuration(*command))
+    environment = record(path, "environment")
     assert environment["packages"]["torch"] == torch.__version__
     assert (environment["data"], environment["d"], environment["rows"]) == ("breast_cancer", 30, 569)
     assert (environment["rows_per_worker"], environment["rows_left_out"]) == (28, 9)
@@ -97,7 +108,7 @@ def test_payload_bytes_are_those_of_float64(results: str) -> None:
 
 def test_summary(results: str) -> None:
     path = go(*SMALL, results, "lr=[0.001,0.5]")
-    found, summary = rows(path), json.loads((path / "summary.json").read_text())
+    found, summary = rows(path), record(path, "summary")
     assert summary["bits"] == 20 * 2 * 62
     assert [trial["lr"] for trial in summary["trials"]] == [0.001, 0.5]
     for number, trial in enumerate(summary["trials"]):

@@ -1,7 +1,6 @@
 """What the status of runs says, whatever lies on disk."""
 
 import fcntl
-import json
 import os
 import shutil
 import subprocess
@@ -11,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, configuration, contents, go, rows, stopped, where
+from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
 from terminal_support import printed
 
 from experiments import status
 from experiments.config.compose import CONF
 from experiments.record.folder import RunFolder
 from experiments.sweep.study import StudyFolder, cells
+from plots.runs.checksums import renew
 
 
 def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[dict[str, dict[str, str]], list[str]]:
@@ -34,7 +34,7 @@ def test_every_state(results: str, tmp_path: Path, interrupted: Path, capsys: py
     assert stopped([*SMALL, "algorithm=sgd", "lr=1e308", results]) == 1
     failed = where(*SMALL, "algorithm=sgd", "lr=1e308", results)
     gone = go(*SMALL, "algorithm=naive", results)
-    (gone / "status.json").write_text('{"status": "running", "round": 0, "time": "2026-01-01T00:00:00+00:00"}')
+    rewrite(gone, "status", {"status": "running", "round": 0, "time": "2026-01-01T00:00:00+00:00"})
     lines = [[*SMALL, f"algorithm={name}", results] for name in ("ef21", "sgd", "adam")]
     found = cells(lines, [configuration(*line) for line in lines], "mine/own")
     StudyFolder(str(tmp_path / "results"), "mine/own").freeze(found)
@@ -77,8 +77,7 @@ def test_a_run_that_is_at_it_says_how_long_it_will_take(
     begin = 1_700_000_000
     with folder.locked():
         folder.set_status("running", round=4)
-        content = json.loads((interrupted / "status.json").read_text())
-        (interrupted / "status.json").write_text(json.dumps(content | {"time": "2023-11-14T22:13:20+00:00"}))
+        rewrite(interrupted, "status", record(interrupted, "status") | {"time": "2023-11-14T22:13:20+00:00"})
         # Its last row is of round 10: 6 rounds in 60 seconds, and 10 are left, 5 seconds of which are over.
         os.utime(interrupted / "metrics.jsonl", (begin + 60, begin + 60))
         monkeypatch.setattr(time, "time", lambda: begin + 65)
@@ -143,13 +142,13 @@ def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: 
 def test_what_was_edited_is_named(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     new = go(*SMALL, results)
     edited = shutil.copytree(new, new.with_name("0123456789ab"))
-    (edited / "status.json").write_text('{"status": "interrupted", "time": "2026-01-01T00:00:00+00:00"}')
-    (new / "code.json").write_text('{"algorithms.frozen": "3", "algorithms.meter": "2"}')
+    rewrite(edited, "status", {"status": "interrupted", "time": "2026-01-01T00:00:00+00:00"})
+    rewrite(new, "code", {"algorithms.frozen": "3", "algorithms.meter": "2"})
     for old, said in (
-        ('{"algorithms.frozen": "1", "algorithms.meter": "2"}', "algorithms/frozen.py changed"),
-        ("{}", "begun with other code"),
+        ({"algorithms.frozen": "1", "algorithms.meter": "2"}, "algorithms/frozen.py changed"),
+        ({}, "begun with other code"),
     ):
-        (edited / "code.json").write_text(old)
+        rewrite(edited, "code", old)
         _, below = listed(tmp_path / "results", capsys)
         assert below[0] == f"{edited}: not {new.name}, which is finished: {said}"
 
@@ -195,7 +194,7 @@ def test_it_needs_no_torch_and_bears_a_reader_that_leaves(results: str, tmp_path
     path = go(*SMALL, results)
     shutil.rmtree(path / "checkpoint")
     for number in range(200):
-        shutil.copytree(path, path.with_name(f"copy{number}"))
+        renew(Path(shutil.copytree(path, path.with_name(f"copy{number}"))))
     code = "import sys; from experiments.status import main; main(sys.argv[1:]); print('torch' in sys.modules)"
     place = str(tmp_path / "results")
     done = subprocess.run([sys.executable, "-c", code, place], cwd=CONF.parent, capture_output=True, text=True)

@@ -1,6 +1,5 @@
 """Runs that are stopped, killed or crash, and go on as if they had not."""
 
-import json
 import shutil
 import signal
 import subprocess
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_support import RANDOM, SMALL, go, rows, status, stopped, timeless, where
+from run_support import RANDOM, SMALL, go, record, rewrite, rows, status, stopped, timeless, where
 
 from experiments import run
 from experiments.config.compose import CONF
@@ -124,14 +123,13 @@ def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
 
 
 def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, results: str) -> None:
-    file = interrupted / "environment.json"
-    recorded = json.loads(file.read_text())
+    recorded = record(interrupted, "environment")
     go(*SMALL, results)
-    assert "resumed" not in json.loads(file.read_text())
-    (interrupted / "status.json").write_text('{"status": "interrupted"}')
-    file.write_text(json.dumps(recorded | {"processor": "another"}))
+    assert "resumed" not in record(interrupted, "environment")
+    rewrite(interrupted, "status", {"status": "interrupted"})
+    rewrite(interrupted, "environment", recorded | {"processor": "another"})
     go(*SMALL, results)
-    [resumed] = json.loads(file.read_text())["resumed"]
+    [resumed] = record(interrupted, "environment")["resumed"]
     assert resumed["processor"] == recorded["processor"]
     assert resumed["round"] == 20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from run_support import SMALL, contents, go, rows
+from run_support import SMALL, contents, go, record, rewrite, rows
 from wandb_server import KEY, black_hole, serving
 from wandb_support import curves, expected, logged, nobody, stand_in, to_send
 
@@ -76,8 +76,7 @@ def test_a_mirrored_run_keeps_its_place_but_for_what_the_command_line_says(resul
 
 def test_a_run_under_way_is_not_shown_as_failed(finished: list[Path], stand_in: object) -> None:
     _, path = finished
-    file = path / "status.json"
-    file.write_text(file.read_text().replace("finished", "running"))
+    rewrite(path, "status", record(path, "status") | {"status": "running"})
     upload.main([str(path)])
     [curve] = curves(path)
     assert (curve.summary["status"], curve.exit_code) == ("running", 0)
@@ -133,16 +132,18 @@ def test_online_what_wandb_has_is_not_sent_again_and_the_summary_is_renewed(
 ) -> None:
     _, path = finished
     whole = path / "metrics.jsonl"
-    lines = whole.read_text().splitlines(keepends=True)
+    lines, ended = whole.read_text().splitlines(keepends=True), record(path, "status")
     nobody.delenv("WANDB_MODE")
     nobody.setenv("WANDB_API_KEY", KEY)
     with serving() as server:
         nobody.setenv("WANDB_BASE_URL", server.url)
         whole.write_text("".join(lines[:3]))
+        rewrite(path, "status", {"status": "interrupted"})
         upload.main([str(path)])
         run = server.runs[path.name]
         assert run.summary["final/grad_norm"] == rows(path)[2]["grad_norm"]
         whole.write_text("".join(lines))
+        rewrite(path, "status", ended)
         for _ in range(2):
             upload.main([str(path)])
             assert logged(run.rows) == expected(rows(path))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from plots.runs.checksums import renew
+
 LOOKS = {"plain": ("#111111", "o"), "noisy": ("#cc0000", "s")}
 
 
@@ -54,6 +56,7 @@ def folder(
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     (path / "environment.json").write_text(json.dumps({"d": 8, "ranks": 2, "commit": "abcdef0123456789"}))
+    (path / "code.json").write_text("{}")
     (path / "summary.json").write_text("{}")
     (path / "status.json").write_text(json.dumps({"status": status, "time": time}))
     rows = [
@@ -63,10 +66,18 @@ def folder(
         for t in range(0, (rounds if reached is None else reached) + 1, 10) for trial, lr in enumerate(lrs)
     ]  # fmt: skip
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    renew(path)
     return path
 
 
-def rewrite(path: Path, change: Callable[[dict], dict]) -> None:
+def rewrite(path: Path, changed: Callable[[dict], dict]) -> None:
     """Change every row of a run."""
-    rows = [change(json.loads(line)) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    rows = [changed(json.loads(line)) for line in (path / "metrics.jsonl").read_text().splitlines()]
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    renew(path)
+
+
+def change(path: Path, name: str, changed: Callable[[dict], dict]) -> None:
+    """Change a JSON file of a run."""
+    (path / name).write_text(json.dumps(changed(json.loads((path / name).read_text()))))
+    renew(path)

@@ -1,14 +1,14 @@
 """The best step sizes of run folders, against what the rows themselves say."""
 
-import json
 import math
 from pathlib import Path
 
 import pytest
-from folder_support import folder, rewrite
+from folder_support import change, folder, rewrite
 
 from common.errors import UsageError
 from plots.runs import columns
+from plots.runs.checksums import renew
 from plots.runs.choose import Choice, best
 from plots.runs.find import find
 
@@ -73,6 +73,7 @@ def test_what_cannot_win_is_named(tmp_path: Path) -> None:
     folder(tmp_path, "b", lrs=(0.3,))
     failed = folder(tmp_path, "c", seed=1, lrs=(0.3,), status="failed", reached=50)
     (failed / "metrics.jsonl").write_text("")
+    renew(failed)
     choice = only(tmp_path)
     assert (choice.lr, choice.second) == (0.2, 0.1)
     assert choice.note == "loss ends above its start: lr=0.25; not finished: lr=0.3 seed=1"
@@ -89,7 +90,7 @@ def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(columns, "_declared", {})
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
     declared = {"metric": "margin", "columns": [{"name": "margin", "better": "higher", "label": "least margin"}]}
-    (path / "environment.json").write_text(json.dumps(declared))
+    change(path, "environment.json", lambda _: declared)
     rewrite(path, lambda row: row | {"margin": 1 - row["lr"]})
     choice = only(tmp_path)
     assert (choice.lr, choice.value) == (0.1, pytest.approx(0.9))

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from folder_support import folder, rewrite
+from folder_support import change, folder, rewrite
 
 from experiments.report import main
 from plots.page.page import content, page, read_figures
@@ -110,8 +110,7 @@ def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_pa
 def test_code_with_changes_is_told_from_code_without(tmp_path):
     for name, changed in (("a", False), ("b", True)):
         path = folder(tmp_path, name, algorithm=name)
-        about = json.loads((path / "environment.json").read_text()) | {"uncommitted_changes": changed}
-        (path / "environment.json").write_text(json.dumps(about))
+        change(path, "environment.json", lambda about, changed=changed: about | {"uncommitted_changes": changed})
     commits = {entry["commit"]: entry["runs"] for entry in content(find(tmp_path), [], "now")["commits"]}
     assert commits == {"abcdef0": 1, "abcdef0 with changes": 1}
 
@@ -145,12 +144,14 @@ def test_claims_come_with_their_figure_and_its_note(tmp_path):
     }  # fmt: skip
 
 
-def test_damaged_claims_are_named(tmp_path):
+def test_damaged_claims_are_named_and_left_out(tmp_path, capsys):
     figure(tmp_path, "a", "# a\n")
+    figure(tmp_path, "b", "# b\n")
     file = tmp_path / "figures" / "a" / "claims.csv"
-    file.write_text("")
-    with pytest.raises(ValueError, match=rf"{file}: not a table of claims"):
-        read_figures(tmp_path, tmp_path)
+    for damage in (b"", b"\xff\xfe"):
+        file.write_bytes(damage)
+        assert [one["name"] for one in read_figures(tmp_path, tmp_path)] == ["b"]
+        assert f"left out: {file}: damaged" in capsys.readouterr().err
 
 
 def test_a_page_of_nothing_can_be_made(tmp_path):

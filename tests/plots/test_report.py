@@ -14,6 +14,7 @@ from rich.console import Console
 from plots.figure import curves
 from plots.figure.publish import report
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
+from plots.runs.checksums import renew
 
 TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
 AS_LOW = Claim(number="3", statement="As low", check="reaches_level",
@@ -136,6 +137,7 @@ def test_the_caption_names_the_precision_of_the_runs(tmp_path):
     config = yaml.safe_load((run / "config.yaml").read_text())
     config["task"]["precision"] = "bf16"
     (run / "config.yaml").write_text(yaml.safe_dump(config))
+    renew(run)
     assert "A toy. Convolutions in bf16, also in evaluations." in caption([run])
 
 

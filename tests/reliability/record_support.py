@@ -1,0 +1,196 @@
+"""Run folders that are damaged at random, and what every command that reads them says then."""
+
+import io
+import json
+import random
+import shutil
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import yaml
+from run_support import SMALL, go, where
+
+from common.errors import exit_with_message
+from experiments import check, load, status
+from experiments.training.trainer import Trainer
+from plots.page.page import content
+from plots.runs.choose import best
+from plots.runs.find import find, whole, with_rows
+
+FILES = ("config.yaml", "code.json", "environment.json", "status.json", "summary.json", "metrics.jsonl")
+
+OF_THE_RUN = (*SMALL, "lr=[0.001,0.01]", "rounds=20", "eval_every=5", "checkpoint_every=10", "cluster.workers=2")
+"""The run that is damaged; it has others beside it."""
+
+
+def _line(act: Callable[[list[bytes], random.Random], None]) -> Callable[[bytes, random.Random], bytes]:
+    def changed(whole: bytes, dice: random.Random) -> bytes:
+        lines = whole.splitlines(keepends=True)
+        act(lines, dice)
+        return b"".join(lines)
+
+    return changed
+
+
+def _swap(lines: list[bytes], dice: random.Random) -> None:
+    one, other = dice.randrange(len(lines)), dice.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+
+
+def _flip(whole: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(whole))
+    return whole[:place] + bytes([whole[place] ^ 1 << dice.randrange(8)]) + whole[place + 1 :]
+
+
+def _digit(whole: bytes, dice: random.Random) -> bytes:
+    place = dice.choice([place for place, byte in enumerate(whole) if chr(byte).isdecimal()] or [0])
+    return whole[:place] + str((int(chr(whole[place]) or 0) + 1) % 10).encode() + whole[place + 1 :]
+
+
+def _insert(whole: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(whole))
+    return whole[:place] + dice.choice([b"\0", b"\xff\xfe", b"\n", b" ", b"#", b"}{", b"NaN"]) + whole[place:]
+
+
+def _without_a_key(whole: bytes, dice: random.Random) -> bytes:
+    """The same without one key, written as the file is written."""
+    *lines, last = whole.decode(errors="replace").splitlines()
+    if whole.startswith(b"{\n"):
+        found = json.loads(whole)
+        found.pop(dice.choice(list(found)))
+        return (json.dumps(found, indent=2) + "\n").encode()
+    if whole.startswith(b"{"):
+        row = json.loads(last)
+        row.pop(dice.choice(list(row)))
+        return "".join(f"{line}\n" for line in [*lines, json.dumps(row)]).encode()
+    config = yaml.safe_load(whole)
+    config.pop(dice.choice(list(config)))
+    return yaml.safe_dump(config, sort_keys=False).encode()
+
+
+WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "bit": _flip,
+    "digit": _digit,
+    "cut": lambda whole, dice: whole[: dice.randrange(len(whole))],
+    "cut at a line": _line(lambda lines, dice: lines.__delitem__(slice(dice.randrange(len(lines)), None))),
+    "dropped": _line(lambda lines, dice: lines.pop(dice.randrange(len(lines)))),
+    "doubled": _line(lambda lines, dice: lines.insert(place := dice.randrange(len(lines)), lines[place])),
+    "exchanged": _line(_swap),
+    "inserted": _insert,
+    "noise": lambda whole, dice: dice.randbytes(len(whole)),
+    "without a key": _without_a_key,
+}  # fmt: skip
+"""What can happen to a file's bytes; beside it, that it is gone or another run's."""
+
+
+class Place:
+    """A results folder with a run and two others, whose files are damaged one after the other."""
+
+    def __init__(self, folder: Path, prepare: Callable[[Path], None]) -> None:
+        """prepare: leaves the run with OF_THE_RUN in the folder that it is given."""
+        results = f"results_dir={folder}"
+        self.folder, self.command = folder, [*OF_THE_RUN, results]
+        prepare(folder)
+        self.run = where(*self.command)
+        self.other = go(*OF_THE_RUN, results, "seed=1")
+        go(*OF_THE_RUN, results, "algorithm=ef21")
+        self.kept = shutil.copytree(self.run, folder.parent / f"{folder.name}-kept")
+        self.truth = self.said()
+
+    def damage(self, dice: random.Random) -> str:
+        """Do something to one file; what, in words, or "" where it has the same bytes afterwards."""
+        name = dice.choice([name for name in FILES if (self.run / name).exists()])
+        file, way = self.run / name, dice.choice([*WAYS, "gone", "foreign"])
+        before = file.read_bytes()
+        if way == "gone":
+            file.unlink()
+        elif way == "foreign":
+            shutil.copy(self.other / name, file)
+        else:
+            file.write_bytes(WAYS[way](before, dice))
+        if file.exists() and file.read_bytes() == before:
+            return ""
+        return f"{name}: {way}"
+
+    def restore(self) -> None:
+        """Undo that, and what a command did then."""
+        shutil.rmtree(self.run)
+        shutil.copytree(self.kept, self.run)
+
+    def said(self) -> dict[str, tuple[str, str]]:
+        """By reader what it gives, and what it says."""
+        readers: dict[str, Callable[[], object]] = {
+            "status": lambda: status.main([str(self.folder)]),
+            "page": lambda: content(whole(with_rows(find(self.folder))), [], ""),
+            "selection": lambda: best(whole(find(self.folder))),
+            "load": lambda: load(self.folder).to_csv(),
+        }
+        answers = {}
+        for name, reader in readers.items():
+            out, err = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(err):
+                answer = reader()
+            answers[name] = (f"{answer}{out.getvalue()}", out.getvalue() + err.getvalue())
+        return answers
+
+    def verdict(self) -> str:
+        """What `experiments.check` prints, and its exit status."""
+        return _printed(lambda: check.main([str(self.folder)]))
+
+    def again(self) -> tuple[str, int]:
+        """What the run's command prints given again, and how many rounds it trained."""
+        rounds = 0
+        step = Trainer.step
+
+        def counted(trainer: Trainer, diagnose: bool = False) -> None:
+            nonlocal rounds
+            rounds += 1
+            step(trainer, diagnose)
+
+        Trainer.step = counted
+        try:
+            return _printed(lambda: go(*self.command)), rounds
+        finally:
+            Trainer.step = step
+
+
+def _printed(act: Callable[[], object]) -> str:
+    out, code = io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(out):
+        try:
+            with exit_with_message():
+                act()
+        except SystemExit as stop:
+            code = stop.code
+    return f"{out.getvalue()}exit status {code}"
+
+
+def faults(place: Place, seed: int, times: int) -> tuple[int, list[str]]:
+    """Damage a file so many times; how often it was, and what was silent, wrong or raised an exception."""
+    dice, tried, found = random.Random(seed), 0, []
+    for number in range(times):
+        what = place.damage(dice)
+        if what:
+            tried += 1
+            try:
+                found += [f"{seed}.{number} {what}: {fault}" for fault in _faults(place)]
+            except Exception as error:
+                found.append(f"{seed}.{number} {what}: {error!r}")
+        place.restore()
+    return tried, found
+
+
+def _faults(place: Place) -> list[str]:
+    name, found = str(place.run), []
+    for reader, (answer, told) in place.said().items():
+        if answer != place.truth[reader][0] and f"{name}: " not in told:
+            found.append(f"{reader} is silent")
+        if reader in ("status", "page", "load") and place.other.name not in answer:
+            found.append(f"{reader} leaves out what is whole")
+    checked, (again, rounds) = place.verdict(), place.again()
+    if f"damaged   {name}: " not in checked or not checked.endswith("exit status 1"):
+        found.append("check says nothing")
+    if f"error: {name}" not in again or not again.endswith("exit status 1") or rounds:
+        found.append(f"the run goes on, {rounds} rounds: {again[-200:]}")
+    return found
