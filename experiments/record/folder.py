@@ -46,7 +46,7 @@ class RunFolder:
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
     what it was at the checkpoint, so that no row stands there twice. Of several ranks the first alone writes, except
     that each saves its own workers; all of them read, so that several machines must share the folder. With `durable`
-    a checkpoint and the rows that it counts on are there after a power cut too.
+    all but rows later than the last checkpoint is there after a power cut too.
     """
 
     def __init__(self, path: Path, ranks: Ranks | None = None, durable: bool = True) -> None:
@@ -94,7 +94,7 @@ class RunFolder:
         config = {**config, **{key: recorded[key] for key in keep if key in recorded}}
         text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
         if not target.exists() or target.read_text() != text:
-            with atomic(target) as file:
+            with atomic(target, self._durable) as file:
                 file.write_text(text)
 
     @_by_first_rank
@@ -169,16 +169,15 @@ class RunFolder:
         begin, end = written.rfind(b"\n", 0, size - 1) + 1, written.find(b"\n", size)
         last = json.loads(written[begin:size])
         after = None
-        with suppress(ValueError, LookupError):  # what follows is cut off, whatever it is
-            after = json.loads(written[size:end])["round"]
+        with suppress(ValueError, LookupError, TypeError):  # what follows is cut off, whatever it is
+            after = int(json.loads(written[size:end])["round"])
         if last["round"] > t or (after is not None and after <= t):
             raise ValueError(f"{self.metrics.name}: {size} bytes do not end between rounds {t} and {t + 1}")
         return last
 
     @_by_first_rank
     def tidy(self, **keep: int) -> None:
-        """Remove what processes that were killed left behind: halves of files, and checkpoints but the newest two, or
-        `keep`."""
+        """Remove what killed processes left: halves of files, and all checkpoints but the newest two, or `keep`."""
         for temporary in self.path.glob(".*.tmp"):
             temporary.unlink(missing_ok=True)
         self._checkpoint.tidy(**keep)
@@ -225,5 +224,5 @@ class RunFolder:
             return read_json(self.path / name)
 
     def _write_json(self, name: str, content: dict) -> None:
-        with atomic(self.path / name) as file:
+        with atomic(self.path / name, self._durable) as file:
             file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
