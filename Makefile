@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo report test test-full test-avx2 lint types format docs data bench reproduce-all clean
+.PHONY: help setup demo report test test-full soak test-avx2 lint types format docs data bench reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -50,6 +50,9 @@ test: $(READY)  ## the fast tests, in parallel
 
 test-full: $(READY)  ## all tests
 	$(PYTEST) -m ""
+
+soak: $(READY)  ## hours of kills, damaged files and odd input: docs/reliability.md
+	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak
 
 test-avx2: $(READY)  ## what depends on the processor's instructions, as on one without AVX-512
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/golden tests/algorithms/test_compressors.py \

@@ -53,16 +53,21 @@ class Wire:
         gathered = gather(to_bytes(up, lead), lead - 1, self._group)
         if gathered is not None:
             assert server is not None
-            down, server = self.algorithm.server(from_bytes(gathered, up, lead), server, t, self.seed)
+            down, server = self._serve(from_bytes(gathered, up, lead), server, t)
         else:
-            down = self._template(self.algorithm.downlink.codec(t), x)
+            down = self._template(x, t)
         message = to_bytes(down, lead - 1)
         with contact():
             dist.broadcast(message, src=0, group=self._group)
         return from_bytes(message, down, lead - 1), server
 
-    def _template(self, codec: Compressor, x: Tensor) -> Payload:
-        """A payload of the shapes and dtypes that come down, to receive into."""
+    def _serve(self, payloads: Payload, server: ServerState, t: int) -> tuple[Payload, ServerState]:
+        """What comes down for the payloads of all ranks' workers, and the server's new state."""
+        return self.algorithm.server(payloads, server, t, self.seed)
+
+    def _template(self, x: Tensor, t: int) -> Payload:
+        """A payload of the shapes and dtypes that come down in round t, to receive into."""
+        codec = self.algorithm.downlink.codec(t)
         if codec not in self._templates:
             self._templates[codec] = codec.encode(torch.zeros_like(x), Key.none())
         return self._templates[codec]

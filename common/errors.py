@@ -1,11 +1,17 @@
 """Errors meant for the person at the terminal: one message, no traceback."""
 
+import errno
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NoReturn
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_OF_LIBRARIES = ("iostream error", "PytorchStreamWriter failed", "requested and 0 written")  # torch's, numpy's
 
 
 class UsageError(Exception):
@@ -53,10 +59,32 @@ def exit_with_message() -> Iterator[None]:
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:
-        reason = error.strerror or error
+        reason = _no_room(error) or error.strerror or error
         _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
     except KeyboardInterrupt as error:
         _leave(130, "" if rank else str(error) or "stopped")
+
+
+def is_full(error: Exception) -> bool:
+    """Whether it says that a disk or a quota is full; libraries that write by themselves have words of their own."""
+    return getattr(error, "errno", None) in _FULL or any(words in str(error) for words in _FULL_OF_LIBRARIES)
+
+
+def _no_room(error: OSError) -> str:
+    """What to say where there was no room left; nothing where that is not what was wrong."""
+    if error.errno not in _FULL:
+        return ""
+    if error.filename is None:
+        return (
+            f"{error.strerror}: make room for results_dir, data_dir and temporary files, and give the command again"
+        )
+    place = Path(error.filename).absolute()
+    folder = next(parent for parent in place.parents if parent.is_dir())
+    free = shutil.disk_usage(folder).free / 2**20
+    return (
+        f"{error.strerror}, {free:.3g} MiB are free in {folder}: make room there, or have it written elsewhere; what "
+        "was written whole is kept, and the same command goes on"
+    )
 
 
 def lost_contact(error: ConnectionError) -> str:
@@ -65,6 +93,13 @@ def lost_contact(error: ConnectionError) -> str:
         f"lost contact to the other ranks ({error}): the first message above or in their output says why; the same "
         "command goes on from the last checkpoint"
     )
+
+
+def end_at_once(message: str) -> NoReturn:
+    """End the process with a message and status 1 from a thread other than the main one, which is blocked."""
+    rank = _rank()
+    print(f"error: rank {rank}: {message}" if rank else f"error: {message}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _rank() -> int:
@@ -76,7 +111,8 @@ def _rank() -> int:
 
 def _leave(status: int, message: str) -> NoReturn:
     if message:
-        print(message, file=sys.stderr, flush=True)
+        with suppress(OSError):  # where the output goes to a disk that is full
+            print(message, file=sys.stderr, flush=True)
     distributed = sys.modules.get("torch.distributed")
     if distributed and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()

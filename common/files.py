@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from common.errors import DataError
+from common.errors import DataError, is_full
 
 PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
 
@@ -20,8 +20,8 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
 
     Readers of `target` see the old file or the whole new one; with `durable` so do those after a power cut, who see
     the new one once the with-block has ended. Where `target` is a link, the file that it leads to is replaced.
-    Raises OSError where the folder cannot be written to, and where `target` is a device, a pipe or a folder, which
-    replacing would destroy.
+    Raises OSError where the folder cannot be written to, where there is no room, and where `target` is a device, a
+    pipe or a folder, which replacing would destroy.
     """
     target = target.resolve()
     if target.exists() and not target.is_file():
@@ -30,12 +30,13 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
     # Not the tempfile module: its files are readable by their owner alone, and data folders are shared.
     temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
     try:
-        yield temporary
-        if durable:
-            sync(temporary)
-        os.replace(temporary, target)
-        if durable:
-            sync(target.parent)
+        with naming(target):
+            yield temporary
+            if durable:
+                sync(temporary)
+            os.replace(temporary, target)
+            if durable:
+                sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -54,6 +55,18 @@ def sync(*places: Path) -> None:
                 raise
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Turn whatever says that there is no room to write into an OSError that says where: into the file `target`, or
+    somewhere below the folder `target`."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if not is_full(error):
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
 
 
 def locked(file: Path) -> AbstractContextManager[object]:

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
 from common.files import atomic, locked
 from data.dataset import digest
+from data.limits import free_memory
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,6 +37,12 @@ def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None) -
 def _read(file: Path, sha256: str | None) -> Arrays | None:
     try:
         # Opened here because numpy leaves a damaged file open.
+        with file.open("rb") as stream, ZipFile(stream) as members:
+            # As they are written: what is packed could be any size.
+            if any(member.compress_type != ZIP_STORED for member in members.infolist()):
+                return None
+        if file.stat().st_size > free_memory():
+            return None
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files if name != "sha256"}
             expected = sha256 or str(stored["sha256"])

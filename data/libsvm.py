@@ -1,7 +1,5 @@
 """LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
 
-import bz2
-import gzip
 import hashlib
 import lzma
 import zlib
@@ -13,14 +11,14 @@ from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import Dataset
 from data.download import download
+from data.limits import PACKED, raw, unpacked
 from data.pinned import pinned
 from data.svmlight import parse
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
-UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
-"""By how a file's name ends; every other ending is that of plain text."""
-
+LARGEST = 2**24
+"""Bytes of the largest file that a host can have: w8a, the largest but one, has 3.5 million."""
 
 PINNED = {
     "a9a": "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f",
@@ -47,10 +45,10 @@ def load(
         raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
 
     def read(file: Path) -> Arrays:
-        return _decoded(_bytes(file), file.suffix, name, name).arrays()
+        return _decoded(raw(file), file.suffix, name, name).arrays()
 
-    forms = [name + suffix for suffix in UNPACK]
-    sources = [(download, f"{url.rstrip('/')}/{name}", name)]
+    forms = [name + suffix for suffix in ("", *PACKED)]
+    sources = [(download, f"{url.rstrip('/')}/{name}", name, LARGEST)]
     return Dataset.from_arrays(name, pinned(name, PINNED[name], data_dir, "libsvm", forms, read, sources))
 
 
@@ -66,30 +64,23 @@ def load_file(
     columns than `features`.
     """
     file = Path(file).expanduser()
-    raw = _bytes(file)
-    found = hashlib.sha256(raw).hexdigest()
+    content = raw(file)
+    found = hashlib.sha256(content).hexdigest()
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
-    name = Path(file.stem).stem if file.suffix in UNPACK else file.stem
+    name = Path(file.stem).stem if file.suffix in PACKED else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}.npz"
-    arrays = cached(place, lambda: _decoded(raw, file.suffix, name, str(file)).arrays())
+    arrays = cached(place, lambda: _decoded(content, file.suffix, name, str(file)).arrays())
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
 
 
-def _decoded(raw: bytes, suffix: str, name: str, source: str) -> Dataset:
+def _decoded(content: bytes, suffix: str, name: str, source: str) -> Dataset:
     """The data set in the bytes of a file whose name ends in `suffix`."""
     try:
-        text = UNPACK.get(suffix, bytes)(raw)
+        text = unpacked(content, suffix, source)
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error
     return parse(text, name, source)
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror}") from error

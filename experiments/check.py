@@ -5,10 +5,10 @@
     python -m experiments.check my_package.my_algorithm compressor._target_=my_package.MyCompressor
     python -m experiments.check my_package.MyTask dataset._target_=my_package.my_data
 
-It imports, and so executes, the module that is named. A line a check: ok, FAIL with what was expected and seen, or --
-where there was nothing to check. The exit status is 0 where none failed, 1 where one did, 2 for what cannot be
-checked. Start it in this project's folder, or in any after `pip install -e` of it. The folder that `my_package` lies
-in must be the current one or named by PYTHONPATH, or the package be installed.
+It imports, and so executes, the modules that are named, and calls what it checks. A line a check: ok, FAIL with what
+was expected and seen, or -- where there was nothing to check. The exit status is 0 where none failed, 1 where one
+did, 2 for what cannot be checked. Start it in this project's folder, or in any after `pip install -e` of it. The
+folder that `my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
 """
 
 import argparse

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
@@ -31,7 +32,7 @@ from common.progress import duration
 from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.application import CONF, start
-from experiments.config.compose import parse, resolved, split, value_of
+from experiments.config.compose import packages_of, parse, resolved, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import Cluster, Launch, Reproduction, Run, about
 
@@ -56,8 +57,11 @@ def application(composed: DictConfig) -> None:
     with exit_with_message():
         config = resolved(composed)
         asked, launch = figures.asked_of(config), launch_of(config)
+        packages = packages_of(HydraConfig.get().overrides.task)
+        for name in set(asked.packages) - set(packages):
+            raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
         figure = figures.read(asked, has_gpu)
-        runs = figures.runs(figure, asked.overrides, asked.packages)
+        runs = figures.runs(figure, asked.overrides, packages)
         if _brought_to_end(figure, runs, launch):
             from plots.figure.publish import report
 

@@ -15,7 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from common.errors import RunError, UsageError, exit_with_message
-from experiments.config.compose import Config, packages_of, resolved, split
+from experiments.config.compose import Config, check_same, packages_of, resolved, split
 from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import Run
 
@@ -85,9 +85,11 @@ class Study(Callback):
     """Hydra's callback before and after the runs of a sweep."""
 
     def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
-        """Refuse to plan what follows from results."""
+        """Refuse to plan what follows from results, and packages that a file of the sweep lets in."""
         sweeper = config.hydra.runtime.choices["hydra/sweeper"]
         with exit_with_message():
+            if "packages" in (config.hydra.sweeper.get("params") or {}):
+                raise UsageError("hydra.sweeper.params.packages: a package is let in by the command line alone")
             if config.dry_run and sweeper not in ("grid", "basic"):
                 raise UsageError(
                     f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "
@@ -110,6 +112,8 @@ class Study(Callback):
 
 def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[Run]]:
     """The configurations and runs of a sweep. Raises UsageError."""
+    for one in composed:
+        check_same(one, config)
     configs = [resolved(one) for one in composed]
     packages = packages_of(config.hydra.overrides.task)
     runs = [read(one, packages) for one in configs]

@@ -10,11 +10,16 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.rendezvous import rendezvous
 
 from algorithms.wire import LostContact, contact
 from common.errors import RunError, UsageError
+from experiments.cluster.deadline import deadline, ending_at_once
 from experiments.cluster.ranks import Group, Ranks
+from experiments.cluster.roll_call import RollCall
 
+_PATIENCE = 3.0  # seconds beyond the time-out: for an answer that is under way, and for the others to report
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
 
@@ -97,29 +102,39 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
     """The ranks of this launch, connected while the with-block runs: gloo for CPU tensors, NCCL for a GPU's.
 
     timeout: seconds after which a collective that was not answered ends the run.
-    Raises RunError where the others cannot be reached.
+    Raises RunError where the others cannot be reached, and instead of an error by a time-out one that names those
+    ranks that did not answer.
     """
     if place is None:
         yield Ranks()
         return
     if has_gpu := device.startswith("cuda"):
         torch.cuda.set_device(device)
-    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    unreachable = (
+        f"the other ranks could not be reached at {place.address}:{place.port} ({{}}); check that all "
+        f"{place.size} were started, that their machines can reach this port, and, where a machine's own name "
+        "leads to 127.0.0.1, that GLOO_SOCKET_IFNAME is its network interface"
+    )
+    within = timedelta(seconds=timeout)
     try:
-        with contact():
-            dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
-                init_method="env://" if by_torchrun else f"tcp://{place.address}:{place.port}",
-                rank=place.rank,
-                world_size=place.size,
-                timeout=timedelta(seconds=timeout),
-            )
+        # Neither a signal nor its own time-out reaches a thread that waits for an answer there.
+        silence = unreachable.format(f"no answer within {timeout:g} s")
+        with contact(), ending_at_once(), deadline(timeout + _PATIENCE, silence):
+            store = _store(place, within)
+            backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
+            dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)
+            roll = RollCall(store, place.rank, place.size)
     except (LostContact, ValueError) as error:
-        raise RunError(
-            f"the other ranks could not be reached at {place.address}:{place.port} ({error}); check that all "
-            f"{place.size} were started, that their machines can reach this port, and, where a machine's own name "
-            "leads to 127.0.0.1, that GLOO_SOCKET_IFNAME is its network interface"
-        ) from error
-    yield Group(place.local_rank)
+        raise RunError(unreachable.format(error)) from error
+    with roll.naming(_PATIENCE):
+        yield Group(place.local_rank)
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
+
+
+def _store(place: Launch, timeout: timedelta) -> Store:
+    """Where the ranks find each other: torchrun's, or one that rank 0 opens."""
+    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    url = "env://" if by_torchrun else f"tcp://{place.address}:{place.port}"
+    store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=timeout))
+    return store

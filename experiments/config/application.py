@@ -9,7 +9,8 @@ from typing import Any
 from hydra._internal.utils import get_args_parser
 
 from common.errors import UsageError, exit_with_message
-from experiments.config.compose import CONF, packages_of, register, search_path
+from common.parent import end_with_torchrun
+from experiments.config.compose import CONF, check_files, packages_of, register, search_path
 from experiments.config.messages import check, explained
 
 __all__ = ["CONF", "start"]
@@ -29,6 +30,8 @@ def start(
     What Hydra raises is said in one line, with exit status 2. Of the command line only what can be found wrong
     without composing is looked at before Hydra is.
     """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        end_with_torchrun()  # or its ranks would go on without it
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = get_args_parser().parse_intermixed_args(given)
     overrides, flags = asked.overrides, [text for text in given if text not in asked.overrides]
@@ -51,6 +54,8 @@ def start(
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:
             with explained(overrides, name, folders=folders):
+                if not (asked.hydra_help or asked.shell_completion or asked.info):
+                    check_files(overrides, name, asked.config_name or name, folders)
                 application()
         finally:
             sys.argv = before

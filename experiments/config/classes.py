@@ -4,7 +4,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from common.errors import UsageError
 from common.names import unknown
@@ -41,8 +42,23 @@ class Classes:
             else:
                 held(value, known[key].annotation, f"{path}.{key}")
 
-    def find(self, node: Node, path: str) -> Callable[..., Any]:
-        """The `_target_` of a node, imported. Raises UsageError where it is none of theirs."""
+    def find(self, node: Node, path: str, kind: Any) -> Callable[..., Any]:
+        """The `_target_` of a node, imported, as are those within it; none of them is called.
+
+        kind: the class of what its place takes, or several as a union. By its own class, or by what it is annotated
+        to return, the target makes one; those within it fit the parameters that they become in the same way.
+        Raises UsageError where one is none of theirs, or of another kind.
+        """
+        target = self.imported(node, path)
+        hints = parameter_types(target)
+        _check_kind(target, hints, kind, f"{path}._target_={node['_target_']}")
+        for key, value in node.items():
+            if _is_node(value):
+                self.find(value, f"{path}.{key}", hints.get(key))
+        return target
+
+    def imported(self, node: Node, path: str) -> Callable[..., Any]:
+        """The `_target_` of a node, whatever it makes. Raises UsageError where it is none of theirs."""
         name = self._covered(node, path)
         module, _, last = name.rpartition(".")
         try:
@@ -50,28 +66,34 @@ class Classes:
         except Exception as error:  # a user's module may raise anything
             raise UsageError(f"{path}._target_={name}: {type(error).__name__}: {error}") from error
         # A module of ours leads to every module that it imports: what counts is where the object was defined.
-        if not callable(target) or not self._covers(str(target.__module__)):
+        if not callable(target) or not self._covers(str(getattr(target, "__module__", ""))):
             raise self._foreign(name, path)
         return target
 
-    def build(self, node: Node, path: str, **extra: Any) -> Any:
-        """What a node describes, called with its options and `extra`. Raises UsageError for what does not fit."""
+    def build(self, node: Node, path: str, kind: Any, **extra: Any) -> Any:
+        """What a node describes, of a kind as `find` has it, called with its options and `extra`.
+
+        Raises UsageError for what does not fit, before anything is called.
+        """
         self.check(node, path)
-        target = self.find(node, path)
+        target = self.find(node, path, kind)
         without = missing(target, {*node, *extra})
         if without:
             raise UsageError(f"{path}: {node['_target_']} needs {', '.join(without)}, for which there is no default")
+        hints = parameter_types(target)
         options = {
-            key: self.build(value, f"{path}.{key}") if _is_node(value) else value
+            key: self.build(value, f"{path}.{key}", hints.get(key)) if _is_node(value) else value
             for key, value in node.items()
             if key != "_target_"
         }
-        for key, kind in parameter_types(target).items():
+        for key, wanted in hints.items():
             ours = (
-                inspect.isclass(kind) and self._covers(kind.__module__) and not getattr(kind, "_is_protocol", False)
+                inspect.isclass(wanted)
+                and self._covers(wanted.__module__)
+                and not getattr(wanted, "_is_protocol", False)
             )
-            if ours and key in options and not isinstance(options[key], kind):
-                raise UsageError(f"{path}.{key}={node[key]}: must be a {kind.__name__}, with a _target_ of its own")
+            if ours and key in options and not isinstance(options[key], wanted):
+                raise UsageError(f"{path}.{key}={node[key]}: must be a {wanted.__name__}, with a _target_ of its own")
         try:
             return target(**options, **extra)
         except ValueError as error:
@@ -127,6 +149,53 @@ def missing(target: Callable[..., Any], given: Iterable[str]) -> list[str]:
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = [some for some in inspect.signature(target).parameters.values() if some.kind in plain]
     return [some.name for some in parameters if some.default is some.empty and some.name not in given]
+
+
+def _check_kind(target: Callable[..., Any], hints: Mapping[str, Any], kind: Any, place: str) -> None:
+    """Raise UsageError unless a class or function makes what its place takes, by what it says of itself alone."""
+    wanted = tuple(filter(_is_a_kind, map(_plain, get_args(kind) if _is_union(kind) else [kind])))
+    if not wanted:
+        raise UsageError(
+            f"{place}: the parameter that this would become takes no object; one that does is annotated by its class"
+        )
+    made = target if inspect.isclass(target) else _plain(hints.get("return"))
+    if not any(_is_one(made, target, one) for one in wanted):
+        said = "nothing" if made is NoneType else made.__name__ if inspect.isclass(made) else "what it does not say"
+        words = " or ".join(
+            f"a class with the methods {', '.join(_methods(one))}"
+            if _is_protocol(one)
+            else f"a subclass of {one.__module__}.{one.__name__}, or a function annotated to return one"
+            for one in wanted
+        )
+        raise UsageError(f"{place}: makes {said}, and was not called: it must be {words}")
+
+
+def _is_one(made: Any, target: Callable[..., Any], kind: type) -> bool:
+    if _is_protocol(kind):
+        return inspect.isclass(target) and all(callable(getattr(target, name, None)) for name in _methods(kind))
+    return inspect.isclass(made) and issubclass(made, kind)
+
+
+def _is_a_kind(kind: Any) -> bool:
+    """Whether objects of a class are described by nodes; Python's own, numbers and paths say, are plain values."""
+    return inspect.isclass(kind) and kind.__module__.partition(".")[0] not in sys.stdlib_module_names
+
+
+def _is_protocol(kind: Any) -> bool:
+    return getattr(kind, "_is_protocol", False)
+
+
+def _methods(protocol: type) -> list[str]:
+    return [name for name, value in vars(protocol).items() if inspect.isfunction(value) and name[0] != "_"]
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, UnionType)
+
+
+def _plain(kind: Any) -> Any:
+    """A class without its own parameters: Update of Update[Moments]."""
+    return get_origin(kind) or kind
 
 
 def _is_node(value: object) -> bool:

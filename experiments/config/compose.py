@@ -1,6 +1,7 @@
 """From overrides to one composed configuration, by Hydra."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,19 +12,38 @@ from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import create_config_search_path
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers import oc
 
 from common.errors import UsageError
 from experiments.config import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
+
+VARIABLES = ("DATA_DIR",)
+"""Those of the environment that a configuration may name."""
+
+GUARDED = (
+    "searchpath",
+    "run",
+    "output_subdir",
+    "callbacks",
+    "hydra_logging",
+    "job_logging",
+    "job.chdir",
+    "job.env_set",
+)
+"""What of Hydra's own settings no file of a user's may change: where it works, and what it calls before any run."""
 
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
@@ -68,13 +88,69 @@ def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[st
     return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if places else []
 
 
+def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequence[str] = ()) -> None:
+    """Raise UsageError where a file of these folders, or of the packages let in, changes what is GUARDED.
+
+    overrides: of a command line. name: the configuration of conf/ that `primary` is, or that it builds on.
+    """
+    overrides = list(overrides)
+    places = search_path(packages_of(overrides))
+    if not places and not folders:
+        return
+    theirs = _loaded(primary, [*overrides, *places], folders)
+    asked = [
+        text for text in overrides if re.match(r"[+~]*hydra[./](callbacks|job|job_logging|hydra_logging)\b", text)
+    ]
+    check_same(theirs, _loaded(name, [*asked, *places], []))
+
+
+def _loaded(primary: str, overrides: list[str], folders: Sequence[str]) -> DictConfig:
+    """What Hydra itself would begin with, one run or several."""
+    places = create_config_search_path(str(CONF))
+    for folder in folders:
+        places.prepend("command-line", f"file://{Path(folder).absolute()}", "schema")
+    loader = ConfigLoaderImpl(places)
+    return loader.load_configuration(primary, overrides, RunMode.MULTIRUN, validate_sweep_overrides=False)
+
+
+def check_same(composed: DictConfig, other: DictConfig) -> None:
+    """Raise UsageError where two configurations differ in what is GUARDED."""
+    for key in GUARDED:
+        found, ours = (OmegaConf.select(one, f"hydra.{key}") for one in (composed, other))
+        if found != ours:
+            raise UsageError(
+                f"hydra.{key}: is set by a file of --config-dir or of a package, and not a file's to set: Hydra "
+                "obeys it before any run is checked"
+            )
+
+
 def resolved(composed: DictConfig) -> Config:
-    """The values of a composed configuration, Hydra's own aside. Raises UsageError for what is not set."""
+    """The values of a composed configuration, Hydra's own aside.
+
+    Raises UsageError for what is not set, and for a variable of the environment that is none of VARIABLES: a token
+    would stand in every run's folder.
+    """
+    refused: list[str] = []
+
+    def env(name: str, *default: Any) -> str | None:
+        if name not in VARIABLES:
+            refused.append(name)
+            raise KeyError(name)
+        return oc.env(name, *default)
+
+    own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+    OmegaConf.register_new_resolver("oc.env", env, replace=True)
     try:
-        own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         values = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
+        if refused:
+            raise UsageError(
+                f"{error.full_key}: takes the environment's {refused[0]}, whose value would stand in config.yaml as "
+                f"it is; of variables {' and '.join(VARIABLES)} alone can be named, others the shell fills in"
+            ) from error
         raise UsageError(f"{error.full_key}: {str(error).splitlines()[0]}; set it on the command line") from error
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 

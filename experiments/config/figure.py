@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from common.errors import UsageError
 from common.names import unknown
 from experiments.config import signatures
-from experiments.config.compose import Config
+from experiments.config.compose import Config, split
 from experiments.config.run import load_run, path_name
 from experiments.config.schema import Reproduction, Run
 from experiments.config.values import check_keys, checked, held
@@ -68,10 +68,13 @@ def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
 def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[Run]:
     """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
 
+    packages: those that the command line let in; neither a figure nor its overrides can.
     Raises UsageError for a wrong key of any of them, and for what the figure could not show of them.
     """
     place = f"figure={figure.name}"
     lines = combinations(figure.grid)
+    for text in split([*figure.overrides, *overrides, *(text for line in lines for text in line)], ["packages"])[0]:
+        raise UsageError(f"{place}: {text}: a package is let in by the command line alone, beside figure=")
     ours = {text.partition("=")[0] for line in lines for text in line}
     for text in overrides:
         if text.partition("=")[0] in ours:

@@ -1,6 +1,6 @@
 """What Hydra finds wrong with a command line, in words that say what was meant."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -57,9 +57,9 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
     for text in overrides:
         override = parse(text)
         key = override.key_or_group
-        if key in _OURS:
+        for ours in _OURS & _set_by(override):
             raise UsageError(
-                f"{key}: is not yours to set: a run's folder follows from its configuration, so that ranks and "
+                f"{ours}: is not yours to set: a run's folder follows from its configuration, so that ranks and "
                 "repeated commands agree on it; choose results_dir"
             )
         if override.is_delete() and not key.startswith("hydra."):
@@ -94,6 +94,14 @@ def _explain(overrides: list[str], name: str, also: Iterable[str], folders: Sequ
         for override in parsed:
             if override not in groups:
                 _check_key(override, keys)
+
+
+def _set_by(override: Override) -> set[str]:
+    """The keys that an override sets, of those that are Hydra's: all below its own where it has no keys below."""
+    key, value = override.key_or_group, override.value()
+    if isinstance(value, Mapping):
+        return {f"{key}.{rest}" for rest in dotted(value)}
+    return {ours for ours in _OURS if f"{ours}.".startswith(f"{key}.")}
 
 
 def _values(override: Override) -> list[object]:

@@ -10,12 +10,14 @@ from torch import nn
 
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm
+from algorithms.updates import Update
 from common.errors import UsageError
 from data.dataset import Dataset
 from data.images import Images
 from experiments.config.classes import Classes, parameter_types, targets
 from experiments.config.compose import Config
 from experiments.conformance.test_algorithm import cases
+from experiments.tasks.task import Task
 
 STAND_INS: dict[object, object] = {
     Dataset: {"_target_": "data.embedded.breast_cancer"},
@@ -23,6 +25,9 @@ STAND_INS: dict[object, object] = {
     nn.Module: {"_target_": "experiments.models.small_cnn.small_cnn", "width": 4},
 }
 """What a task's parameters of these types are where they are not set."""
+
+PARTS = {"compressor": Compressor, "update": Update}
+"""What a method's parameters of these names take where they are not annotated."""
 
 
 class Subject(NamedTuple):
@@ -40,24 +45,27 @@ def subject(node: Config) -> Subject:
     """
     # What the command line names is what lets its packages in.
     classes = Classes([name.partition(".")[0] for name in targets(node)])
-    target = classes.find(node, "target")
+    target = classes.imported(node, "target")
     kind = _kind(target)
     if kind == "compressor":
-        compressor = classes.build(node, kind)
+        compressor = classes.build(node, kind, Compressor)
         return Subject(kind, kind, {str(compressor): compressor})
     if kind == "dataset":
-        classes.build(node, kind)
-        return Subject(kind, "load", {"": partial(classes.build, node, kind)})
+        load = partial(classes.build, node, kind, Dataset | Images)
+        load()
+        return Subject(kind, "load", {"": load})
+    types = parameter_types(target)
     if kind == "task":
-        types = parameter_types(target)
         whole = {name: STAND_INS[kind] for name, kind in types.items() if kind in STAND_INS} | node
         here = {"device": torch.device("cpu")} if "device" in types else {}
-        build = partial(classes.build, whole, kind, **here)
+        build = partial(classes.build, whole, kind, Task, **here)
         build(workers=4, seed=0, ids=None)
         return Subject(kind, "build_task", {"": build})
     classes.check(node, kind)
     options = {
-        key: classes.build(value, key) if isinstance(value, dict) and "_target_" in value else value
+        key: classes.build(value, key, types.get(key, PARTS.get(key)))
+        if isinstance(value, dict) and "_target_" in value
+        else value
         for key, value in node.items()
         if key != "_target_"
     }
@@ -77,11 +85,13 @@ def _kind(target: Callable) -> str:
                 return kind
     if inspect.isclass(target) and hasattr(target, "gradients") and hasattr(target, "evaluate"):
         return "task"
-    if inspect.isfunction(target) and "compressor" in signature.parameters:
+    unsaid = signature.return_annotation is inspect.Signature.empty
+    if inspect.isfunction(target) and unsaid and "compressor" in signature.parameters:
         return "algorithm"
     raise UsageError(
         f"{target.__module__}.{target.__qualname__}: can be checked if it is a compressor, a subclass of "
         "algorithms.compressors.Compressor; a task, a class with the methods `gradients` and `evaluate` of "
-        "experiments.tasks.task.Task; an algorithm, a function with a parameter `compressor`; or a data set, a "
-        "function annotated to return a data.dataset.Dataset or data.images.Images"
+        "experiments.tasks.task.Task; an algorithm, a function annotated to return an algorithms.protocol.Algorithm, "
+        "with a parameter `compressor`; or a data set, a function annotated to return a data.dataset.Dataset or "
+        "data.images.Images"
     )

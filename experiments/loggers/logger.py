@@ -24,4 +24,4 @@ def build_logger(run: Run) -> Logger:
     """The logger of a run, nothing of it begun. Raises UsageError for a wrong option."""
     if run.logger.target is None:
         return Logger()
-    return Classes(run.packages).build(called(run.logger), "logger")
+    return Classes(run.packages).build(called(run.logger), "logger", Logger)

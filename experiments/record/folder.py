@@ -15,7 +15,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from common.errors import RunError
-from common.files import atomic, sync
+from common.files import atomic, naming, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
@@ -118,7 +118,7 @@ class RunFolder:
     @_by_first_rank
     def append(self, rows: list[dict]) -> None:
         """Add rows to metrics.jsonl."""
-        with self.metrics.open("a") as file:
+        with naming(self.metrics), self.metrics.open("a") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
 
     def snapshot(self, state: dict) -> dict:

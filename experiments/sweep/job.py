@@ -1,9 +1,10 @@
 """One run of a sweep as a process: how it is started, where, what it does, and how it is made to end.
 
-    python -m experiments.sweep.job FILE [PACKAGE ...]
+    python -m common.parent experiments.sweep.job FILE [PACKAGE ...]
 
 is the process: FILE is a configuration that the sweep resolved and checked; the packages of users are those that its
-command line let in. Not for use by hand.
+command line let in. It ends with the sweep, as torchrun does that has several, and they with torchrun. Not for use by
+hand.
 """
 
 import os
@@ -22,6 +23,8 @@ from uuid import uuid4
 import torch
 
 from common.errors import exit_with_message
+from common.files import naming
+from common.parent import named
 from experiments.config.compose import ROOT
 from experiments.config.run import frozen
 from experiments.config.schema import Run
@@ -37,8 +40,10 @@ _MARK = "EXPERIMENTS_JOB"
 
 def command(file: Path, ranks: int, packages: Sequence[str]) -> list[str]:
     """What runs a frozen configuration with users' packages; on several ranks a torchrun, which takes a free port."""
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    return [sys.executable, *(torchrun if ranks > 1 else []), "-m", "experiments.sweep.job", str(file), *packages]
+    bound = ["-m", "common.parent"]
+    torchrun = [*bound, "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    job = [*bound, "experiments.sweep.job", str(file), *packages]
+    return [sys.executable, *(torchrun if ranks > 1 else []), *job]
 
 
 def environment(run: Run, jobs: int, ranks: int, slot: int) -> dict[str, str]:
@@ -83,14 +88,14 @@ class Job:
     def start(self, slot: int) -> None:
         """Start it as one of those that run at once."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab", buffering=0) as log:
+        with naming(self.log), self.log.open("ab", buffering=0) as log:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             log.write(f"# {now}  {shlex.join(self._command)}\n".encode())
             self._earlier = log.tell()
             self._begin = time.monotonic()
             self._process = subprocess.Popen(
                 self._command,
-                env=os.environ | self._environment(slot) | {_MARK: self._mark},
+                env=os.environ | self._environment(slot) | named() | {_MARK: self._mark},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -59,5 +59,6 @@ class Task(Protocol):
         ...
 
     def facts(self) -> dict[str, object]:
-        """What the data are and how they were shared, as plain values for the record."""
+        """What the data are and how they were shared, as plain values for the record, but for `device` alike on all
+        ranks."""
         ...

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from algorithms.compressors import Blocks
+from algorithms.compressors import Blocks, Compressor
 from algorithms.protocol import Algorithm
+from algorithms.updates import Update
 from common.errors import UsageError
 from experiments.cluster.ranks import Group, Ranks
 from experiments.cluster.simulated import Simulated
@@ -26,13 +27,13 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
     takes the vector as a whole, which is enough to check a configuration before there are data.
     """
     classes = Classes(run.packages)
-    compressor = classes.build(called(run.compressor), "compressor")
+    compressor = classes.build(called(run.compressor), "compressor", Compressor)
     if run.partition == "layer" and sizes:
         compressor = Blocks(compressor, sizes)
     parts: dict[str, Any] = {"compressor": compressor}
     if run.update.target is not None:
-        parts["update"] = classes.build(called(run.update), "update")
-    factory = classes.find(called(run.algorithm), "algorithm")
+        parts["update"] = classes.build(called(run.update), "update", Update)
+    factory = classes.find(called(run.algorithm), "algorithm", Algorithm)
     hints = parameter_types(factory)
     if "compressor" not in hints:
         raise UsageError(f"algorithm._target_={run.algorithm.target}: takes no compressor; is it an algorithm?")
@@ -46,16 +47,16 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
             )
     if "rounds" in hints:
         parts["rounds"] = run.rounds
-    return classes.build(called(run.algorithm), "algorithm", **parts)
+    return classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
 
 
 def build_task(run: Run, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
     """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
     classes, task = Classes(run.packages), called(run.task)
     extra: dict[str, Any] = {"workers": run.cluster.workers, "seed": run.seed, "ids": ids}
-    if "device" in parameter_types(classes.find(task, "task")):
+    if "device" in parameter_types(classes.find(task, "task", Task)):
         extra["device"] = torch.device(device_of(run, local_rank))
-    return classes.build(task, "task", **extra)
+    return classes.build(task, "task", Task, **extra)
 
 
 def device_of(run: Run, local_rank: int = 0) -> str:
@@ -131,4 +132,4 @@ def check(run: Run) -> None:
 
 def task_class(run: Run) -> Any:
     """The class of a run's task."""
-    return Classes(run.packages).find(called(run.task), "task")
+    return Classes(run.packages).find(called(run.task), "task", Task)

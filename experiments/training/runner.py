@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from types import FrameType
@@ -65,10 +65,11 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     declared = _declared(trainer.task)
-    data = {name: fact for name, fact in trainer.task.facts().items() if name != "device"}
-    ranks.agree({**data, "round": trainer.t})
+    data = trainer.task.facts()
+    shared = {name: fact for name, fact in data.items() if name != "device"}
+    ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
     if not resumed:
-        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **trainer.task.facts()})
+        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **data})
     else:
         folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
@@ -125,10 +126,13 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
         folder.check_there()
-        if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
-            folder.save(snapshot, ids)
+        with suppress(OSError):  # on a full disk the checkpoint before stays, and less room may do for the status
+            # Without rows the next try begins with the first evaluation again.
+            if snapshot["metrics_size"] and ranks.size == 1:
+                folder.save(snapshot, ids)
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
+        with suppress(OSError):
+            folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
         raise
     folder.save(snapshot, ids)
     if trainer.t < trainer.rounds:
@@ -163,14 +167,10 @@ def _command(run: Run) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     packages = environment()["packages"]
     assert isinstance(packages, dict)
-    settings = {}
-    for name, value in identity.settings(run).items():
-        settings |= (
-            {f"{name}.{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
-        )
+    settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
+    parts = {name: node if isinstance(node, dict) else {"": node} for name, node in settings.items()}
     return {
-        **settings,
-        **{name: getattr(run, name) for name in ("checkpoint_every", "verify_every")},
+        **{f"{name}.{key}".strip("."): value for name, node in parts.items() for key, value in node.items()},
         **{f"{module.replace('.', '/')}.py": digest for module, digest in identity.code(run).items()},
         **packages,
     }

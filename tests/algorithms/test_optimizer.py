@@ -1,5 +1,6 @@
 """The algorithms in a torch training loop: alone, and over a real process group, against the simulated cluster."""
 
+import copy
 import os
 import socket
 import subprocess
@@ -185,6 +186,170 @@ def test_the_state_of_something_else_is_refused(change, message):
         state["of"] = state["of"] | {"rank": 1}
     with pytest.raises(ValueError, match=message):
         CompressedOptimizer(**(options | {"params": model(0).parameters()} | change)).load_state_dict(state)
+
+
+def trained(steps: int = 3, **options) -> tuple[torch.nn.Module, CompressedOptimizer]:
+    """A network after some steps with CD-Adam, and its optimizer."""
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], **{"lr": 0.1, **options})
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss(net, 0).backward()
+        optimizer.step()
+    return net, optimizer
+
+
+def tensors_of(node: dict, name: str = "") -> dict[str, torch.Tensor]:
+    """All tensors in nested dicts, by dotted names."""
+    found = {}
+    for key, value in node.items():
+        if isinstance(value, dict):
+            found |= tensors_of(value, f"{name}{key}.")
+        elif isinstance(value, torch.Tensor):
+            found[name + key] = value
+    return found
+
+
+def refused(state: object, match: str) -> None:
+    """A state is refused, and leaves no trace."""
+    net, optimizer = trained(steps=1)
+    before, x = optimizer.state_dict(), parameters_to_vector(net.parameters()).detach().clone()
+    with pytest.raises(ValueError, match=match):
+        optimizer.load_state_dict(state)
+    assert optimizer.state_dict()["digest"] == before["digest"]
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    assert torch.equal(parameters_to_vector(net.parameters()), x)
+
+
+@pytest.mark.parametrize("foreign", ["adam", {}, None, [1], {"of": 3}, "damaged"], ids=str)
+def test_a_foreign_state_is_refused_in_words(foreign):
+    adam = torch.optim.Adam(model(seed=0).parameters())
+    refused(adam.state_dict() if foreign == "adam" else foreign, "no state_dict of a CompressedOptimizer")
+
+
+def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
+    torch.save(trained(lr=0.3)[1].state_dict(), tmp_path / "state.pt")
+    names = tensors_of(torch.load(tmp_path / "state.pt"))
+    assert {"worker.memory", "worker.ids", "replica.x", "replica.moments.v_hat", "server.aggregate"} <= names.keys()
+    for number, name in enumerate(names):
+        state = torch.load(tmp_path / "state.pt")
+        flat = tensors_of(state)[name].view(-1)
+        flat.view(torch.uint8)[number % flat.nbytes] ^= 1 << number % 8
+        refused(state, "damaged: it is not what its digest")
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (lambda state: state.update(t=state["t"] + 1), "digest"),
+        (lambda state: state.update(t="3"), "t is str where int belongs"),
+        (lambda state: state.update(skipped=5), "digest"),
+        (lambda state: state["meter"].update(bits_up=0), "digest"),
+        (lambda state: state["meter"].pop("bits_up"), "meter.bits_up is missing where int"),
+        (lambda state: state["replica"].pop("x"), "replica.x is missing"),
+        (lambda state: state["replica"].update(x=torch.zeros(31)), r"replica.x is torch.float32 \[31\] where"),
+        (lambda state: state["replica"].update(x=torch.zeros(32).double()), "replica.x is torch.float64"),
+        (lambda state: state["replica"]["moments"].update(w=torch.zeros(32)), "replica.moments.w is torch.float32"),
+        (lambda state: state.pop("server"), "server is NoneType where nothing belongs|server.*missing"),
+        (lambda state: state.pop("digest"), "digest"),
+        (lambda state: state.pop("param_groups"), "param_groups: KeyError"),
+        (lambda state: state.update(param_groups=[]), "param_groups: IndexError"),
+        (lambda state: state["param_groups"][0].pop("lr"), "param_groups: KeyError"),
+        (lambda state: state["param_groups"][0].update(lr=-1.0), "lr=-1.0"),
+        (lambda state: state["param_groups"][0].update(lr="fast"), "fast"),
+        (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer"),
+        (lambda state: state["of"].pop("d"), "of d unknown, not 32"),
+    ],
+)
+def test_a_damaged_state_is_refused_in_words(damage, match):
+    state = copy.deepcopy(trained(lr=0.3)[1].state_dict())
+    damage(state)
+    refused(state, match)
+
+
+def test_a_state_goes_on_with_its_step_size_and_its_count_of_skipped_rounds(tmp_path):
+    net, optimizer = trained(lr=0.3)
+    next(iter(net.parameters())).grad[0] = torch.nan
+    optimizer.step()
+    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
+    other = trained(steps=0)[1]
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert (other.t, other.skipped, other.param_groups[0]["lr"]) == (3, 1, 0.3)
+
+
+def test_an_algorithm_of_ones_own_need_not_say_its_options():
+    """Its class may leave Python's own repr, with an address that is another one in every process."""
+
+    class Plain(ScaledSign):
+        __repr__ = object.__repr__
+
+    one, other = (CompressedOptimizer(model(0).parameters(), cd_adam(Plain(), AMSGrad()), lr=0.1) for _ in range(2))
+    assert repr(one.algorithm) != repr(other.algorithm)
+    one.load_state_dict(other.state_dict())
+
+
+@pytest.mark.parametrize("lr", [-1e-3, -torch.inf, torch.inf, torch.nan])
+def test_a_step_size_that_is_negative_or_not_finite_is_refused(lr):
+    with pytest.raises(ValueError, match=f"lr={lr}"):
+        trained(lr=lr)
+    net, optimizer = trained()
+    optimizer.param_groups[0]["lr"] = lr
+    before, x = optimizer.state_dict(), parameters_to_vector(net.parameters()).detach().clone()
+    with pytest.raises(ValueError, match=f"lr={lr}: must be finite and not negative"):
+        optimizer.step()
+    assert optimizer.state_dict()["digest"] == before["digest"]
+    assert torch.equal(parameters_to_vector(net.parameters()), x)
+    optimizer.param_groups[0]["lr"] = 0.0  # as a warm-up of the step size begins
+    optimizer.step()
+    assert optimizer.t == 4
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_alone_a_gradient_that_is_not_finite_is_skipped(name, value):
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS[name], lr=0.05, seed=3)
+    expected, at = simulated(ALGORITHMS[name], workers=1), 4
+    for step in range(ROUNDS + 1):
+        optimizer.zero_grad()
+        loss(net, 0).backward()
+        if step == at:
+            net[2].bias.grad[1] = value
+        optimizer.step()
+        assert torch.equal(parameters_to_vector(net.parameters()), expected[step if step < at else step - 1])
+    assert (optimizer.t, optimizer.skipped) == (ROUNDS, 1)
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+def test_a_grad_scaler_is_used_as_with_torch_optim(unscale):
+    """A scale of a power of two leaves every bit as it is; the round whose gradient overflows is done again."""
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], lr=0.05, seed=3)
+    expected, t = simulated(ALGORITHMS["cd_adam"], workers=1), 0
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
+    while t < ROUNDS:
+        optimizer.zero_grad()
+        scaler.scale(loss(net, 0)).backward()
+        if scaler.get_scale() > 2.0**58:
+            net[2].bias.grad[1] = torch.inf
+        if unscale:
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        if optimizer.t > t:
+            t += 1
+            assert torch.equal(parameters_to_vector(net.parameters()), expected[t - 1])
+    assert optimizer.skipped == 2
+    assert scaler.get_scale() == 2.0**58
+    assert not hasattr(optimizer, "grad_scale")
+
+
+def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():
+    """As torch's optimizers do, where a script cleans its gradients after `unscale_`."""
+    _, optimizer = trained()
+    optimizer.found_inf = torch.ones(())
+    optimizer.step()
+    assert (optimizer.t, optimizer.skipped) == (3, 1)
 
 
 def test_what_cannot_be_one_vector_is_refused():

@@ -14,6 +14,7 @@ from experiments.config import identity
 from experiments.config.identity import folder
 from experiments.config.schema import Run
 from experiments.record import environment
+from experiments.tasks.logreg import LogisticRegression
 from experiments.training import runner
 from experiments.training.trainer import Trainer
 
@@ -118,3 +119,17 @@ def test_verify_every_finds_it_sooner(tmp_path: Path) -> None:
     run = variant(*COMMON, "eval_every=12", "checkpoint_every=100", "verify_every=1", results=tmp_path / "results")
     late = partial(at_round, 9, 0, partial(exit, 77), partial(_flipped, "x", 1, 8, run))
     assert [ended.code for ended in launched(tmp_path / "ranks", 2, late)] == [1, 1]
+
+
+def _other_data(results: Path) -> None:
+    """One rank reads other data."""
+    facts = LogisticRegression.facts
+    if this_rank() == 1:
+        LogisticRegression.facts = lambda task: facts(task) | {"data_sha256": "another"}
+    run_each([variant(*COMMON, results=results)])
+
+
+def test_other_data_are_refused(tmp_path: Path) -> None:
+    first, second = launched(tmp_path, 2, partial(_other_data, tmp_path / "results"))
+    assert (first.code, second.code) == (2, 2)
+    assert "data_sha256: another on rank 1, " in first.said

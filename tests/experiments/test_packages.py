@@ -148,7 +148,7 @@ def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message,
 
 
 WRONG = {
-    "def f(compressor: Compressor, update: SGD, n: int): ...": "algorithm: their_package.code.f needs n, for which",
+    "def f(compressor: Compressor, n: int) -> Algorithm: ...": "algorithm: their_package.code.f needs n, for which",
     "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is no type: name 'Nothing' is not defined",
     "import nothing_here\ndef f(compressor: Compressor): ...": "No module named 'nothing_here'",
     "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: must be a valid list",
@@ -159,7 +159,8 @@ WRONG = {
 @pytest.mark.parametrize("code", WRONG)
 def test_what_does_not_fit_is_said(code, package):
     (package / "code.py").write_text(
-        f"from algorithms.compressors import Compressor\nfrom algorithms.updates import SGD\n{code}\n"
+        f"from algorithms.compressors import Compressor\nfrom algorithms.protocol import Algorithm\n"
+        f"from algorithms.updates import SGD\n{code}\n"
     )
     option = ", ks: 3" if "ks" in code else ""
     text = f"algorithm: {{_target_: their_package.code.f, name: mine, {DISPLAY}{option}}}"

@@ -96,12 +96,12 @@ def test_gpus_are_given_out_in_turn(
 
 def test_the_command() -> None:
     file = Path("jobs/a b.yaml")
-    child = ["-m", "experiments.sweep.job", "jobs/a b.yaml", "theirs"]
+    child = ["-m", "common.parent", "experiments.sweep.job", "jobs/a b.yaml", "theirs"]
     assert command(file, 1, ["theirs"]) == [sys.executable, *child]
     several = command(file, 4, ["theirs"])
-    assert several[:3] == [sys.executable, "-m", "torch.distributed.run"]
+    assert several[:4] == [sys.executable, "-m", "common.parent", "torch.distributed.run"]
     assert {"--standalone", "--nproc-per-node=4"} <= set(several)
-    assert several[-4:] == child
+    assert several[-5:] == child
 
 
 def test_a_process_has_its_slots_environment_and_a_log_of_every_try(

@@ -1,0 +1,157 @@
+"""What ranks compare before they step together: some bytes beside every payload, in the same two collectives."""
+
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from algorithms.compressors import Payload
+from algorithms.protocol import ServerState
+from algorithms.randomness import keyed_seed
+from algorithms.wire import Wire, contact
+
+BYTES = 32
+"""Of a header and of a verdict: they are no communication of the algorithm, and no meter counts them."""
+
+_BLOCKS, _COLUMNS = 61, 64  # of a digest's layout; rows of 64 numbers are added up at the speed of memory
+_GO, _SKIP, _DIFFER = range(3)  # what a verdict begins with; _DIFFER and more name the quantity
+_ADVICE = {
+    "round": "every rank loads the state that it saved in the same step",
+    "lr": "a scheduler is given the same number on every rank, such as the mean of all ranks' losses",
+    "x": "parameters are changed from outside on all ranks alike or not at all, on machines that compute alike",
+}
+
+
+class Disagreement(RuntimeError):
+    """A rank is not where the others are: `rank`, in `step` (from 1; 0 before the first), differs in `quantity`."""
+
+    def __init__(self, rank: int, step: int, quantity: str, why: str) -> None:
+        super().__init__(rank, step, quantity, why)
+        self.rank, self.step, self.quantity, self.why = rank, step, quantity, why
+
+    def __str__(self) -> str:
+        return f"step {self.step}: rank {self.rank} differs from the others in {self.quantity}: {self.why}"
+
+
+class Beside(NamedTuple):
+    """A payload with what crosses beside it: a header up, a verdict down."""
+
+    control: Tensor  # int64 [..., 4]
+    payload: Payload
+
+
+class AgreeingWire(Wire):
+    """A wire on which ranks that differ do not step, and on which all step or none does.
+
+    Beside its payload every rank sends a header: round, lr, a digest of x and whether its gradient is usable. The
+    server compares them, and sends its verdict beside its own payload.
+    """
+
+    def step(
+        self, up: Payload, server: ServerState | None, x: Tensor, lr: float, t: int, usable: bool
+    ) -> tuple[Payload | None, ServerState | None]:
+        """What `exchange` returns, or None and the state as it was where a rank's gradient is not `usable`.
+
+        x [d] are this rank's parameters before round t. Raises Disagreement, on every rank, and LostContact.
+        """
+        header = torch.tensor([[t, _bits(lr), digest(x), usable]], device=x.device)
+        answer, server = self.exchange(Beside(header, up), server, x, t)
+        assert isinstance(answer, Beside)
+        kind, rank, theirs, expected = answer.control.tolist()
+        if kind >= _DIFFER:
+            raise _disagreement(list(_ADVICE)[kind - _DIFFER], rank, t, theirs, expected)
+        return (answer.payload if kind == _GO else None), server
+
+    def _serve(self, payloads: Payload, server: ServerState, t: int) -> tuple[Payload, ServerState]:
+        assert isinstance(payloads, Beside)
+        verdict = _verdict(payloads.control.tolist())
+        if verdict[0] == _GO:
+            down, server = super()._serve(payloads.payload, server, t)
+        else:
+            down = super()._template(server.aggregate, t)
+        return Beside(torch.tensor(verdict, device=server.aggregate.device), down), server
+
+    def _template(self, x: Tensor, t: int) -> Payload:
+        return Beside(torch.zeros(4, dtype=torch.int64, device=x.device), super()._template(x, t))
+
+
+def agree(device: torch.device, **quantities: object) -> None:
+    """Raise Disagreement on every rank where the text of a quantity is not the same on all of them. One collective.
+
+    Also raises LostContact.
+    """
+    mine = torch.tensor([keyed_seed(str(value)) for value in quantities.values()], device=device)
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    with contact():
+        dist.all_gather(everyone, mine)
+    if found := _odd_one([row.tolist() for row in everyone]):
+        rank, index = found
+        name, own = list(quantities.items())[index]
+        raise Disagreement(rank, 0, name, f"on rank {dist.get_rank()} it is {own}; start all ranks with the same")
+
+
+def digest(vector: Tensor) -> int:
+    """64 bits that depend on every bit of a vector [d], whatever its dtype, and on where it stands; read once.
+
+    The vector is laid out as blocks of rows of whole numbers, every block is summed over its rows, and the sums are
+    hashed: one bit changes one sum, an exchange of two coordinates none where they share block and column.
+    """
+    raw = vector.view(torch.uint8)
+    whole = len(raw) - len(raw) % (8 * _BLOCKS * _COLUMNS)
+    bits = blake2b(raw[whole:].cpu().numpy().tobytes(), digest_size=8)
+    if whole:
+        bits.update(raw[:whole].view(torch.int64).view(_BLOCKS, -1, _COLUMNS).sum(1).cpu().numpy().tobytes())
+    return int.from_bytes(bits.digest(), "little", signed=True)
+
+
+def is_finite(vector: Tensor) -> bool:
+    """Whether every coordinate is."""
+    # The sum of squares is the fastest pass; where it is not finite it may have overflowed.
+    return bool(vector.dot(vector).isfinite()) or bool(vector.isfinite().all())
+
+
+def _verdict(headers: list[list[int]]) -> list[int]:
+    """[what to do, and where ranks differ: the rank, its value and the others'], for all ranks' headers."""
+    *_, usable = zip(*headers, strict=True)
+    if found := _odd_one([header[:-1] for header in headers]):
+        rank, index = found
+        return [_DIFFER + index, rank, headers[rank][index], _commonest(header[index] for header in headers)]
+    return [_GO if all(usable) else _SKIP, 0, 0, 0]
+
+
+def _disagreement(quantity: str, rank: int, t: int, theirs: int, expected: int) -> Disagreement:
+    """What is raised in round t for a quantity whose value, as headers hold it, is another one on `rank`."""
+    advice = _ADVICE[quantity]
+    if quantity == "round":
+        return Disagreement(rank, expected, quantity, f"{theirs} instead of {expected}; {advice}")
+    if quantity == "lr":
+        return Disagreement(rank, t, quantity, f"{_float(theirs)} instead of {_float(expected)}; {advice}")
+    return Disagreement(rank, t, quantity, advice)
+
+
+def _odd_one(rows: list[list[int]]) -> tuple[int, int] | None:
+    """The first rank that has another value than most, and the number of the value; None where all rows are equal."""
+    for index, values in enumerate(zip(*rows, strict=True)):
+        expected = _commonest(values)
+        for rank, value in enumerate(values):
+            if value != expected:
+                return rank, index
+    return None
+
+
+def _commonest(values: Iterable[int]) -> int:
+    """The value of most ranks, of the first of them where two are as common."""
+    return Counter(values).most_common(1)[0][0]
+
+
+def _bits(number: float) -> int:
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def _float(bits: int) -> float:
+    return struct.unpack("<d", struct.pack("<q", bits))[0]

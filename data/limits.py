@@ -1,0 +1,131 @@
+"""How much is too much: bounds by stated factors and by the memory that is free, held before anything is taken."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from common.errors import DataError
+
+RATIO = 100
+"""Bytes of text that a compressed byte may stand for: the LibSVM sets have 10 to 35, bombs a thousand and more."""
+
+SMALL = 2**24
+"""Bytes of text below which the ratio does not count."""
+
+PER_BYTE = 10
+"""Bytes of memory that a byte of svmlight text takes while it is read, at most: two-byte labels cost most."""
+
+MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""What a container may use, by the newer and the older of Linux's ways."""
+
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+"""What unpacks a file whose name ends so."""
+
+_CHUNK = 2**20  # bytes
+
+
+def free_memory() -> int:
+    """Bytes that this process can still take, as far as the system says: a machine's, or a container's."""
+    found = [sys.maxsize]
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
+    for file in MEMORY_FILES:
+        with suppress(OSError, ValueError):  # "max" is no number
+            found.append(int(Path(file).read_text()))
+    if len(found) == 1 and hasattr(os, "sysconf"):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(found)
+
+
+def check_memory(needed: float, what: str, remedy: str) -> None:
+    """Raise DataError where something takes more bytes than are free."""
+    free = free_memory()
+    if needed > free:
+        raise DataError(f"{what} takes about {in_words(needed)} of memory, and {in_words(free)} are free: {remedy}")
+
+
+def raw(file: Path) -> bytes:
+    """The bytes of a file of svmlight text, packed or not. Raises DataError where memory would not suffice."""
+    try:
+        if file.exists() and not file.is_file():  # a device need not end
+            raise DataError(f"cannot read {file}: not a regular file")
+        _check_room(file, file.stat().st_size)
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
+
+
+def unpacked(raw: bytes, suffix: str, source: object) -> bytes:
+    """The text in the bytes of a file whose name ends in `suffix`; of PACKED, every other one is that of plain text.
+
+    Raises DataError where it is longer than RATIO times what it is packed in, or than memory suffices to read, and
+    OSError, EOFError, lzma.LZMAError or zlib.error where it is damaged.
+    """
+    if suffix not in PACKED:
+        return raw
+    most = max(SMALL, RATIO * len(raw))
+    text = io.BytesIO()
+    with PACKED[suffix](io.BytesIO(raw)) as packed:
+        while chunk := packed.read(_CHUNK):
+            text.write(chunk)
+            if text.tell() > most:
+                raise DataError(
+                    f"{source}: its {in_words(len(raw))} unpack to more than {in_words(most)}, the most that is read "
+                    f"of so few ({RATIO} times as much); if it is what it should be, unpack it by hand"
+                )
+            _check_room(source, text.tell())
+    return text.getvalue()
+
+
+class Bounded(io.RawIOBase):
+    """A file, open for reading or writing, of which no more than `most` bytes are read or written in all.
+
+    what: how to call it where it is longer, which raises DataError.
+    """
+
+    def __init__(self, file: Any, most: int, what: str) -> None:
+        super().__init__()
+        self._file, self._most, self._what, self._seen = file, most, what, 0
+
+    def read(self, size: int = -1) -> bytes:
+        left = self._most - self._seen
+        found = self._file.read(left + 1 if size < 0 else min(size, left + 1))
+        self._count(len(found))
+        return found
+
+    def write(self, chunk: bytes) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self._count(len(chunk))
+        return self._file.write(chunk)
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+    def _count(self, size: int) -> None:
+        self._seen += size
+        if self._seen > self._most:
+            raise DataError(f"{self._what} is longer than {in_words(self._most)}, the most that it can be")
+
+
+def in_words(size: float) -> str:
+    """A number of bytes with three digits and a unit: 1.5 MiB."""
+    power = 0
+    while size >= 1024 and power < 4:
+        size, power = size / 1024, power + 1
+    return f"{size:.3g} {['bytes', 'KiB', 'MiB', 'GiB', 'TiB'][power]}"
+
+
+def _check_room(source: object, size: int) -> None:
+    check_memory(
+        PER_BYTE * size,
+        f"{source}: reading {in_words(size)} of text",
+        "free some, take a machine with more, or a part of the file",
+    )

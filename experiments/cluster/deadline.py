@@ -1,0 +1,32 @@
+"""An end for a process whose main thread is blocked where neither a signal nor an exception reaches it."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+from common.errors import end_at_once
+
+
+@contextmanager
+def deadline(seconds: float, message: str) -> Iterator[None]:
+    """End this process with an error message where the with-block takes longer than so many seconds."""
+    timer = Timer(seconds, end_at_once, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Leave Ctrl-C and termination to the system during the with-block, in which there is nothing to save yet."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

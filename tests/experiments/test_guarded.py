@@ -1,0 +1,280 @@
+"""Files that would run code: whatever they name, nothing is called that is not of the kind that its place takes."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+from run_support import SMALL, configuration, stopped
+
+from common.errors import UsageError
+from experiments import check, reproduce, run
+from experiments.config import figure as figures
+from experiments.config.compose import compose, resolved
+from experiments.config.run import frozen, plain
+from experiments.config.schema import Part, Reproduction
+from experiments.training import build
+
+SPY = """
+from functools import partial
+from algorithms.compressors import Compressor, ScaledSign
+from algorithms.protocol import Algorithm
+
+def unsaid(*args, **options): raise SystemExit(0)
+def nothing() -> None: raise SystemExit(0)
+def number() -> int: raise SystemExit(0)
+class Other:
+    def __init__(self) -> None: raise SystemExit(0)
+class Half:
+    devices = ("cpu",)
+    metric = "train_loss"
+    def __init__(self) -> None: raise SystemExit(0)
+    def gradients(self) -> None: ...
+    def evaluate(self) -> None: ...
+made = partial(nothing)
+def method(compressor: Compressor, extra=None, count: int = 3) -> Algorithm: raise SystemExit(0)
+"""
+
+TARGETS = [
+    "experiments.run.main", "experiments.run.application", "experiments.report.main", "experiments.reproduce.main",
+    "experiments.keep.main", "experiments.check.main", "experiments.upload.main", "experiments.sweep.sweep.train",
+    "experiments.training.session.train_here", "experiments.record.environment.git", "data.download.download",
+    "data.download.pack", "experiments.config.compose.folder_of_package", "experiments.training.runner.bring_to_end",
+    "algorithms.compressors.base.payload_bytes", "common.errors._leave", "venv.create", "venv.main",
+    "setuptools.setup", "setuptools._distutils.spawn.spawn", "spy.unsaid", "spy.nothing", "spy.number", "spy.Other",
+    "spy.Half", "spy.made",
+]  # fmt: skip
+
+PLACES = ("compressor", "update", "algorithm", "task", "logger")
+WITHIN = (("task", "dataset"), ("task", "step_unit"), ("compressor", "norm"), ("update", "form"), ("logger", "mode"))
+"""Options, some of which take an object and some a plain value."""
+
+
+@pytest.fixture
+def spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package of a user's whose parts all end the process with exit status 0 when they are called."""
+    (tmp_path / "spy").mkdir()
+    (tmp_path / "spy" / "__init__.py").write_text(SPY)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("spy", None)
+
+
+def code_of(target: str) -> CodeType | None:
+    """What runs when a target is called."""
+    module, _, name = target.rpartition(".")
+    found = getattr(import_module(module), name)
+    found = getattr(found, "func", found)
+    found = found.__init__ if isinstance(found, type) else getattr(found, "__wrapped__", found)
+    return getattr(found, "__code__", None)
+
+
+def refusal(action: Callable[[], object], target: str) -> str:
+    """Why an action refuses, which must not have called the target."""
+    code, called = code_of(target), []
+
+    def watch(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code is code:
+            called.append(target)
+
+    sys.setprofile(watch)
+    try:
+        with pytest.raises(UsageError) as refused:
+            action()
+    finally:
+        sys.setprofile(None)
+    assert not called
+    return str(refused.value)
+
+
+LET_IN = ("spy", "venv", "setuptools", "common")
+
+
+def begun(**parts: Part) -> Callable[[], object]:
+    """What a command does with a run before it trains."""
+    whole = replace(configuration(*SMALL), packages=LET_IN, **parts)
+
+    def action() -> None:
+        build.check(whole)
+        build.build_task(whole)
+
+    return action
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
+    for place in PLACES:
+        part = replace(getattr(configuration(*SMALL), place), target=target, options={})
+        said = refusal(begun(**{place: part}), target)
+        assert target in said, place
+    for place, option in WITHIN:
+        part = getattr(configuration(*SMALL, "logger=wandb") if place == "logger" else configuration(*SMALL), place)
+        part = replace(part, options={**part.options, option: {"_target_": target}})
+        said = refusal(begun(**{place: part}), target)
+        assert target in said, (place, option)
+
+
+@pytest.mark.parametrize("option", ["extra", "count"])
+def test_an_option_takes_an_object_where_its_annotation_says_so(option: str, spy: None) -> None:
+    part = replace(configuration(*SMALL).algorithm, target="spy.method", options={option: {"_target_": "spy.number"}})
+    said = refusal(begun(algorithm=part, update=Part(target=None)), "spy.number")
+    assert said.startswith(f"algorithm.{option}._target_=spy.number: the parameter that this would become takes no ")
+
+
+@pytest.mark.parametrize("target", ["experiments.run.main", "common.errors._leave", "spy.nothing"])
+@pytest.mark.parametrize("flags", [[], ["--cfg", "job"], ["dry_run=true"], ["-m"]], ids=" ".join)
+def test_nor_by_a_command(
+    target: str, flags: list[str], spy: None, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "compressor").mkdir()
+    (tmp_path / "compressor" / "sly.yaml").write_text(f"_target_: {target}\n")
+    line = ["-cd", str(tmp_path), "compressor=sly", "packages=[spy,common]", *SMALL, f"results_dir={tmp_path / 'r'}"]
+    if "--cfg" in flags:
+        run.main([*line, *flags])  # prints it, and that is all
+        assert f"_target_: {target}" in capsys.readouterr().out
+    else:
+        assert stopped([*line, *flags]) == 2
+        assert f"compressor._target_={target}: " in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("package", ["setuptools", "venv", "spy"])
+def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> None:
+    """A frozen run, a figure and a figure's overrides."""
+    said = re.escape("let in by the command line alone")
+    granted = {**plain(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(granted))
+    with pytest.raises(UsageError, match=said):
+        frozen(tmp_path / "job.yaml", [])
+    for key in ("overrides", "grid"):
+        node = resolved(compose(["figure=demo"], "reproduce"))["figure"]
+        text = f"packages=[{package}]"
+        node[key] = [*node[key], [text] if key == "grid" else text]
+        figure = figures.read(Reproduction(figure=node), lambda: False)
+        with pytest.raises(UsageError, match=said):
+            figures.runs(figure, [])
+
+
+@pytest.mark.parametrize("text", ["packages: [spy]", "overrides: ['packages=[spy]']"])
+def test_nor_does_a_figures_file(
+    text: str, spy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "figure").mkdir()
+    figure = f"# @package _global_\ndefaults: [demo@figure, _self_]\n{text}\n"
+    (tmp_path / "figure" / "sly.yaml").write_text(figure)
+    with suppress(SystemExit):
+        reproduce.main(["-cd", str(tmp_path), "figure=sly"])
+    assert "a package is let in by the command line alone" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.name not in ("spy", "figure")] == []
+
+
+HYDRAS = {
+    "callbacks: {sly: {_target_: spy.nothing}}": "hydra.callbacks",
+    "job_logging: {version: 1, handlers: {sly: {(): spy.nothing}}}": "hydra.job_logging",
+    "hydra_logging: {version: 1, handlers: {sly: {(): spy.nothing}}}": "hydra.hydra_logging",
+    "job: {chdir: true}": "hydra.job.chdir",
+    "job: {env_set: {PYTHONPATH: elsewhere}}": "hydra.job.env_set",
+    "run: {dir: elsewhere}": "hydra.run",
+    "output_subdir: elsewhere": "hydra.output_subdir",
+}
+
+
+SOME = ("callbacks: {sly: {_target_: spy.nothing}}", "job: {chdir: true}")
+FLAGS = [
+    ["compressor=sly"],
+    ["compressor=sly", "--cfg", "job"],
+    ["-m", "compressor=sly,identity"],
+    ["-m", "compressor=sly,identity", "hydra/launcher=basic"],
+]
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, marks=[pytest.mark.slow] * (text in SOME)) for text in HYDRAS])
+def test_no_file_sets_what_hydra_does_before_a_run(
+    text: str, spy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "compressor").mkdir()
+    (tmp_path / "compressor" / "sly.yaml").write_text(
+        f"# @package _global_\ncompressor: {{_target_: algorithms.compressors.ScaledSign}}\nhydra: {{{text}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    for words in FLAGS if text in SOME else FLAGS[:1]:
+        assert stopped(["-cd", str(tmp_path), *words, *SMALL]) == 2, words
+        assert f"{HYDRAS[text]}: is set by a file" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_primary_configuration_adds_no_places(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "usual.yaml").write_text("defaults: [config, _self_]\nhydra: {searchpath: ['file:///tmp']}\n")
+    assert stopped(["-cd", str(tmp_path), "-cn", "usual", *SMALL]) == 2
+    assert "hydra.searchpath: is set by a file of --config-dir" in capsys.readouterr().err
+
+
+OURS = {
+    "hydra.searchpath=[file:///tmp]": "hydra.searchpath",
+    "hydra={searchpath:[file:///tmp]}": "hydra.searchpath",
+    "hydra.job={chdir:true}": "hydra.job.chdir",
+    "+hydra.job={chdir:true}": "hydra.job.chdir",
+    "++hydra={job:{chdir:true}}": "hydra.job.chdir",
+    "hydra.run={dir:x}": "hydra.run.dir",
+    "hydra.run=null": "hydra.run.dir",
+    "~hydra.run": "hydra.run.dir",
+    "hydra={output_subdir:x}": "hydra.output_subdir",
+}
+
+
+@pytest.mark.parametrize("text", OURS)
+def test_however_a_setting_of_hydras_is_spelt(text: str, capsys: pytest.CaptureFixture) -> None:
+    for words in ([text], ["-m", text], [text, "--cfg", "job"]):
+        if words != ["-m", text, "--cfg", "job"]:
+            assert stopped([*words, *SMALL]) == 2
+            assert f"{OURS[text]}: is not yours to set" in capsys.readouterr().err
+
+
+SECRETS = [
+    "${oc.env:TOKEN}",
+    "a/${oc.env:TOKEN,x}",
+    "${oc.decode:'${oc.env:TOKEN}'}",
+    "${oc.${resolver}:TOKEN}",
+    "${oc.env:${name}}",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_no_variable_is_recorded(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "s3cret")
+    composed = OmegaConf.create({"study": {"deep": text}, "resolver": "env", "name": "TOKEN"})
+    with pytest.raises(UsageError, match=r"study.deep: takes the environment's TOKEN, whose value would") as refused:
+        resolved(composed)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_where_data_lie_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_DIR", "elsewhere")
+    assert resolved(compose([]))["data_dir"] == "elsewhere"
+    assert OmegaConf.create({"x": "${oc.env:DATA_DIR}/${oc.env:HOME}"}).x == f"elsewhere/{os.environ['HOME']}"
+
+
+def test_the_help_of_check_says_that_it_imports(capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        check.main(["--help"])
+    assert "It imports, and so executes, the modules that are named" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["venv.create", "spy.unsaid", "spy.nothing", "experiments.run.main"])
+def test_check_calls_nothing_of_another_kind(target: str, spy: None, capsys: pytest.CaptureFixture) -> None:
+    method = "algorithms.methods.cd_adam.cd_adam"
+    for line in ([target], [method, f"compressor._target_={target}"], ["spy.method", f"extra._target_={target}"]):
+        with pytest.raises(SystemExit) as ended:
+            check.main(line)
+        assert (ended.value.code, capsys.readouterr().out) == (2, "")
