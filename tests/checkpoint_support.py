@@ -1,12 +1,18 @@
-"""What the tests of checkpoints import from each other: how a file is read, and written with a valid checksum."""
+"""What the tests of checkpoints import from each other: what a file holds, and how one can be damaged."""
 
 import io
+import random
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from experiments.record.checkpoint import _digest
+
+Fault = Callable[[random.Random, Path], Path]
+"""Damages a checkpoint's folder <round>/ or, of several files, the one whose path it returns."""
 
 
 def content(file: Path) -> dict:
@@ -16,11 +22,121 @@ def content(file: Path) -> dict:
 
 
 def resign(file: Path, change: Callable[[dict], object]) -> None:
-    """Change the state in a checkpoint's file, as one who also knows how its checksum comes about."""
+    """Change the state in a checkpoint's file, and its checksum with it."""
     state = content(file)
     change(state)
     tensors = io.BytesIO()
     torch.save(state, tensors)
-    _, about, _ = file.read_bytes().split(b"\n", 2)
-    about += b"\n"
+    about = file.read_bytes().split(b"\n", 2)[1] + b"\n"
     file.write_bytes(_digest(about, tensors.getbuffer()) + about + tensors.getvalue())
+
+
+def _bytes(damage: Callable[[random.Random, bytes], bytes]) -> Fault:
+    """Other bytes in a file of any kind."""
+
+    def fault(rng: random.Random, folder: Path) -> Path:
+        file = rng.choice(sorted(folder.iterdir()))
+        whole = file.read_bytes()
+        changed = damage(rng, whole)
+        assert changed != whole
+        file.write_bytes(changed)
+        return file
+
+    return fault
+
+
+def flip(rng: random.Random, whole: bytes) -> bytes:
+    """One bit changed."""
+    changed, position = bytearray(whole), rng.randrange(len(whole))
+    changed[position] ^= 1 << rng.randrange(8)
+    return bytes(changed)
+
+
+def _overwritten(rng: random.Random, whole: bytes) -> bytes:
+    begin = rng.randrange(len(whole))
+    return whole[:begin] + rng.randbytes(512)[: len(whole) - begin] + whole[begin + 512 :]
+
+
+def _removed(rng: random.Random, folder: Path) -> Path:
+    file = rng.choice(sorted(folder.iterdir()))
+    file.unlink()
+    return file
+
+
+def _exchanged(rng: random.Random, folder: Path) -> Path:
+    one, other = rng.sample(sorted(folder.glob("worker-*")), 2)
+    one.rename(folder / "kept")
+    other.rename(one)
+    (folder / "kept").rename(other)
+    return one
+
+
+def _of_another_round(rng: random.Random, folder: Path) -> Path:
+    file = rng.choice(sorted(folder.iterdir()))
+    other = rng.choice([other for other in folder.parent.glob("*/") if other != folder])
+    shutil.copy(other / file.name, file)
+    return file
+
+
+def _resigned(change: Callable[[random.Random, dict], object]) -> Fault:
+    """Another number in shared.pt, under a checksum that fits."""
+
+    def fault(rng: random.Random, folder: Path) -> Path:
+        resign(folder / "shared.pt", partial(change, rng))
+        return folder / "shared.pt"
+
+    return fault
+
+
+def _without_checksum(rng: random.Random, folder: Path) -> Path:
+    file = rng.choice(sorted(folder.iterdir()))
+    torch.save(content(file), file)
+    return file
+
+
+def _latest(rng: random.Random, folder: Path) -> Path:
+    file = folder.parent / "latest"
+    wrong = (
+        b"",
+        b"\xff\xfe\n",
+        b"..",
+        b"/etc",
+        b"-1",
+        b"999\n",
+        b"9" * 30,
+        b"6\n7\n",
+        "٧".encode(),
+        rng.randbytes(9),
+    )
+    file.write_bytes(rng.choice(wrong))
+    return file
+
+
+def _no_latest(rng: random.Random, folder: Path) -> Path:
+    file = folder.parent / "latest"
+    file.unlink()
+    return file
+
+
+FAULTS: dict[str, Fault] = {
+    "a bit": _bytes(flip),
+    "cut": _bytes(lambda rng, whole: whole[: rng.randrange(len(whole))]),
+    "grown": _bytes(lambda rng, whole: whole + rng.randbytes(rng.randrange(1, 9))),
+    "overwritten": _bytes(_overwritten),
+    "removed": _removed,
+    "workers exchanged": _exchanged,
+    "of another round": _of_another_round,
+    "as an older version left it": _without_checksum,
+    "t": _resigned(lambda rng, state: state.update(t=rng.choice((10**6, -5, state["t"] - 1, state["t"] + 1)))),
+    "meter": _resigned(
+        lambda rng, state: state["meter"].update({rng.choice([*state["meter"]]): rng.randrange(10**6)})
+    ),
+    "metrics_size": _resigned(
+        lambda rng, state: state.update(
+            metrics_size=rng.choice((0, -1, 10**9, state["metrics_size"] // 2, state["metrics_size"] - 1, None))
+        )
+    ),
+    "latest": _latest,
+    "no latest": _no_latest,
+}
+"""By what is wrong."""

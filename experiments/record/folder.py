@@ -202,16 +202,15 @@ class RunFolder:
         begin, end = written.rfind(b"\n", 0, size - 1) + 1, written.find(b"\n", size)
         last = json.loads(written[begin:size])
         after = None
-        with suppress(ValueError, LookupError):  # what follows is cut off, whatever it is
-            after = json.loads(written[size:end])["round"]
+        with suppress(ValueError, LookupError, TypeError):  # what follows is cut off, whatever it is
+            after = int(json.loads(written[size:end])["round"])
         if last["round"] > t or (after is not None and after <= t):
             raise ValueError(f"{self.metrics.name}: {size} bytes do not end between rounds {t} and {t + 1}")
         return last
 
     @_by_first_rank
     def tidy(self, **keep: int) -> None:
-        """Remove what processes that were killed left behind: halves of files, and checkpoints but the newest two, or
-        `keep`."""
+        """Remove what killed processes left: halves of files, and all checkpoints but the newest two, or `keep`."""
         for temporary in self.path.glob(".*.tmp"):
             temporary.unlink(missing_ok=True)
         self._checkpoint.tidy(**keep)

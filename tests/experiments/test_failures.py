@@ -1,12 +1,16 @@
 """Runs that cannot go on, and folders that are not as a run left them."""
 
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
+from checkpoint_support import content
 from run_support import SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
@@ -113,8 +117,8 @@ def test_without_its_checkpoint_a_run_begins_anew(interrupted: Path, results: st
 
 
 def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
-    for content in ("", "{}", "[]"):
-        (interrupted / "status.json").write_text(content)
+    for text in ("", "{}", "[]"):
+        (interrupted / "status.json").write_text(text)
         assert stopped([*SMALL, results]) == 1
         said = capsys.readouterr().err
         assert f"{interrupted / 'status.json'}: " in said
@@ -151,3 +155,96 @@ def test_output_that_nobody_reads_any_more_ends_a_command_in_silence() -> None:
     command.stdout.close()
     assert command.communicate()[1] == b""
     assert command.returncode == 1
+
+
+def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
+    results: str, at_round: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    command = (*SMALL, "checkpoint_every=5")
+    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
+    assert stopped([*command, results]) == 130
+    path = where(*command, results)
+    for name in ("12", "10"):
+        file = path / "checkpoint" / name / "worker-3.pt"
+        shutil.copy(file, tmp_path / name)
+        file.write_bytes(b"")
+    rows_then = (path / "metrics.jsonl").read_bytes()
+    capsys.readouterr()
+    assert stopped([*command, results]) == 1
+    said = capsys.readouterr().err
+    for name in ("12", "10"):
+        assert f"{path / 'checkpoint' / name}: worker-3.pt: damaged, its checksum is another" in said
+    assert f"delete {path} to begin anew" in said
+    assert "Traceback" not in said
+    assert (path / "metrics.jsonl").read_bytes() == rows_then
+    shutil.copy(tmp_path / "10", path / "checkpoint" / "10" / "worker-3.pt")
+    go(*command, results)
+    said = capsys.readouterr().err
+    assert f"{path / 'checkpoint' / '12'}: worker-3.pt: damaged, its checksum is another; the checkpoint of" in said
+    assert f"resumed at round 10: {path}" in said
+    assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"", b"../12", b"13"])
+def test_where_latest_names_nothing_the_newest_is_taken(
+    damage: bytes, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+) -> None:
+    (interrupted / "checkpoint" / "latest").write_bytes(damage)
+    capsys.readouterr()
+    go(*SMALL, results)
+    said = capsys.readouterr().err
+    assert f"{interrupted / 'checkpoint' / 'latest'}: names " in said
+    assert f"resumed at round 12: {interrupted}" in said
+
+
+def test_a_checkpoint_of_before_checksums_is_refused(
+    interrupted: Path, results: str, capsys: pytest.CaptureFixture
+) -> None:
+    for file in (interrupted / "checkpoint" / "12").iterdir():
+        torch.save(content(file), file)
+    assert stopped([*SMALL, results]) == 1
+    said = capsys.readouterr().err
+    assert "shared.pt: of an older version, without a checksum); delete" in said
+
+
+def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, at_round: Callable) -> None:
+    folder = interrupted / "checkpoint"
+
+    def litter(name: str) -> None:
+        for place in (interrupted, folder, folder / "12", folder / "3", folder / "20"):
+            if place.exists() or place.name == "3":
+                place.mkdir(exist_ok=True)
+                (place / f".{name}.0123.tmp").write_bytes(b"half")
+        (folder / "15").mkdir()  # not complete
+
+    litter("status.json")
+    found = []
+    at_round(14, lambda: found.extend(sorted(file.name for file in folder.rglob("*") if "worker" not in file.name)))
+    go(*SMALL, results)
+    assert found == ["12", "latest", "shared.pt"]
+    assert {file.name for file in folder.iterdir()} == {"20", "latest"}
+    litter("summary.json")
+    go(*SMALL, results)
+    assert {file.name for file in folder.iterdir()} == {"20", "latest"}
+    assert not list(interrupted.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("way", ["a row", "a checkpoint", "a stop"])
+def test_a_folder_removed_while_its_run_is_going_on(
+    way: str, results: str, at_round: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    command = [*SMALL, results, f"eval_every={5 if way == 'a row' else 20}"]
+    command += [f"checkpoint_every={5 if way == 'a checkpoint' else 500}"]
+    path = where(*command)
+
+    def remove() -> None:
+        shutil.rmtree(path)
+        if way == "a stop":
+            signal.raise_signal(signal.SIGINT)
+
+    at_round(8, remove)
+    assert stopped(command) == 1
+    said = capsys.readouterr().err
+    assert f"error: {path}: is no longer there, nothing more is written; the same command begins anew" in said
+    assert not path.exists()
+    go(*command)

@@ -1,0 +1,104 @@
+"""Checkpoints with damaged files, by the hundred: a run goes on with the right numbers, or says what is wrong."""
+
+import contextlib
+import io
+import random
+import shutil
+import signal
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from checkpoint_support import FAULTS
+from rich.console import Console
+from run_support import configuration, timeless
+
+from common.errors import RunError
+from common.progress import Display
+from experiments.config.identity import folder
+from experiments.config.schema import Run
+from experiments.training.runner import bring_to_end
+from experiments.training.trainer import Trainer
+
+CASES = 1500
+SEED = 17
+COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=3", "lr=[0.003,0.01]", "cluster.workers=4", "threads=1")
+RUNS = {
+    "digits": (
+        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
+        "algorithm=quantized_adam",
+    ),
+    "logreg": ("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
+}
+
+
+def bring(run: Run) -> str:
+    """Bring a run to its end, in silence, and return what it said of damage."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), Display(run.rounds, Console(quiet=True)) as display:
+        bring_to_end(run, display)
+    return said.getvalue()
+
+
+def stop_at(round: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bring a run to this round, at which it is interrupted."""
+    step = Trainer.step
+
+    def acting(trainer: Trainer, diagnose: bool = False) -> None:
+        if trainer.t + 1 == round:
+            signal.raise_signal(signal.SIGINT)
+        step(trainer, diagnose)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", acting)
+        with pytest.raises(KeyboardInterrupt):
+            bring(run)
+
+
+def damaged(run: Run, stopped: Path, expected: list, rng: random.Random, fault: str, twice: bool) -> str:
+    """What becomes of a run whose checkpoint of round 7, or with `twice` that of round 6 too, has a fault."""
+    path = folder(run)
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(stopped, path)
+    hit = [FAULTS[fault](rng, path / "checkpoint" / "7")]
+    if twice:
+        hit.append(FAULTS[rng.choice(list(FAULTS)[:7])](rng, path / "checkpoint" / "6"))
+    before = (path / "metrics.jsonl").read_bytes()
+    refused = ""
+    try:
+        said = bring(run)
+    except RunError as error:
+        refused = str(error)
+    if refused:
+        assert f"{path / 'checkpoint'}: cannot be resumed" in refused
+        assert f"delete {path} to begin anew" in refused
+        assert (path / "metrics.jsonl").read_bytes() == before
+        return "named"
+    assert timeless(path) == expected, (fault, hit)
+    named = [hit[0].parent if hit[0].parent.name == "7" else hit[0], path / "checkpoint" / "latest"]
+    assert any(f"{place}: " in said for place in named), (fault, hit, said)
+    return "right"
+
+
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("logreg", len(FAULTS)),
+        pytest.param("logreg", CASES, marks=pytest.mark.slow),
+        pytest.param("digits", CASES, marks=pytest.mark.slow),
+    ],
+)
+def test_a_damaged_checkpoint_never_spoils_a_run_in_silence(
+    name: str, cases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = configuration(*COMMON, *RUNS[name])
+    whole, stopped, again = (replace(run, results_dir=str(tmp_path / part)) for part in ("whole", "stopped", "again"))
+    bring(whole)
+    stop_at(7, stopped, monkeypatch)
+    rng, outcomes = random.Random(SEED), Counter()
+    for case in range(cases):
+        fault, twice = list(FAULTS)[case % len(FAULTS)], rng.random() < 0.2
+        outcomes[damaged(again, folder(stopped), timeless(folder(whole)), rng, fault, twice), twice] += 1
+    print(dict(outcomes))
+    assert outcomes["right", False] + outcomes["right", True] + outcomes["named", True] == cases
