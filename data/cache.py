@@ -39,13 +39,17 @@ def _read(file: Path, sha256: str | None, source: str) -> Arrays | None:
         # Opened here because numpy leaves a damaged file open.
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files if name != "sha256"}
-            expected = sha256 or str(stored["sha256"]).removeprefix(f"{source} ".lstrip())
+            expected = _stamp(sha256, source) if sha256 else str(stored["sha256"])
     except Exception:  # a damaged zip file can raise nearly anything
         return None
-    return arrays if digest(arrays.values()) == expected else None
+    return arrays if _stamp(digest(arrays.values()), source) == expected else None
+
+
+def _stamp(content: str, source: str) -> str:
+    return f"{content} of {source}" if source else content
 
 
 def _write(file: Path, arrays: Arrays, source: str) -> None:
     with suppress(OSError), atomic(file) as temporary, temporary.open("wb") as stream:
-        hashed = {"sha256": np.array(f"{source} {digest(arrays.values())}".lstrip()), **arrays}
+        hashed = {"sha256": np.array(_stamp(digest(arrays.values()), source)), **arrays}
         np.savez(stream, **hashed)  # pyright: ignore[reportArgumentType]: none of them is called allow_pickle
