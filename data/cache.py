@@ -14,7 +14,7 @@ from data.limits import free_memory
 Arrays = dict[str, np.ndarray]
 
 
-def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None) -> Arrays:
+def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None, source: str = "") -> Arrays:
     """The arrays that `build()` returns, read from `file` (.npz) if it has them, else built and stored in it.
 
     Of several processes that ask at once one builds and the others wait. What is read is checked by its
@@ -22,19 +22,21 @@ def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None) -
 
     file: its name must change whenever the arrays would.
     sha256: the content hash (see `digest`) of the arrays; None to rely on the one stored with them.
+    source: the hash of what they are built from, where their own is not known; what was built from something else is
+    built anew.
     """
-    arrays = _read(file, sha256)
+    arrays = _read(file, sha256, source)
     if arrays is None:
         with locked(file.with_suffix(".lock")):
             # Another process may have stored them while this one waited.
-            arrays = _read(file, sha256)
+            arrays = _read(file, sha256, source)
             if arrays is None:
                 arrays = build()
-                _write(file, arrays)
+                _write(file, arrays, source)
     return arrays
 
 
-def _read(file: Path, sha256: str | None) -> Arrays | None:
+def _read(file: Path, sha256: str | None, source: str) -> Arrays | None:
     try:
         # Opened here because numpy leaves a damaged file open.
         with file.open("rb") as stream, ZipFile(stream) as members:
@@ -45,13 +47,17 @@ def _read(file: Path, sha256: str | None) -> Arrays | None:
             return None
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files if name != "sha256"}
-            expected = sha256 or str(stored["sha256"])
+            expected = _stamp(sha256, source) if sha256 else str(stored["sha256"])
     except Exception:  # a damaged zip file can raise nearly anything
         return None
-    return arrays if digest(arrays.values()) == expected else None
+    return arrays if _stamp(digest(arrays.values()), source) == expected else None
 
 
-def _write(file: Path, arrays: Arrays) -> None:
+def _stamp(content: str, source: str) -> str:
+    return f"{content} of {source}" if source else content
+
+
+def _write(file: Path, arrays: Arrays, source: str) -> None:
     with suppress(OSError), atomic(file) as temporary, temporary.open("wb") as stream:
-        hashed = {"sha256": np.array(digest(arrays.values())), **arrays}
+        hashed = {"sha256": np.array(_stamp(digest(arrays.values()), source)), **arrays}
         np.savez(stream, **hashed)  # pyright: ignore[reportArgumentType]: none of them is called allow_pickle

@@ -25,6 +25,7 @@ from run_support import go, status, timeless
 from experiments.config.identity import folder
 from experiments.config.schema import Run
 from experiments.record import checkpoint
+from plots.runs.checksums import renew
 
 COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
 RUNS = {
@@ -181,6 +182,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
 def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Run, tmp_path: Path) -> None:
     other = replace(run, seed=1)
     shutil.copytree(stopped, folder(other))
+    renew(folder(other))
     before = (folder(other) / "metrics.jsonl").read_bytes()
     for rank in launched(tmp_path / "again", 2, partial(run_each, [other])):
         assert rank.code == 1

@@ -87,6 +87,16 @@ def test_cache_with_other_content_is_rebuilt(tmp_path: Path) -> None:
     assert build.calls == 1
 
 
+def test_what_was_built_from_something_else_is_built_anew(tmp_path: Path) -> None:
+    file, build = tmp_path / "x.npz", Builder()
+    for source in ("", "a" * 64):  # without a source, as of an older version, and with another one
+        cache.cached(file, lambda: {"a": np.zeros(3)}, source=source)
+        for _ in range(2):
+            assert same(cache.cached(file, build, source="b" * 64))
+        file.unlink()
+    assert build.calls == 2
+
+
 def test_failed_build_stores_nothing(tmp_path: Path) -> None:
     def fail() -> cache.Arrays:
         raise DataError("no")

@@ -1,0 +1,326 @@
+"""What a run's folder says of itself: checksums, and one process at a run even where locks do not work."""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from run_support import SMALL, go, record, rewrite, rows, status, stopped, timeless, where
+
+from common.errors import RunError, exit_with_message
+from experiments import check
+from experiments import status as status_command
+from experiments.config.compose import ROOT
+from experiments.record.folder import RunFolder
+from experiments.training.trainer import Trainer
+from plots.runs.checksums import KEY, renew
+from plots.runs.files import read_rows
+from plots.runs.find import find, whole
+from plots.runs.read import verified
+
+
+def verdict(folder: Path, capsys: pytest.CaptureFixture) -> tuple[int, list[str]]:
+    """The exit status of `experiments.check` for a results folder, and its lines."""
+    capsys.readouterr()
+    code = 0
+    try:
+        check.main([str(folder)])
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    return code, capsys.readouterr().out.splitlines()
+
+
+def without_checksums(path: Path) -> None:
+    """Make a run's folder one of an older version."""
+    for file in path.glob("*.json"):
+        content = json.loads(file.read_text())
+        for key in (KEY, "last_row"):
+            content.pop(key, None)
+        file.write_text(json.dumps(content, indent=2) + "\n")
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(path)))
+    config = path / "config.yaml"
+    config.write_text("".join(line for line in config.read_text().splitlines(True) if not line.startswith("#")))
+
+
+def test_a_tree_of_runs_is_verified(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    good, bad, old = (go(*SMALL, f"seed={seed}", results) for seed in range(3))
+    assert verdict(tmp_path / "results", capsys) == (0, ["3 run folders: 3 whole"])
+    without_checksums(old)
+    unchecked = f"unchecked {old}: written before there were checksums"
+    assert verdict(tmp_path / "results", capsys) == (0, [unchecked, "3 run folders: 2 whole, 1 unchecked"])
+    metrics = bad / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"round": 10', '"round": 11'))
+    code, lines = verdict(tmp_path / "results", capsys)
+    assert code == 1
+    assert f"damaged   {bad}: {metrics}, line 3: its checksum is not that of its content" in "".join(lines)
+    assert lines[-1] == "3 run folders: 1 whole, 1 unchecked, 1 damaged"
+    assert verified(good)
+
+
+def test_runs_of_an_older_version_stay_visible(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = go(*SMALL, results, "lr=[0.001,0.01]")
+    before = [run.frame() for run in find(tmp_path)]
+    without_checksums(path)
+    kept = {file.name: file.read_bytes() for file in path.glob("*.*")}
+    [run] = whole(find(tmp_path))
+    assert (run.state, run.checked) == ("finished", False)
+    assert run.frame().equals(before[0])
+    go(*SMALL, results, "lr=[0.001,0.01]", "study=new")
+    assert {file.name: file.read_bytes() for file in path.glob("*.*")} == kept
+    rewrite(path, "status", record_of_old(path) | {"status": "interrupted"})
+    without_checksums(path)
+    assert stopped([*SMALL, results, "lr=[0.001,0.01]"]) == 1
+    assert f"{path}: an older version began it, without checksums; delete it" in capsys.readouterr().err
+
+
+def record_of_old(path: Path) -> dict:
+    return json.loads((path / "status.json").read_text())
+
+
+def test_a_file_without_a_checksum_among_others_is_not_trusted(results: str, tmp_path: Path) -> None:
+    path = go(*SMALL, results)
+    for name in ("summary.json", "config.yaml", "metrics.jsonl"):
+        kept = (path / name).read_text()
+        stripped = tmp_path / "stripped"
+        shutil.copytree(path, stripped)
+        without_checksums(stripped)
+        (path / name).write_text((stripped / name).read_text())
+        [run] = find(tmp_path / "results")
+        assert run.state == "damaged"
+        reason = "rows at its end are missing" if name == "metrics.jsonl" else "have checksums and some have none"
+        assert reason in run.error
+        (path / name).write_text(kept)
+        shutil.rmtree(stripped)
+    assert verified(path)
+
+
+def test_a_folder_under_another_runs_id_is_not_taken_for_it(results: str, capsys: pytest.CaptureFixture) -> None:
+    shutil.copytree(go(*SMALL, results), where(*SMALL, results, "seed=1"))
+    assert stopped([*SMALL, results, "seed=1"]) == 1
+    assert "or is of another run" in capsys.readouterr().err
+
+
+def test_a_half_row_at_the_end_is_normal_until_a_run_is_finished(interrupted: Path, results: str) -> None:
+    with (interrupted / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 15, "ep')
+    assert verified(interrupted)
+    with (go(*SMALL, results) / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 15, "ep')
+    with pytest.raises(ValueError, match=r"metrics.jsonl: ends in half a line, though the run is finished"):
+        verified(interrupted)
+
+
+def test_damage_that_comes_during_a_run_ends_it_as_failed(
+    results: str, at_round: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    """Of the same length, so that it is seen when the summary is made of all rows."""
+    path = where(*SMALL, results)
+    metrics = path / "metrics.jsonl"
+    at_round(17, lambda: metrics.write_text(metrics.read_text().replace('"round": 10', '"round": 11')))
+    assert stopped([*SMALL, results]) == 1
+    assert f"{metrics}, line 3: its checksum is not" in capsys.readouterr().err
+    assert status(path)["status"] == "failed"
+    assert stopped([*SMALL, results]) == 1
+    assert f"delete {path} to begin anew" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("act", ["added to", "gone", "another file"])
+def test_rows_that_are_not_as_the_run_left_them_end_it(
+    act: str, results: str, at_round: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    metrics = where(*SMALL, results) / "metrics.jsonl"
+
+    def change() -> None:
+        content = metrics.read_bytes()
+        if act != "added to":
+            metrics.rename(metrics.with_name("moved"))
+        if act != "gone":
+            with metrics.open("ab") as file:
+                file.write(content)
+
+    at_round(8, change)
+    assert stopped([*SMALL, results]) == 1
+    said = capsys.readouterr().err
+    assert f"error: {metrics}: " in said
+    assert "as this process left it, so that it writes nothing further" in said
+    after = metrics.read_bytes().splitlines() if metrics.exists() else []
+    assert [json.loads(line)["round"] for line in after] == {"added to": [0, 5, 0, 5], "another file": [0, 5]}.get(
+        act, []
+    )
+    assert not (metrics.parent / "summary.json").exists()
+
+
+def test_of_rows_that_do_not_fit_on_the_disk_none_is_kept(interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, before = RunFolder(interrupted), (interrupted / "metrics.jsonl").read_bytes()
+    opened = Path.open
+
+    class Full:
+        def __init__(self, file: Path, mode: str) -> None:
+            self._file = opened(file, mode)
+
+        def __enter__(self) -> "Full":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self._file.close()
+
+        def write(self, content: bytes) -> None:
+            self._file.write(content[: len(content) // 2])
+            self._file.flush()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda file, mode="r": (Full if mode == "ab" else opened)(file, mode))
+        with pytest.raises(OSError, match="No space"):
+            folder.append([{"round": 15, "trial": 0}, {"round": 15, "trial": 1}])
+    assert (interrupted / "metrics.jsonl").read_bytes() == before
+    folder.append([{"round": 15, "trial": 0}])
+    assert read_rows(interrupted)[-1] == {"round": 15, "trial": 0}
+
+
+def test_a_kill_while_rows_are_cut_back_leaves_a_whole_folder(
+    interrupted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a checkpoint that is older than the last row."""
+    folder = RunFolder(interrupted)
+    size = (interrupted / "metrics.jsonl").read_bytes().find(b"\n") + 1
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "truncate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder._cut(size)
+    assert [row["round"] for row in rows(interrupted)] == [0, 5, 10]
+    assert verified(interrupted)
+    folder._cut(size)
+    assert [row["round"] for row in rows(interrupted)] == [0]
+    assert verified(interrupted)
+
+
+def test_a_lock_names_its_holder(results: str, capsys: pytest.CaptureFixture) -> None:
+    path = where(*SMALL, results)
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom experiments.record.folder import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        assert stopped([*SMALL, results]) == 1
+    finally:
+        holder.stdin.close()
+        holder.wait()
+    who = f"process {holder.pid} on {socket.gethostname()}"
+    assert f"error: {path}: another process is at this run ({who}); wait for it or stop it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", ["ENOLCK", "EACCES", "ENOSYS", "EOPNOTSUPP", "EIO"])
+def test_locks_that_do_not_work_are_said_to(
+    code: str, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    number = getattr(errno, code)
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert stopped([*SMALL, results]) == 1
+    said = capsys.readouterr().err
+    assert f"{where(*SMALL, results) / '.lock'}: cannot be locked ({errno.errorcode[number]}: " in said
+    assert "put results_dir on another one" in said
+    assert not list(where(*SMALL, results).glob("[!.]*"))
+
+
+def _at_once(overrides: list[str], said: Path, barrier: threading.Barrier) -> None:
+    """One of two processes at a run whose lock keeps nobody out; they do their rounds at the same time."""
+    fcntl.flock = lambda *_: None
+    step = Trainer.step
+
+    def together(trainer: Trainer, diagnose: bool = False) -> None:
+        with suppress(threading.BrokenBarrierError):  # the other one has ended
+            barrier.wait(20 if trainer.t < 5 else 0.2)
+        step(trainer, diagnose)
+
+    Trainer.step = together
+    with said.open("w", buffering=1) as sys.stderr, exit_with_message():
+        try:
+            go(*overrides)
+        finally:
+            barrier.abort()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_without_a_working_lock_two_processes_do_not_both_finish(
+    begun: bool, results: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue("interrupted") if begun else where(*SMALL, results)
+    context = get_context("fork")
+    barrier, said = context.Barrier(2), [tmp_path / "one", tmp_path / "other"]
+    processes = [context.Process(target=_at_once, args=([*SMALL, results], file, barrier)) for file in said]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    codes = sorted(process.exitcode or 0 for process in processes)
+    assert codes in ([0, 1], [1, 1])
+    words = "".join(file.read_text() for file in said)
+    assert "Traceback" not in words
+    assert f"error: {path / 'metrics.jsonl'}: " in words
+    if codes == [0, 1]:
+        assert status(path)["status"] == "finished"
+        assert verified(path)
+        assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'alone'}"))
+    else:
+        assert status(path)["status"] != "finished"
+
+
+def test_status_shows_runs_where_locks_do_not_work(
+    interrupted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    rewrite(interrupted, "status", record(interrupted, "status") | {"status": "running"})
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    capsys.readouterr()
+    status_command.main([str(interrupted)])
+    assert capsys.readouterr().out.splitlines()[-1] == "1 running"
+
+
+def test_a_column_cannot_be_called_as_the_checksum_is(interrupted: Path) -> None:
+    with pytest.raises(ValueError, match="crc32: a column cannot be called"):
+        RunFolder(interrupted).append([{"round": 15, "crc32": 1.0}])
+
+
+def test_a_sweeps_lock_names_its_holder_too(tmp_path: Path) -> None:
+    from experiments.sweep.study import StudyFolder
+
+    study = StudyFolder(str(tmp_path), "mine")
+    with study.locked(), pytest.raises(RunError, match=r"another process is at this sweep; wait"), study.locked():
+        pass
+    (study.path / ".lock").write_text("elsewhere 17\n")
+    with study.locked():
+        assert (study.path / ".lock").read_text().split() == [socket.gethostname(), str(os.getpid())]
+
+
+def test_checksums_are_renewed_for_whoever_changes_files_on_purpose(interrupted: Path) -> None:
+    before = {file.name: file.read_bytes() for file in interrupted.glob("*.*")}
+    renew(interrupted)
+    assert {file.name: file.read_bytes() for file in interrupted.glob("*.*")} == before
