@@ -12,7 +12,7 @@ from torch import Tensor
 
 from algorithms.compressors import Payload
 from algorithms.protocol import ServerState
-from algorithms.randomness import keyed_seed
+from algorithms.randomness import Key, keyed_seed
 from algorithms.wire import Wire, contact
 
 BYTES = 32
@@ -52,6 +52,8 @@ class AgreeingWire(Wire):
     server compares them, and sends its verdict beside its own payload.
     """
 
+    _next = 1  # the round that the others take this rank to be in
+
     def step(
         self, up: Payload, server: ServerState | None, x: Tensor, lr: float, t: int, usable: bool
     ) -> tuple[Payload | None, ServerState | None]:
@@ -59,8 +61,20 @@ class AgreeingWire(Wire):
 
         x [d] are this rank's parameters before round t. Raises Disagreement, on every rank, and LostContact.
         """
+        if t != self._next:  # a state was loaded, perhaps not everywhere, and messages of round t may be longer
+            key = Key(self.seed, "up", self._next, (self.rank,))
+            nothing = self.algorithm.uplink.codec(self._next).encode(torch.zeros_like(x).unsqueeze(0), key)
+            self._compare(nothing, server, x, lr, t, False, like=self._next)
+        down, server = self._compare(up, server, x, lr, t, usable, like=t)
+        self._next = t if down is None else t + 1
+        return down, server
+
+    def _compare(
+        self, up: Payload, server: ServerState | None, x: Tensor, lr: float, t: int, usable: bool, like: int
+    ) -> tuple[Payload | None, ServerState | None]:
+        """One exchange, in messages as long as those of round `like`."""
         header = torch.tensor([[t, _bits(lr), digest(x), usable]], device=x.device)
-        answer, server = self.exchange(Beside(header, up), server, x, t)
+        answer, server = self.exchange(Beside(header, up), server, x, like)
         assert isinstance(answer, Beside)
         kind, rank, theirs, expected = answer.control.tolist()
         if kind >= _DIFFER:

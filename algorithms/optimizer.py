@@ -129,8 +129,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
         Raises ValueError for the state of another rank, number of workers, algorithm, seed or number of coordinates,
         for one of something else, and for a damaged one; then nothing has changed. Ranks that load states of
-        different rounds raise Disagreement in the next step; where one of the rounds belongs to a warm-up, whose
-        messages have another length, the transport may end the processes first.
+        different rounds, or not all of which load one, raise Disagreement in the next step.
         """
         self._check(state_dict)
         try:

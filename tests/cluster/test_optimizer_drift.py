@@ -123,9 +123,9 @@ def plateau(training: Training) -> None:
         scheduler.step(1.0)
 
 
-def advance(training: Training) -> None:
+def advance(rounds: int, training: Training) -> None:
     """As after loading the state of another round."""
-    training.optimizer.t += 1
+    training.optimizer.t += rounds
 
 
 def poison(value: float, training: Training) -> None:
@@ -143,8 +143,9 @@ DRIFTS = {
     **{f"bit {bit} of x": (partial(move, partial(flip, bit)), "x") for bit in (0, 22, 30, 31)},
     "x exchanged": (partial(move, exchange), "x"),
     "x scaled": (partial(move, lambda x: x.mul_(1.01)), "x"),
-    "round": (advance, "round"),
+    "round": (partial(advance, 1), "round"),
 }
+LOADS = {"into the warm-up": -2, "within the warm-up": -1, "out of the run": 3}
 SKIPS = {
     "nan": (partial(poison, float("nan")), None),
     "inf": (partial(poison, float("inf")), None),
@@ -176,6 +177,9 @@ def everything(target: Path) -> None:
     for name, (fault, _) in DRIFTS.items():
         for odd in range(size):
             results[name, odd] = Training().run(odd, fault)
+    for name, rounds in LOADS.items():
+        for odd in range(size):
+            results[name, odd] = Training(ALGORITHMS["onebit_adam"]).run(odd, partial(advance, rounds))
     for name, (fault, scaling) in SKIPS.items():
         for which, algorithm in ALGORITHMS.items():
             kind = Unscaling if scaling == "unscale_ before" else torch.amp.GradScaler  # pyright: ignore
@@ -232,6 +236,18 @@ def test_what_differs_is_named_on_every_rank_and_nothing_has_changed(name: str, 
         step = AT + 1 if (name, len(ranks), odd) == ("round", 2, 0) else AT
         assert (found[0]["rank"], found[0]["step"], found[0]["quantity"]) == (rank, step, quantity)
         assert found[0]["text"].startswith(f"step {step}: rank {rank} differs from the others in {quantity}: ")
+        assert not any(one["changed"] for one in found)
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_messages_of_another_length_do_not_meet(name: str, ranks: list[dict]) -> None:
+    """A rank that alone loaded a state of the dense warm-up, or left it, is named as any other."""
+    for odd in range(len(ranks)):
+        found = [results[name, odd] for results in ranks]
+        rank = 1 if len(ranks) == 2 else odd
+        assert [(one["error"], one["rank"], one["quantity"]) for one in found] == [
+            ("Disagreement", rank, "round")
+        ] * len(ranks)
         assert not any(one["changed"] for one in found)
 
 
