@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from common.characters import visible
+
 
 class UsageError(Exception):
     """The configuration is wrong; nothing was started. Exit status 2."""
@@ -76,7 +78,7 @@ def _rank() -> int:
 
 def _leave(status: int, message: str) -> NoReturn:
     if message:
-        print(message, file=sys.stderr, flush=True)
+        print(visible(message, allowed="\n\t"), file=sys.stderr, flush=True)
     distributed = sys.modules.get("torch.distributed")
     if distributed and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()
