@@ -334,7 +334,7 @@ def test_no_button_leads_out_of_the_page(viewer):
     page = viewer.page
     buttons = page.locator(".panel .modebar-btn")
     names = {buttons.nth(number).get_attribute("data-title") for number in range(buttons.count())}
-    assert names == {"Download plot as a SVG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+    assert names == {"Download plot", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
     assert page.locator(".plotlyjsicon, .modebar a[href^='http'], a[href^='http']").count() == 0
     windows = len(page.context.pages)
     for number in range(buttons.count()):
