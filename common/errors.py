@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+from common.characters import visible
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_OF_LIBRARIES = ("iostream error", "PytorchStreamWriter failed", "requested and 0 written")  # torch's, numpy's
 
@@ -112,7 +114,7 @@ def _rank() -> int:
 def _leave(status: int, message: str) -> NoReturn:
     if message:
         with suppress(OSError):  # where the output goes to a disk that is full
-            print(message, file=sys.stderr, flush=True)
+            print(visible(message, allowed="\n\t"), file=sys.stderr, flush=True)
     distributed = sys.modules.get("torch.distributed")
     if distributed and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()

@@ -6,13 +6,16 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from common.characters import visible
+
 
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table whose columns have these names.
 
-    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece.
+    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece. What would
+    act on it, or end a line, is written out.
     """
-    lines = [columns, *rows]
+    lines = [list(map(visible, cells)) for cells in [columns, *rows]]
     if console.is_terminal:
         widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
         for number, line in enumerate(lines):
@@ -30,4 +33,4 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table in a page of Markdown."""
-    return ["| " + " | ".join(cells) + " |" for cells in [columns, ["---"] * len(columns), *rows]]
+    return ["| " + " | ".join(map(visible, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]]

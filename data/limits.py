@@ -19,8 +19,8 @@ RATIO = 100
 SMALL = 2**24
 """Bytes of text below which the ratio does not count."""
 
-PER_BYTE = 10
-"""Bytes of memory that a byte of svmlight text takes while it is read, at most: two-byte labels cost most."""
+PER_BYTE = 12
+"""Bytes of memory that a byte of svmlight text takes while it is read, at most: rows without a feature cost most."""
 
 MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """What a container may use, by the newer and the older of Linux's ways."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from common.characters import visible
 from common.files import atomic
 from plots.page.page import page, read_figures
 from plots.request import answering, folder, parse, words
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     request = words("experiments.report", __doc__, arguments)
     with answering():
         target, runs = write(parse(request, DEFAULTS))
-        print(f"{runs} run{'s' * (runs != 1)}: {target}")
+        print(f"{runs} run{'s' * (runs != 1)}: {visible(str(target))}")
 
 
 def write(request: dict[str, str]) -> tuple[Path, int]:

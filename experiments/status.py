@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from common import tables
+from common.characters import visible
 from common.progress import duration
 from experiments.config.identity import changed
 from plots.request import answering, folder, parse, words
@@ -71,7 +72,7 @@ def show(runs: Sequence[Run], console: Console) -> None:
     lines += _other_code(readable, differing)
     lines += [", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no runs"]
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(run: Run, differing: str) -> list[str]:

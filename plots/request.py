@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from common.characters import acting
 from common.errors import RunError, UsageError, exit_with_message
 from common.names import unknown
 
@@ -39,6 +40,8 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
         key, equals, value = text.partition("=")
         if not equals or not value:
             raise UsageError(f"{text}: not of the form key=value; keys: {', '.join(defaults)}")
+        if sign := acting(text):
+            raise UsageError(f"{key}: holds {sign}, which would act on a terminal or split a line; leave it out")
         if key not in defaults:
             raise UsageError(unknown(f"{key}: no such key", key, defaults))
         values[key] = value
@@ -46,7 +49,9 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
 
 
 def folder(key: str, value: str | Path) -> Path:
-    """A results folder. Raises UsageError where there is none."""
+    """A results folder. Raises UsageError where there is none, or where its name would act on a terminal."""
+    if sign := acting(str(value)):
+        raise UsageError(f"{key}={value}: holds {sign}, which would act on a terminal or split a line")
     if not Path(value).is_dir():
         raise UsageError(f"{key}={value}: no such folder; give a results folder, that of results_dir=...")
     return Path(value)

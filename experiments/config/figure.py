@@ -11,7 +11,7 @@ from common.errors import UsageError
 from common.names import unknown
 from experiments.config import signatures
 from experiments.config.compose import Config, split
-from experiments.config.run import load_run, path_name
+from experiments.config.run import check_text, load_run, path_name
 from experiments.config.schema import Reproduction, Run
 from experiments.config.values import check_keys, checked, held
 from plots.claims.claims import CHECKS, ROLES
@@ -40,6 +40,7 @@ def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
     """
     if not isinstance(asked.figure, Mapping):
         raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
+    check_text(asked.figure, "figure", allowed="\n")
     node = {key: value for key, value in asked.figure.items() if value is not None}
     place = f"figure={node.get('name', '')}"
     check_keys(node, _KEYS, place, ("name",))

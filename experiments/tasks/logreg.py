@@ -17,7 +17,9 @@ from algorithms.compressors import Compressor
 from algorithms.randomness import keyed_seed
 from algorithms.theory import markov_step_size
 from data.dataset import Dataset, shape
+from data.limits import check_memory
 from data.partition import share
+from experiments.training.memory import vectors
 from plots.runs.columns import column
 
 
@@ -67,6 +69,11 @@ class LogisticRegression:
         self._dataset, self._left_out = dataset, parts.left_out
 
         self._ids = range(workers) if ids is None else ids
+        check_memory(
+            vectors(self.d, self.dtype, trials=1, workers=len(self._ids)),
+            f"{dataset.name} has {self.d} columns, its largest index: a run of {len(self._ids)} workers",
+            "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
+        )
         used = parts.rows.reshape(-1)
         labels = dataset.labels[used].astype(np.float64)
         self._positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]

@@ -1,6 +1,7 @@
 """Curves of several methods over bits, rounds or epochs."""
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.cbook import is_math_text
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from common.characters import visible
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
@@ -48,18 +52,18 @@ def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
                 axis = axes[row][column]
                 _draw_panel(axis, tasks[task], panel)
                 if len(tasks) == 1 or column == 0:
-                    axis.set_ylabel(label(panel.y))
+                    axis.set_ylabel(drawable(label(panel.y)))
                 if len(tasks) > 1 and row == 0:
-                    axis.set_title(tasks[task]["task_label"].iloc[0])
+                    axis.set_title(drawable(tasks[task]["task_label"].iloc[0]))
             for axis in axes[row][len(cells) :]:
                 axis.remove()
         lines = {str(line.get_label()): line for axis in figure.axes for line in axis.get_lines()}
-        figure.supxlabel(text)
+        figure.supxlabel(drawable(text))
         widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
         columns = max(1, min(len(lines), int(width / widest)))
         beyond = math.ceil(len(lines) / columns) - 4  # rows of the legend for which there would be no room
         figure.set_size_inches(width, height + 0.16 * max(0, beyond))
-        title = frame["task_label"].iloc[0] if len(tasks) == 1 else None
+        title = drawable(frame["task_label"].iloc[0]) if len(tasks) == 1 else None
         figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns, title=title)
     return figure
 
@@ -71,6 +75,21 @@ def save(figure: Figure, *targets: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(target)
     plt.close(figure)
+
+
+def drawable(text: str) -> str:
+    """A text as matplotlib draws it: a formula between dollars that does not parse is drawn as it is written."""
+    lines = [visible(line) for line in text.split("\n")]
+    return "\n".join(line if _parses(line) else re.sub(r"(?<!\\)\$", r"\$", line) for line in lines)
+
+
+def _parses(line: str) -> bool:
+    try:
+        if is_math_text(line):
+            MathTextParser("path").parse(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _places(tasks: list[str], panels: Sequence[Panel]) -> list[list[tuple[str, Panel]]]:
@@ -91,14 +110,14 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel) -> None:
         look = curve.iloc[0]
         marks = _spread(line["x"].to_numpy(dtype=float), panel.x_scale)
         axis.plot(
-            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=look["label"], markevery=marks,
-            linestyle=(0, DASHES[look.get("dash", 0)]),
+            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=drawable(look["label"]),
+            markevery=marks, linestyle=(0, DASHES[look.get("dash", 0)]),
         )  # fmt: skip
         if curve["seed"].nunique() > 1:
             axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)
     axis.set_xscale(panel.x_scale)
     axis.set_yscale(panel.y_scale)
-    axis.set_xlabel(label(panel.x))
+    axis.set_xlabel(drawable(label(panel.x)))
     if panel.guide is not None:
         _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
     if panel.y_min is not None:

@@ -2,6 +2,9 @@
 
 const MOST_POINTS = 2000; // of a line on the screen
 const DECADES = 8; // of a logarithmic axis at first
+// Nothing leaves the page: none of plotly's buttons sends a chart anywhere or leads to its maker.
+const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
+const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
 const FONT = 'system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif';
 
 /** The curves {run, trial} of a task's method with the chosen seeds, of all step sizes. */
@@ -124,7 +127,7 @@ function drawPanel(panel, task, view, link) {
   const names = [...new Set(lines.map(line => line.method.label))].join(", ");
   plot.setAttribute("aria-label", `${y} over ${x} on ${task.label}: ${names || "nothing"}`);
   Plotly.react(plot, drawn, layout, {
-    responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    responsive: true, ...ALONE, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", ...UPLOADS],
     toImageButtonOptions: { format: "svg", filename: `${view.y[0]} ${task.name.replaceAll("/", " ")}` },
   });
   const chosen = [...new Set(lines.map(line => `${line.method.label}: ${short(line.lr)}`))];

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from common.characters import acting
 from common.names import meant
 
 
@@ -22,6 +23,11 @@ class Column:
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
     wandb: str = ""  # metric/<name> where it is empty
     axis: bool = False  # every run has it, and it only grows
+
+    def __post_init__(self) -> None:
+        for field in ("name", "label", "unit", "wandb"):
+            if sign := acting(str(getattr(self, field))):
+                raise ValueError(f"column {self.name!r}: its {field} holds {sign}, a control character; leave it out")
 
     @property
     def is_measured(self) -> bool:

@@ -16,7 +16,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from plots.figure.curves import draw
+from plots.figure.curves import draw, drawable
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.read import open_run
@@ -230,3 +230,16 @@ def test_ticks_are_of_what_is_left_in_view() -> None:
     figure = draw(frame, [Panel(x="round", y="grad_norm", y_min=0.5)], "")
     figure.canvas.draw()
     assert {"0.5", "1", "2"} <= set(labels(figure.axes[0]))
+
+
+BAD = ["$\\frac{1}$", "$x_$ and $y$", "costs $5 and $6_", "$\\nope$", "$$", "${x$", "\\$a$b_$", "a\x1b[2Jb"]
+
+
+@pytest.mark.parametrize("text", [BAD[0], *(pytest.param(text, marks=pytest.mark.slow) for text in BAD[1:])])
+def test_what_is_no_formula_is_drawn_as_text(text: str, tmp_path: Path) -> None:
+    frame = two_by_two()
+    frame["task_label"] = frame["label"] = text
+    for some in (frame, frame[frame["task"] == "s"]):
+        draw(some, ROWS, f"caption {text}").savefig(tmp_path / "x.png")
+    assert drawable("$x^2$ of $y$") == "$x^2$ of $y$"
+    assert all(drawable(label(one)) == label(one) for one in ("grad_norm", "second_moment", "signal_error"))

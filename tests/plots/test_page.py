@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from folder_support import change, folder, rewrite
+from plotly.offline import get_plotlyjs
 
 from experiments.report import main
 from plots.page.page import content, page, read_figures
@@ -198,3 +199,27 @@ def test_what_cannot_be_shown_is_refused(results, tmp_path, monkeypatch, capsys,
     assert stop.value.code == code
     assert message in capsys.readouterr().err
     assert not list(empty.iterdir())
+
+
+def test_no_button_uploads(tmp_path):
+    """Every button of plotly's that has to do with a cloud is off, by each of the ways that there are."""
+    plotly = get_plotlyjs()
+    uploads = set(re.findall(r'\bname:"(\w*[Cc]loud\w*)"', plotly))
+    assert uploads  # or it no longer has any, and this test is to go
+    scripts = page([], [], "now").partition('id="data">')[2]
+    [removed] = re.findall(r"const UPLOADS = (\[.*?\]);", scripts)
+    assert uploads <= set(json.loads(removed))
+    [alone] = re.findall(r"const ALONE = \{(.*?)\};", scripts)
+    switches = dict(part.strip().split(": ") for part in alone.split(","))
+    assert switches == {"displaylogo": "false", "showSendToCloud": "false", "plotlyServerURL": '""'}
+    for name in switches:
+        assert f"{name}:{{" in plotly  # which plotly knows
+    assert "...ALONE" in scripts
+    assert "...UPLOADS" in scripts
+    assert scripts.count("Plotly.react(") == scripts.count("Plotly.") - scripts.count("Plotly.purge(") == 1
+    assert set(re.findall(r"https?:[^\"' ]*", scripts)) <= {"http://www.w3.org/2000/svg"}  # a name, no address
+
+
+def test_a_page_of_which_nothing_may_be_sent(tmp_path):
+    for rule in ("default-src 'none'", "form-action 'none'", "base-uri 'none'"):
+        assert rule in outline(page([], [], "now"))

@@ -327,3 +327,19 @@ def test_long_lines_are_thinned_on_the_screen_alone(viewer):
         assert (first, last) == (1, 50000)
         assert gap < 0.07  # of the axis: on a logarithmic one that is between the first two rounds
     assert len(viewer.line(FIRST, "plain")["x"]) == 10  # short ones are whole
+
+
+def test_no_button_leads_out_of_the_page(viewer):
+    """Every button that a panel has is pressed, with the network watched and windows counted."""
+    page = viewer.page
+    buttons = page.locator(".panel .modebar-btn")
+    names = {buttons.nth(number).get_attribute("data-title") for number in range(buttons.count())}
+    assert names == {"Download plot", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+    assert page.locator(".plotlyjsicon, .modebar a[href^='http'], a[href^='http']").count() == 0
+    windows = len(page.context.pages)
+    for number in range(buttons.count()):
+        buttons.nth(number).dispatch_event("click")
+    page.wait_for_timeout(200)
+    assert page.locator(".plotly-cloud-dialog").count() == 0
+    assert len(page.context.pages) == windows
+    assert viewer.is_quiet()
