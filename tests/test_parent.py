@@ -69,7 +69,8 @@ def test_a_process_ends_with_its_parent(how: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("parent", "code"), [("its own", 0), ("another", -15)])
 def test_a_module_is_run_unless_its_parent_is_gone_before_it_begins(parent: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
-        "import os, sys, time; time.sleep(0.7); print(*sys.argv[1:], os.environ['EXPERIMENTS_PARENT'] == str(os.getpid()))"
+        "import os, sys, time; time.sleep(0.7)\n"
+        "print(*sys.argv[1:], os.environ['EXPERIMENTS_PARENT'] == str(os.getpid()))"
     )
     said = subprocess.run(
         [sys.executable, "-m", "common.parent", "slow", "--a", "b"],

@@ -14,7 +14,7 @@ import torch
 import yaml
 from filelock import FileLock, Timeout
 
-from common.errors import RunError
+from common.errors import RunError, is_full
 from common.files import atomic, naming
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
@@ -79,7 +79,16 @@ class RunFolder:
     def set_status(self, status: str, **details: object) -> None:
         """Record a status with the time and anything worth knowing about it."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write_json("status.json", {"status": status, "time": now, **details})
+        content = {"status": status, "time": now, **details}
+        try:
+            self._write_json("status.json", content)
+        except OSError as error:
+            target = self.path / "status.json"
+            if not (is_full(error) and target.exists()):
+                raise
+            with target.open("r+") as file:  # over the one before, which takes no room
+                file.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+                file.truncate()
 
     @_by_first_rank
     def describe(self, config: Config, keep: Sequence[str] = ()) -> None:

@@ -99,10 +99,8 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         trainer.verify()
         snapshot = folder.snapshot(trainer.state_dict())
     except BaseException as error:
-        with suppress(OSError):  # on a full disk the checkpoint before stays, and less room may do for the status
-            if (
-                snapshot["metrics_size"] and ranks.size == 1
-            ):  # else the next try begins with the first evaluation again
+        if snapshot["metrics_size"] and ranks.size == 1:  # else the next try begins with the first evaluation again
+            with suppress(OSError):  # on a full disk the one before stays
                 folder.save(snapshot, ids)
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         with suppress(OSError):

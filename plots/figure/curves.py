@@ -13,6 +13,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from common.files import naming
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
@@ -69,7 +70,8 @@ def save(figure: Figure, *targets: Path) -> None:
     with plt.style.context(STYLE):
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(target)
+            with naming(target):
+                figure.savefig(target)
     plt.close(figure)
 
 
