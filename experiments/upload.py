@@ -6,7 +6,8 @@
 A folder is that of a run, or holds such folders at any depth. A run with logger=wandb is shown where it was itself to
 be; key=value sets a key of conf/logger/wandb.yaml for all of them. What wandb already has of a run is not sent again,
 and its summary is brought up to date: the same command can be given as often as one likes, also for runs that are not
-finished. Without a login, files for `wandb sync` are written.
+finished. Without a login nothing is sent, with exit status 1; with logger.mode=offline files for `wandb sync` are
+written.
 """
 
 import argparse
@@ -64,12 +65,20 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _upload(folders: list[Path], logger: Part, said: Mapping[str, Any]) -> int:
-    """Send one after the other, each with its options; returns how many failed."""
+    """Send one after the other, each with its options; returns how many failed.
+
+    Raises RunError where nobody is known to send them.
+    """
     from experiments.loggers.mirror import Mirror
 
     console, failed = Console(highlight=False, soft_wrap=True), 0
     with serving():
         mirror = Mirror(logger.options["mode"])
+        if mirror.is_cut_off:
+            raise RunError(
+                f"nothing was sent: {mirror.reason}; log in or set WANDB_API_KEY, and give the same command again, "
+                "or logger.mode=offline for files that `wandb sync` sends"
+            )
         for folder in folders:
             where: list[str] = []
             try:
@@ -79,7 +88,7 @@ def _upload(folders: list[Path], logger: Part, said: Mapping[str, Any]) -> int:
                 result = "failed: another process is sending this run"
             except Exception as error:  # whatever wandb raises, and folders that are not whole
                 result = f"failed: {one_line(error)}"
-            failed += result.startswith("failed")
+            failed += result.startswith("failed") or mirror.is_cut_off
             console.print("; ".join([f"{folder}: {result}", *where]), markup=False)
     return failed
 

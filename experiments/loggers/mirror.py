@@ -84,7 +84,12 @@ class Mirror:
     """
 
     def __init__(self, mode: str | None) -> None:
-        self._mode, self._reason = mode_and_reason(mode)
+        self._mode, self.reason = mode_and_reason(mode)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it is offline, for `reason`, though nobody asked for that."""
+        return self._mode == "offline" and self.reason != "as asked"
 
     def show(
         self,
@@ -107,14 +112,14 @@ class Mirror:
                 if self._mode != "online":
                     raise
                 end_service()  # which would otherwise hold on to the ids
-                self._mode, self._reason = "offline", f"it could not begin online ({one_line(error)})"
+                self._mode, self.reason = "offline", f"it could not begin online ({one_line(error)})"
                 curves = self._begin(folder, options)
             if self._mode == "online":
                 say(f"wandb: {curves[0].run.url}" + (f" and {len(curves) - 1} more" if len(curves) > 1 else ""))
             else:
                 by_file = f"wandb sync {folder}/wandb/offline-run-*"  # which would append to what it sent before
                 rest = f"to send it: python -m experiments.upload {folder} (once: {by_file})"
-                say(f"wandb: {self._mode}, {self._reason}; {rest}")
+                say(f"wandb: {self._mode}, {self.reason}; {rest}")
             try:
                 for row in rows(folder / "metrics.jsonl", ended):
                     curves[row["trial"]].log(row)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from common.errors import RunError
+from common.errors import RunError, is_full
 from common.files import atomic, naming, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
@@ -292,8 +292,16 @@ class RunFolder:
         self._write(name, as_json(content, self._run))
 
     def _write_status(self, content: dict) -> None:
-        """Write status.json, which counts on the rows so far."""
-        self._write_json(STATUS, {**content, "last_row": f"{self._last_checksum():08x}"})
+        """Write status.json, which counts on the rows so far; on a full disk over the one before, which takes no room."""
+        content = {**content, "last_row": f"{self._last_checksum():08x}"}
+        try:
+            self._write_json(STATUS, content)
+        except OSError as error:
+            if not (is_full(error) and (self.path / STATUS).exists()):
+                raise
+            with (self.path / STATUS).open("r+b") as file:
+                file.write(as_json(content, self._run))
+                file.truncate()
 
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.path / name, self._durable) as file:

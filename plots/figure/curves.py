@@ -17,6 +17,7 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from common.characters import visible
+from common.files import naming
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
@@ -73,7 +74,8 @@ def save(figure: Figure, *targets: Path) -> None:
     with plt.style.context(STYLE):
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(target)
+            with naming(target):
+                figure.savefig(target)
     plt.close(figure)
 
 

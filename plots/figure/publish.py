@@ -9,6 +9,7 @@ import pandas as pd
 from rich.console import Console
 
 from common import tables
+from common.files import naming
 from plots.claims import claims
 from plots.figure import curves, markdown
 from plots.figure.derive import DERIVATIONS
@@ -28,6 +29,11 @@ def report(folders: Iterable[Path], figure: Figure, target: Path, console: Conso
     Writes <name>.pdf, <name>.png, <name>.csv (every row of every run, those of the drawn curves with drawn = True),
     report.md and, where the figure asks for them, claims.csv and targets.csv.
     """
+    with naming(target):
+        _report(folders, figure, target, console)
+
+
+def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Console) -> None:
     matplotlib.use("Agg")
     figure = replace(figure, note=" ".join(figure.note.split()))
     runs = [open_run(folder) for folder in folders]

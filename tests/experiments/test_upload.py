@@ -156,6 +156,17 @@ def test_online_what_wandb_has_is_not_sent_again_and_the_summary_is_renewed(
     assert said == [f"{path}: {count} new rows" for count in (3, 2, 0)]
 
 
+def test_without_a_login_nothing_is_sent_and_that_is_an_error(
+    finished: list[Path], nobody: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody.delenv("WANDB_MODE")
+    assert stopped(finished[0]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("error: nothing was sent: not logged in (wandb login); log in or set WANDB_API_KEY, ")
+    assert said.out == ""
+    assert not (finished[0] / "wandb").exists()
+
+
 @pytest.mark.slow
 def test_a_server_that_never_answers_is_given_up_once(
     finished: list[Path], nobody: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -164,8 +175,10 @@ def test_a_server_that_never_answers_is_given_up_once(
     nobody.setenv("WANDB_API_KEY", KEY)
     with black_hole() as url:
         nobody.setenv("WANDB_BASE_URL", url)
-        upload.main([str(tmp_path / "results"), "logger.init_timeout=1"])
-    said = capsys.readouterr().out.splitlines()
+        assert stopped(tmp_path / "results", "logger.init_timeout=1") == 1
+    out, err = capsys.readouterr()
+    assert "2 of 2 runs were not sent whole" in err
+    said = out.splitlines()
     assert len(said) == 2
     for path, count in zip(finished, (10, 5), strict=True):
         [line] = [line for line in said if line.startswith(str(path))]
