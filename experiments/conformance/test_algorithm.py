@@ -122,6 +122,7 @@ class TestAlgorithm:
         content = {"t": half, "cluster": as_dicts(whole[half]), "statistics": torch.zeros(2, WORKERS, 0)}
         checkpoint.save(content, range(WORKERS))
         loaded = checkpoint.load(range(WORKERS), torch.device("cpu"))
+        assert loaded, "expected the checkpoint that was just saved, saw none"
         cluster = Simulated(build_algorithm(), WORKERS, SEED)
         state = from_dicts(loaded["cluster"], cluster.start(start(2)))
         for t in range(half + 1, ROUNDS + 1):

@@ -292,7 +292,7 @@ class RunFolder:
         self._write(name, as_json(content, self._run))
 
     def _write_status(self, content: dict) -> None:
-        """Write status.json, which counts on the rows so far; on a full disk over the one before, which takes no room."""
+        """Write status.json, which counts on the rows so far; on a full disk over the one before."""
         content = {**content, "last_row": f"{self._last_checksum():08x}"}
         try:
             self._write_json(STATUS, content)
