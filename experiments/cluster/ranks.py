@@ -1,5 +1,6 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
+import json
 from collections.abc import Callable, Mapping
 
 import torch
@@ -70,25 +71,35 @@ class Group(Ranks):
 
     def agree(self, facts: Mapping[str, object]) -> None:
         mine = {name: str(fact) for name, fact in facts.items()}
-        everyone: list[dict[str, str]] = [{}] * self.size
+        first = json.loads(self._text(json.dumps(mine), source=0))
+        other = next((name for name in {**first, **mine} if mine.get(name) != first.get(name)), None)
+        speaker = torch.tensor(-1 if other is None else self.rank)
         with contact():
-            dist.all_gather_object(everyone, mine)
-        first = everyone[0]
-        for rank, other in enumerate(everyone):
-            for name in {**first, **other}:
-                if other.get(name) != first.get(name):
-                    theirs, ours = (facts.get(name, "none") for facts in (other, first))
-                    raise UsageError(
-                        f"{name}: {theirs} on rank {rank}, {ours} on rank 0; start all ranks by the same command, "
-                        "from the same code and with the same packages and data"
-                    )
+            dist.all_reduce(speaker, dist.ReduceOp.MAX)
+        if speaker >= 0:
+            here, there = (facts.get(str(other), "none") for facts in (mine, first))
+            said = self._text(f"{other}: {here} on rank {self.rank}, {there} on rank 0", source=int(speaker))
+            remedy = "start all ranks by the same command, from the same code and with the same packages and data"
+            raise UsageError(f"{said}; {remedy}")
+
+    def _text(self, mine: str, source: int) -> str:
+        """The text of the rank `source` on every rank."""
+        text = torch.frombuffer(bytearray(mine.encode()), dtype=torch.uint8)
+        size = torch.tensor(len(text))
+        with contact():
+            dist.broadcast(size, src=source)
+            if self.rank != source:
+                text = torch.empty(int(size), dtype=torch.uint8)
+            dist.broadcast(text, src=source)
+        return text.numpy().tobytes().decode()
 
     def _who_differs(self, value: int) -> str:
         """In words, the ranks whose value is not that of rank 0."""
-        everyone = [torch.empty(1, dtype=torch.int64) for _ in range(self.size)]
+        differs = torch.zeros(self.size, dtype=torch.uint8)
+        differs[self.rank] = self.told(value) != value
         with contact():
-            dist.all_gather(everyone, torch.tensor([value]))
-        others = [str(rank) for rank, other in enumerate(everyone) if other != everyone[0]]
+            dist.all_reduce(differs, dist.ReduceOp.MAX)
+        others = [str(rank) for rank in differs.nonzero().flatten().tolist()]
         return f"rank{'s' * (len(others) > 1)} {', '.join(others)}"
 
     def told(self, value: int) -> int:

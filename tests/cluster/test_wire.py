@@ -29,6 +29,7 @@ from algorithms.compressors import (
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.randomness import Key
 from algorithms.wire import Wire, from_bytes, to_bytes
+from experiments.cluster.ranks import Group
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
 from experiments.config.schema import Run
@@ -193,6 +194,7 @@ def watched(target: Path, runs: list[Run]) -> None:
         forbid(name)
     mark(Wire, "exchange", "round")
     mark(Torchrun, "mean", "measurement")
+    mark(Group, "agree", "start")
     Torchrun.__init__ = begin
     run_each(runs)
     (target / f"messages-{os.environ['RANK']}.json").write_text(json.dumps(messages))
@@ -245,5 +247,6 @@ def test_what_else_crosses_is_for_measurements_and_to_agree(name: str, traffic: 
         assert {m["bytes"] for m in measured} == {TRIALS * WORKERS // RANKS * task.d * task.dtype.itemsize}
         agreed = [m for m in mine if m["for"] == "agreement"]
         assert {m["by"] for m in agreed} <= {"broadcast", "all_reduce"}
-        assert max(m["bytes"] for m in agreed) <= 8
+        assert max(m["bytes"] for m in agreed) <= 40  # a flag, and two checksums with their negatives
         assert len(agreed) <= 2 * ROUNDS + 8  # a word on stopping a round, and one on each checkpoint
+        assert {m["by"] for m in mine if m["for"] == "start"} == {"broadcast", "all_reduce"}

@@ -17,6 +17,7 @@ from experiments.config import figure as figures
 from experiments.config.run import frozen, plain
 from experiments.config.schema import Reproduction
 from plots.request import parse
+from plots.runs.checksums import renew
 from plots.runs.columns import Column
 
 SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u202e", "\ud800"]
@@ -110,8 +111,10 @@ def test_what_folders_hold_is_written_out(tmp_path: Path, capsys: pytest.Capture
         config["algorithm"]["name"] = f"a{sign}b"
         config["study"] = f"a{sign}b"
         (path / "config.yaml").write_text(yaml.safe_dump(config))
-        (path / "status.json").write_text(json.dumps({"status": "failed", "error": f"a{sign}b", "time": "2026"}))
-        path.rename(path.with_name(f"{path.name}{sign}"))
+        (path / "status.json").write_text(
+            json.dumps({"status": "failed", "error": f"a{sign}b", "time": "2026-01-01T00:00:00+00:00"})
+        )
+        renew(path.rename(path.with_name(f"{path.name}{sign}")))
     capsys.readouterr()
     status.main([f"results_dir={tmp_path}"])
     out = capsys.readouterr().out

@@ -268,7 +268,7 @@ def test_where_data_lie_may_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_help_of_check_says_that_it_imports(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         check.main(["--help"])
-    assert "It imports, and so executes, the modules that are named" in capsys.readouterr().out
+    assert "it imports, and so executes, the module" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("target", ["venv.create", "spy.unsaid", "spy.nothing", "experiments.run.main"])
