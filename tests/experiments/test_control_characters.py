@@ -92,6 +92,7 @@ def test_nor_what_is_asked_of_results() -> None:
         parse(["out=a\nb"], {"out": ""})
 
 
+@pytest.mark.slow
 def test_nor_the_folder_that_data_are_fetched_into() -> None:
     done = subprocess.run([sys.executable, "-m", "data", "data_dir=a\x1b[2Jb"], capture_output=True, text=True)
     assert done.returncode == 2

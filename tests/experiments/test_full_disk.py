@@ -74,6 +74,7 @@ def test_a_run_without_room(
     assert timeless(go(*command)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fine", range(1, 10, 2))
 def test_wherever_a_file_cannot_be_put_in_place(
     fine: int, results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -130,6 +130,7 @@ def test_an_option_takes_an_object_where_its_annotation_says_so(option: str, spy
     assert said.startswith(f"algorithm.{option}._target_=spy.number: the parameter that this would become takes no ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["experiments.run.main", "common.errors._leave", "spy.nothing"])
 @pytest.mark.parametrize("flags", [[], ["--cfg", "job"], ["dry_run=true"], ["-m"]], ids=" ".join)
 def test_nor_by_a_command(
