@@ -31,8 +31,8 @@ class Ranks:
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
         """Whether it is so on any rank.
 
-        alike: what must be the same on all of them, whole numbers by name. Raises RunError, naming
-        ranks and quantity, where one is not.
+        alike: gives what must be the same on all of them, whole numbers by name; called where there are several.
+        Raises RunError, naming ranks and quantity, where one is not.
         """
         return mine
 
