@@ -19,7 +19,7 @@ def environment() -> dict[str, object]:
         "commit": git("rev-parse", "HEAD"),
         "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),
         "python": platform.python_version(),
-        "packages": _versions(),
+        "packages": versions(),
         "system": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -40,7 +40,8 @@ def git(*arguments: str) -> str | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of the libraries that numbers and files depend on."""
     return {name: version(name) for name in _PACKAGES}
 
 

@@ -17,7 +17,7 @@ from experiments.config.evaluations import is_due
 from experiments.config.run import plain
 from experiments.config.schema import Run
 from experiments.loggers.logger import Logger, build_logger
-from experiments.record.environment import environment
+from experiments.record.environment import environment, versions
 from experiments.record.folder import RunFolder
 from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
@@ -167,14 +167,12 @@ def _stop_requests() -> Iterator[list[int]]:
 
 def _command(run: Run) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
-    packages = environment()["packages"]
-    assert isinstance(packages, dict)
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
     parts = {name: node if isinstance(node, dict) else {"": node} for name, node in settings.items()}
     return {
         **{f"{name}.{key}".strip("."): value for name, node in parts.items() for key, value in node.items()},
         **{f"{module.replace('.', '/')}.py": digest for module, digest in identity.code(run).items()},
-        **packages,
+        **versions(),
     }
 
 

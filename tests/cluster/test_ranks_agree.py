@@ -61,7 +61,7 @@ def _edited(results: Path) -> None:
 def _older(results: Path) -> None:
     """One rank has another version of a library."""
     if this_rank() == 1:
-        runner.environment = lambda: {"packages": environment.environment()["packages"] | {"numpy": "1.0"}}
+        runner.versions = lambda: environment.versions() | {"numpy": "1.0"}
     run_each([variant(*COMMON, results=results)])
 
 
