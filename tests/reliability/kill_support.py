@@ -35,7 +35,7 @@ _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 
 
 class Victim:
-    """A run that is killed and begun again, by one process (`ranks` None) or several; and it left alone, to compare."""
+    """A run that is killed and begun again, by one process (`ranks` None) or several, and one left alone."""
 
     def __init__(self, name: str, ranks: int | None, place: Path) -> None:
         self._ranks, self._place, self._said = ranks, place, place / "said"
@@ -72,7 +72,7 @@ class Victim:
         return self._count(launch.ended())
 
     def goes_on(self) -> None:
-        """Give the same command again, and fail unless it comes to what it must come to. The next is another folder."""
+        """Give the same command again and fail unless it comes to what it must come to. Then another is begun."""
         path = folder(self._run)
         fine(self._ended(self.act()))
         assert_same(path, self._kept)
