@@ -33,6 +33,7 @@ DEFAULT = ["task=logreg/breast_cancer", "algorithm=cd_adam", "rounds=5000", "thr
 IN_ROUNDS = {
     "CRC-32 of rows and files": (checksums, "crc32"),
     "the rows are as this process left them": (folder.RunFolder, "_require_as_left"),
+    "all that is remembered is finite": (Trainer, "_check_state"),
     "SHA-256 of checkpoints": (checkpoint, "_digest"),
     "CRC-32 of x and signal, compared by ranks": (Trainer, "fingerprints"),
     "waiting for the disk (durable)": (os, "fsync"),
