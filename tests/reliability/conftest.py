@@ -1,7 +1,7 @@
 """How many cases are tried, and which: the same few hundred by default. `make soak` tries 300,000 of each kind, and
 with ARGS=--campaign-seed=5 other kills and other damage.
 
-The tests share tests/experiments/run_support.py and tests/cluster/cluster_support.py.
+The tests share what those of experiments, clusters and data import from each other.
 """
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-for folder in ("experiments", "cluster"):
+for folder in ("experiments", "cluster", "data"):
     sys.path.append(str(Path(__file__).resolve().parents[1] / folder))
 
 hypothesis.settings.register_profile("default", max_examples=200, deadline=None, derandomize=True)
