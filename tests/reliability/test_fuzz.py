@@ -46,10 +46,10 @@ def tried(refusal: type[Exception], act: Callable, *arguments: object) -> tuple[
 def rows_by_hand(text: bytes) -> list[tuple[float, dict[int, float]]]:
     """The rows of svmlight text that is right: label, and values by index from 1."""
     rows = []
-    for line in text.decode().split("\n"):
-        label, *features = line.partition("#")[0].split() or [""]
+    for line in text.split(b"\n"):
+        label, *features = line.partition(b"#")[0].split() or [b""]
         if label:
-            parts = [feature.split(":") for feature in features if not feature.startswith("qid:")]
+            parts = [feature.split(b":") for feature in features if not feature.startswith(b"qid:")]
             rows.append((float(label), {int(index): float(value) for index, value in parts}))
     return rows
 
