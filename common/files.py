@@ -41,6 +41,13 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def regular(file: Path) -> Path:
+    """The same path. Raises OSError where it is a device, a pipe, a socket or a folder: reading one need not end."""
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
+    return file
+
+
 def sync(*places: Path) -> None:
     """Wait until files' bytes and folders' entries are on the disk itself.
 

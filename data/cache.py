@@ -7,7 +7,7 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from common.files import atomic, locked
+from common.files import atomic, locked, regular
 from data.dataset import digest
 from data.limits import free_memory
 
@@ -39,7 +39,7 @@ def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None, s
 def _read(file: Path, sha256: str | None, source: str) -> Arrays | None:
     try:
         # Opened here because numpy leaves a damaged file open.
-        with file.open("rb") as stream, ZipFile(stream) as members:
+        with regular(file).open("rb") as stream, ZipFile(stream) as members:
             # As they are written: what is packed could be any size.
             if any(member.compress_type != ZIP_STORED for member in members.infolist()):
                 return None
