@@ -15,10 +15,10 @@ import yaml
 
 from common.errors import RunError, is_full
 from common.files import atomic, naming, sync
+from common.lock import held, signature
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
-from experiments.record.lock import held, signature
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
@@ -72,7 +72,7 @@ class RunFolder:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        with held(self.path / ".lock", "run", patience=0.5):
+        with held(self.path / ".lock", "run", "results_dir", patience=0.5):
             yield
 
     def is_finished(self) -> bool:
