@@ -71,8 +71,10 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     if not resumed:
         folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **data})
     else:
-        folder.note_resume(trainer.t, facts)
+        changes = folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
+        if changes:
+            display.say(f"not as the rounds before: {changes}")
     display.advance(trainer.t)
     folder.set_status("running", round=trainer.t)
     return not resumed
