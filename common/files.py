@@ -1,17 +1,13 @@
-"""Files that appear whole or not at all, and locks against other processes."""
+"""Files that appear whole or not at all."""
 
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
-
-from common.errors import DataError, is_full
-
-PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
+from common.errors import is_full
 
 
 @contextmanager
@@ -41,6 +37,13 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def regular(file: Path) -> Path:
+    """The same path. Raises OSError where it is a device, a pipe, a socket or a folder: reading one need not end."""
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
+    return file
+
+
 def sync(*places: Path) -> None:
     """Wait until files' bytes and folders' entries are on the disk itself.
 
@@ -67,21 +70,3 @@ def naming(target: Path) -> Iterator[None]:
         if not is_full(error):
             raise
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
-
-
-def locked(file: Path) -> AbstractContextManager[object]:
-    """Hold the lock `file` against other processes and threads through a with-block.
-
-    The file stays behind, empty: removing it would let two processes hold it at once. Where it cannot be made
-    there is no lock, and none is needed: nothing else can be written there either.
-    Raises DataError after waiting for PATIENCE seconds.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(file, timeout=PATIENCE).acquire()
-    except Timeout as error:
-        raise DataError(
-            f"another process has held {file} for {PATIENCE:.0f} seconds: end it, or wait and run again"
-        ) from error
-    except OSError:
-        return nullcontext()

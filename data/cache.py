@@ -1,15 +1,19 @@
 """Decoded arrays kept in files."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from common.files import atomic, locked
+from common.errors import DataError, RunError
+from common.files import atomic, regular
+from common.lock import held
 from data.dataset import digest
 from data.limits import free_memory
+
+PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
 
 Arrays = dict[str, np.ndarray]
 
@@ -24,10 +28,11 @@ def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None, s
     sha256: the content hash (see `digest`) of the arrays; None to rely on the one stored with them.
     source: the hash of what they are built from, where their own is not known; what was built from something else is
     built anew.
+    Raises what `build` raises, and DataError where another process does not let go, or the file system does not lock.
     """
     arrays = _read(file, sha256, source)
     if arrays is None:
-        with locked(file.with_suffix(".lock")):
+        with _locked(file.with_suffix(".lock")):
             # Another process may have stored them while this one waited.
             arrays = _read(file, sha256, source)
             if arrays is None:
@@ -36,10 +41,26 @@ def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None, s
     return arrays
 
 
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Hold the lock `file`. Where it cannot be made there is none, and none is needed: nothing is stored there.
+
+    It stays behind: removing it would let two processes hold it at once.
+    """
+    with ExitStack() as lock:
+        try:
+            with suppress(OSError):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                lock.enter_context(held(file, "data set", "data_dir", PATIENCE))
+        except RunError as error:
+            raise DataError(str(error)) from error
+        yield
+
+
 def _read(file: Path, sha256: str | None, source: str) -> Arrays | None:
     try:
         # Opened here because numpy leaves a damaged file open.
-        with file.open("rb") as stream, ZipFile(stream) as members:
+        with regular(file).open("rb") as stream, ZipFile(stream) as members:
             # As they are written: what is packed could be any size.
             if any(member.compress_type != ZIP_STORED for member in members.infolist()):
                 return None

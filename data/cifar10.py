@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from common.errors import DataError
+from common.files import regular
 from common.marks import Place
 from data.cache import Arrays
 from data.download import download, pack
@@ -68,7 +69,7 @@ def _read(place: Path) -> Arrays:
     with TemporaryDirectory() as temporary:
         folder = Path(temporary, CIFAR10.base_folder)  # where torchvision looks
         folder.mkdir()
-        with gzip.open(place) as packed:
+        with gzip.open(regular(place)) as packed:
             unpacked: Any = Bounded(packed, LARGEST, "what it unpacks to")
             with tarfile.open(fileobj=unpacked, mode="r|") as tar:
                 _extract(tar, folder)
@@ -91,6 +92,8 @@ def _extract(tar: tarfile.TarFile, folder: Path) -> None:
 
 def _batches(folder: Path) -> Arrays:
     """Those of the official archive, every file of it checked before it is read."""
+    for name in FILES:
+        regular(folder / name)
     try:
         train, test = (CIFAR10(folder.parent, train=train) for train in (True, False))
     except RuntimeError as error:
@@ -108,7 +111,7 @@ def _pictures(folder: Path) -> Arrays:
 
     def decoded(name: str, decode: Callable[[Path], np.ndarray]) -> np.ndarray:
         try:
-            return decode(folder / name)
+            return decode(regular(folder / name))
         except Exception as error:
             raise DataError(f"{name}: {error}") from error
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import DataError
+from common.files import regular
 
 RATIO = 100
 """Bytes of text that a compressed byte may stand for: the LibSVM sets have 10 to 35, bombs a thousand and more."""
@@ -55,9 +56,7 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
 def raw(file: Path) -> bytes:
     """The bytes of a file of svmlight text, packed or not. Raises DataError where memory would not suffice."""
     try:
-        if file.exists() and not file.is_file():  # a device need not end
-            raise DataError(f"cannot read {file}: not a regular file")
-        _check_room(file, file.stat().st_size)
+        _check_room(file, regular(file).stat().st_size)
         return file.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error

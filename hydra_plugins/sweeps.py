@@ -12,11 +12,11 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import Config, check_same, packages_of, resolved, split
-from experiments.config.run import LAUNCH, launch_of, read
+from experiments.config.run import LAUNCH, check_text, launch_of, read
 from experiments.config.schema import Run
 
 if TYPE_CHECKING:
@@ -85,11 +85,13 @@ class Study(Callback):
     """Hydra's callback before and after the runs of a sweep."""
 
     def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
-        """Refuse to plan what follows from results, and packages that a file of the sweep lets in."""
+        """Refuse to plan what follows from results, packages that a file of the sweep lets in, and what would be a
+        line of its own in a launcher's script."""
         sweeper = config.hydra.runtime.choices["hydra/sweeper"]
         with exit_with_message():
             if "packages" in (config.hydra.sweeper.get("params") or {}):
                 raise UsageError("hydra.sweeper.params.packages: a package is let in by the command line alone")
+            check_text(OmegaConf.to_container(config.hydra.launcher, resolve=True), "hydra.launcher")
             if config.dry_run and sweeper not in ("grid", "basic"):
                 raise UsageError(
                     f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "

@@ -123,11 +123,11 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
             store = _store(place, within)
             backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
             dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)
-            roll = RollCall(store, place.rank, place.size)
+            roll = RollCall(store, place.rank, place.size, _PATIENCE)
     except (LostContact, ValueError) as error:
         raise RunError(unreachable.format(error)) from error
-    with roll.naming(_PATIENCE):
-        yield Group(place.local_rank)
+    with roll.naming():
+        yield Group(place.local_rank, roll.missing)
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
 

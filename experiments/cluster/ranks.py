@@ -43,6 +43,10 @@ class Ranks:
         """Rank 0's value, a whole number, on every rank."""
         return value
 
+    def missing(self, error: BaseException) -> str:
+        """Which ranks did not answer, in words, where an error comes of that; else nothing."""
+        return ""
+
     def wait(self) -> None:
         """Until every rank is here."""
         self.any(False)
@@ -51,7 +55,8 @@ class Ranks:
 class Group(Ranks):
     """Those of the default process group, over CPU tensors. Every method raises LostContact."""
 
-    def __init__(self, local_rank: int) -> None:
+    def __init__(self, local_rank: int, missing: Callable[[BaseException], str]) -> None:
+        self._missing = missing
         self.rank, self.size, self.local_rank = dist.get_rank(), dist.get_world_size(), local_rank
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
@@ -101,6 +106,9 @@ class Group(Ranks):
             dist.all_reduce(differs, dist.ReduceOp.MAX)
         others = [str(rank) for rank in differs.nonzero().flatten().tolist()]
         return f"rank{'s' * (len(others) > 1)} {', '.join(others)}"
+
+    def missing(self, error: BaseException) -> str:
+        return self._missing(error)
 
     def told(self, value: int) -> int:
         number = torch.tensor([value], dtype=torch.int64)

@@ -23,30 +23,36 @@ class RollCall:
     A collective's own error names none: it comes from whichever message was waited for.
     """
 
-    def __init__(self, store: Store, rank: int, size: int) -> None:
+    def __init__(self, store: Store, rank: int, size: int, patience: float) -> None:
+        """patience: seconds that the others have to say that they wait, too."""
         self._store, self._rank, self._size = PrefixStore("roll call", store), rank, size
+        self._patience = patience
+        self._said: str | None = None
         self._store.set(f"process {rank}", f"{socket.gethostname()} {os.getpid()}")
 
     @contextmanager
-    def naming(self, patience: float) -> Iterator[None]:
-        """Turn an error of the with-block that a time-out led to into a RunError that names who did not answer.
-
-        patience: seconds that the others have to say that they wait, too.
-        """
+    def naming(self) -> Iterator[None]:
+        """Turn an error of the with-block that a time-out led to into a RunError that names who did not answer."""
         try:
             yield
         except Exception as error:
-            lost = _contact_lost_by(error)
-            if lost is None:
-                raise
+            if who := self.missing(error):
+                raise RunError(f"{who}; {error}") from error
+            raise
+
+    def missing(self, error: BaseException) -> str:
+        """Who did not answer, in words, and is ended, where an error comes of a time-out; else nothing."""
+        lost = _contact_lost_by(error)
+        if lost is not None and self._said is None:
+            self._said = ""
             for number in (signal.SIGINT, signal.SIGTERM):  # the launcher's, which ends all where it has noticed
                 signal.signal(number, signal.SIG_IGN)
             silent = f"rank 0, or the machine of the launch's store, does not answer: {error}"
-            with deadline(patience + 2, silent), suppress(RuntimeError):  # where the store is gone
-                if missing := self._missing(patience if "imed out" in str(lost) else 0):
+            with deadline(self._patience + 2, silent), suppress(RuntimeError):  # where the store is gone
+                if missing := self._missing(self._patience if "imed out" in str(lost) else 0):
                     self._end(missing)
-                    raise RunError(f"no answer from {', '.join(map(self._named, missing))}; {error}") from error
-            raise
+                    self._said = f"no answer from {', '.join(map(self._named, missing))}"
+        return self._said or "" if lost else ""
 
     def _missing(self, patience: float) -> list[int]:
         """The ranks that did not report within so many seconds; none where there is no time for them to."""

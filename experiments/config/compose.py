@@ -45,6 +45,9 @@ GUARDED = (
 )
 """What of Hydra's own settings no file of a user's may change: where it works, and what it calls before any run."""
 
+SHELL = "hydra.launcher.setup"
+"""Of a launcher to SLURM: what the shell runs before every run."""
+
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
 
@@ -89,7 +92,8 @@ def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[st
 
 
 def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequence[str] = ()) -> None:
-    """Raise UsageError where a file of these folders, or of the packages let in, changes what is GUARDED.
+    """Raise UsageError where a file of these folders, or of the packages let in, changes what is GUARDED, or gives
+    a launcher lines of shell.
 
     overrides: of a command line. name: the configuration of conf/ that `primary` is, or that it builds on.
     """
@@ -102,6 +106,9 @@ def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequ
         text for text in overrides if re.match(r"[+~]*hydra[./](callbacks|job|job_logging|hydra_logging)\b", text)
     ]
     check_same(theirs, _loaded(name, [*asked, *places], []))
+    lines = OmegaConf.select(theirs, SHELL)
+    if lines and OmegaConf.to_container(lines) != value_of(SHELL, overrides):
+        raise UsageError(f"{SHELL}: lines of shell are taken from the command line alone: {SHELL}=[...]")
 
 
 def _loaded(primary: str, overrides: list[str], folders: Sequence[str]) -> DictConfig:

@@ -15,10 +15,10 @@ import yaml
 
 from common.errors import RunError, is_full
 from common.files import atomic, naming, sync
+from common.lock import held, signature
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
-from experiments.record.lock import held, signature
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
@@ -72,7 +72,7 @@ class RunFolder:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        with held(self.path / ".lock", "run", patience=0.5):
+        with held(self.path / ".lock", "run", "results_dir", patience=0.5):
             yield
 
     def is_finished(self) -> bool:
@@ -120,15 +120,19 @@ class RunFolder:
         self.metrics.touch()
         self._cut(0)
 
-    @_by_first_rank
-    def note_resume(self, t: int, environment: dict) -> None:
-        """Add to environment.json what the rounds after t run on, where that has changed."""
+    def note_resume(self, t: int, environment: dict) -> str:
+        """Add to environment.json what the rounds after t run on, where that has changed. Returns what has, in words;
+        nothing on the other ranks."""
+        if not self._ranks.is_first:
+            return ""
         recorded = self._read_json("environment.json")
         resumed = recorded.setdefault("resumed", [])
         latest = resumed[-1] if resumed else recorded
-        if any(latest.get(key) != value for key, value in environment.items()):
+        changes = list(_changes(latest, environment))
+        if changes:
             resumed.append({"round": t, **environment})
             self._write_json("environment.json", recorded)
+        return ", ".join(changes)
 
     @_by_first_rank
     def append(self, rows: list[dict]) -> None:
@@ -306,3 +310,13 @@ class RunFolder:
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.path / name, self._durable) as file:
             file.write_bytes(content)
+
+
+def _changes(before: dict, now: dict) -> Iterator[str]:
+    """What differs of nested facts."""
+    for name, value in now.items():
+        was = before.get(name)
+        if isinstance(value, dict):
+            yield from _changes(was or {}, value)
+        elif was != value:
+            yield f"{name} {was} → {value}"

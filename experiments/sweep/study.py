@@ -9,11 +9,11 @@ from pathlib import Path
 
 from common.errors import RunError
 from common.files import atomic
+from common.lock import held
 from experiments.config import identity
 from experiments.config.run import as_yaml
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
-from experiments.record.lock import held
 from plots.runs.choose import Choice, best
 from plots.runs.read import open_run
 
@@ -96,7 +96,7 @@ class StudyFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second command about the study out. Raises RunError where one is under way."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with held(self.path / ".lock", "sweep", patience=0):
+        with held(self.path / ".lock", "sweep", "results_dir", patience=0):
             yield
 
     def freeze(self, cells: Iterable[Cell]) -> None:

@@ -71,8 +71,10 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     if not resumed:
         folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **data})
     else:
-        folder.note_resume(trainer.t, facts)
+        changes = folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
+        if changes:
+            display.say(f"not as the rounds before: {changes}")
     display.advance(trainer.t)
     folder.set_status("running", round=trainer.t)
     return not resumed
@@ -134,7 +136,11 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
                 folder.save(snapshot, ids)
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         with suppress(OSError):
-            folder.set_status(status, round=snapshot["t"], error=str(error) or repr(error))
+            said = str(error) or repr(error)
+            folder.set_status(status, round=snapshot["t"], error=said)
+            # Found out within seconds; the other ranks do so once they have said what they were at.
+            if ranks.is_first and (who := ranks.missing(error)):
+                folder.set_status(status, round=snapshot["t"], error=f"{who}; {said}")
         raise
     folder.save(snapshot, ids)
     if not is_over:

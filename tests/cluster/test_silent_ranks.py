@@ -63,6 +63,7 @@ def test_a_rank_that_does_not_answer_is_named_and_ended(
     name = f"no answer from rank {silent} (process {launch.ranks[silent].pid} on {socket.gethostname()}); lost"
     assert (name if silent else "rank 0, or the machine of the launch's store, does not answer") in ranks[0].said
     assert status(folder(run))["status"] == ("failed" if silent else "running")
+    assert status(folder(run)).get("error", "").startswith(name.removesuffix("lost") if silent else "")
     fine(launched(tmp_path / "again", 2, partial(run_each, [replace(run, cluster=Cluster(workers=4))])))
     assert status(folder(run))["status"] == "finished"
 

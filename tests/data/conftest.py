@@ -49,7 +49,7 @@ def real(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def leftovers(tmp_path: Path) -> Leftovers:
-    """Gives the files below a folder of the test, lock files (empty on purpose) aside."""
+    """Gives the files below a folder of the test, lock files aside."""
 
     def listed(folder: str) -> list[str]:
         files = [path for path in (tmp_path / folder).rglob("*") if path.is_file() and path.suffix != ".lock"]

@@ -1,5 +1,8 @@
 """Atomic files, locks, and the cache of arrays."""
 
+import errno
+import fcntl
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +12,7 @@ import pytest
 
 from common import files
 from common.errors import DataError
+from common.lock import held
 from data import cache
 from data.dataset import digest
 
@@ -130,15 +134,36 @@ def test_threads_build_once(tmp_path: Path) -> None:
 
 
 def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "PATIENCE", 0.1)
-    lock = tmp_path / "x.lock"
-    with ThreadPoolExecutor(1) as other, files.locked(lock), pytest.raises(DataError, match=r"has held .*x\.lock"):
-        other.submit(files.locked, lock).result()
-    with files.locked(lock):
-        pass
+    monkeypatch.setattr(cache, "PATIENCE", 0.1)
+    file, build = tmp_path / "x.npz", Builder()
+    with (
+        held(tmp_path / "x.lock", "data set", "data_dir", 0),
+        ThreadPoolExecutor(1) as other,
+        pytest.raises(DataError, match=f"^{tmp_path}: another process is at this data set; wait for it or stop it$"),
+    ):
+        other.submit(cache.cached, file, build).result()
+    assert not build.calls
+    assert same(cache.cached(file, build))
+    assert same(cache.cached(file, build))
+    assert build.calls == 1
 
 
 def test_lock_where_none_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with files.locked(tmp_path / "file" / "x.lock"):
-        assert (tmp_path / "file").read_text() == ""
+    assert same(cache.cached(tmp_path / "file" / "x.npz", Builder()))
+    assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.parametrize("code", ["ENOLCK", "EACCES", "ENOSYS", "EOPNOTSUPP", "EIO"])
+def test_locks_that_do_not_work_are_said_to(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = getattr(errno, code)
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(cache, "PATIENCE", 0.1)
+    build = Builder()
+    with pytest.raises(DataError, match=rf"x.lock: cannot be locked \({errno.errorcode[number]}: .* put data_dir on"):
+        cache.cached(tmp_path / "x.npz", build)
+    assert not build.calls

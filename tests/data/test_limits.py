@@ -4,8 +4,12 @@ import bz2
 import gzip
 import io
 import lzma
+import os
+import signal
+import socket
 import sys
 import tarfile
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +21,10 @@ import pytest
 from cifar10_support import OFFICIAL, TARBALL, Npm, npm_files, png, small_arrays
 from data_support import TINY_TEXT, Web
 
-from common.errors import DataError, Unavailable
+from common.errors import DataError, Unavailable, UsageError
 from data import cache, cifar10, download, libsvm, limits
 from data.limits import Bounded, free_memory, in_words, unpacked
+from experiments.config.run import load_run
 from experiments.tasks.logreg import LogisticRegression
 
 MIB = 2**20
@@ -81,10 +86,66 @@ def test_reading_text_takes_no_more_than_is_said(tmp_path: Path) -> None:
             libsvm.parse(text, "a", "a")
 
 
-def test_a_device_does_not_end(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to("/dev/zero")
+def device(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def bound(file: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(file))
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """Ends a test that waits for ever with an error."""
+
+    def end(number: int, frame: object) -> None:
+        pytest.fail("still waiting after 5 seconds")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(5)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+endless = pytest.mark.parametrize("make", [device, os.mkfifo, bound, Path.mkdir])
+
+
+@pytest.mark.usefixtures("soon")
+@endless
+def test_what_need_not_end_is_not_read(make: Callable[[Path], object], tmp_path: Path) -> None:
+    make(tmp_path / "a")
     with pytest.raises(DataError, match=r"cannot read .*/a: not a regular file"):
         libsvm.load_file(tmp_path / "a", tmp_path)
+
+
+@pytest.mark.usefixtures("soon")
+@endless
+def test_nor_for_its_hash(make: Callable[[Path], object], tmp_path: Path) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(UsageError, match=r"^/.*/a: not a regular file$"):
+        load_run(["task=logreg/file", f"task.dataset.file={tmp_path / 'a'}"])
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(
+    "name", [*cifar10.FORMS[:3:2], f"{cifar10.FORMS[1]}/test_batch", "package/data_batch_1.png", "data_batch_1.png"]
+)
+def test_nor_where_an_archive_is_looked_for(name: str, tmp_path: Path) -> None:
+    place = tmp_path / name
+    place.parent.mkdir(exist_ok=True)
+    os.mkfifo(place)
+    if place.parent.name == cifar10.FORMS[1]:
+        (place.parent / "batches.meta").touch()
+    with pytest.raises(DataError, match="not a regular file"):
+        cifar10.load(tmp_path)
+
+
+@pytest.mark.usefixtures("soon")
+def test_nor_where_arrays_are_kept(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.npz")
+    assert cache.cached(tmp_path / "a.npz", dict) == {}
 
 
 @pytest.mark.parametrize("index", [10**9, 2**31 - 1])
@@ -177,6 +238,35 @@ def test_an_answer_that_does_not_end(
     with at_most(200 * MIB), pytest.raises(DataError, match=r"/tiny is longer than 16 MiB, the most that it can be"):
         libsvm.load("tiny", tmp_path, web.url)
     assert sent < 64 * MIB
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".lock"]
+
+
+@pytest.mark.parametrize("status_first", [True, False])
+@pytest.mark.usefixtures("soon")
+def test_an_answer_that_drips(
+    status_first: bool, web: Web, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    def answer(self: BaseHTTPRequestHandler) -> None:
+        if status_first:
+            self.send_response(200)
+            self.end_headers()
+        while not over.wait(0.02):  # always well before the time-out of a byte
+            try:
+                self.wfile.write(b"1")
+            except OSError:
+                return
+
+    monkeypatch.setattr(web.server.RequestHandlerClass, "do_GET", answer)
+    monkeypatch.setattr(download, "LONGEST", 0.3)
+    with pytest.raises(Unavailable) as refused:
+        libsvm.load("tiny", tmp_path, web.url)
+    over.set()
+    said = str(refused.value)
+    assert f"could not download {web.url}/tiny: " in said
+    assert f"put it at {tmp_path / 'libsvm' / 'tiny'} or " in said
+    assert "not whole after 0.3 seconds" in said
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".lock"]
 
 

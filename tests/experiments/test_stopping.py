@@ -13,6 +13,8 @@ from run_support import RANDOM, SMALL, go, record, rewrite, rows, status, stoppe
 
 from experiments import run
 from experiments.config.compose import CONF
+from experiments.record import environment
+from experiments.training import runner
 from experiments.training.trainer import Trainer
 
 SHORT = {
@@ -132,6 +134,21 @@ def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, result
     [resumed] = record(interrupted, "environment")["resumed"]
     assert resumed["processor"] == recorded["processor"]
     assert resumed["round"] == 20
+
+
+def test_what_has_changed_when_a_run_is_resumed_is_said(
+    interrupted: Path, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    recorded = record(interrupted, "environment")
+    newer = {**recorded["packages"], "torch": "99.0"}
+    monkeypatch.setattr(environment, "git", lambda *words: "f" * 40 if "HEAD" in words else "")
+    monkeypatch.setattr(environment, "versions", lambda: newer)
+    monkeypatch.setattr(runner, "versions", lambda: newer)
+    go(*SMALL, results)
+    [said] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("not as the rounds before: ")]
+    assert f"commit {recorded['commit']} → {'f' * 40}" in said
+    assert f"torch {recorded['packages']['torch']} → 99.0" in said
+    assert "numpy" not in said
 
 
 def test_a_failure_before_the_first_row_loses_no_row(results: str, monkeypatch: pytest.MonkeyPatch) -> None:

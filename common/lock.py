@@ -1,4 +1,4 @@
-"""Locks that keep a second process out of a folder, and say which process is in it."""
+"""Locks that keep a second process out, and say which process is in."""
 
 import errno
 import fcntl
@@ -14,26 +14,27 @@ from common.errors import RunError
 
 
 @contextmanager
-def held(file: Path, what: str, patience: float) -> Iterator[None]:
+def held(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
     """Hold the lock `file` of a `what` through a with-block, with this host and process named in it.
 
-    patience: seconds to wait for another process.
-    Raises RunError, naming that process, where it does not let go, and where the file system does not lock.
+    place: the setting that says where such a one lies. patience: seconds to wait for another process.
+    Raises RunError, naming that process, where it does not let go, and where the file system does not lock; OSError
+    where the file cannot be made.
     """
     try:
         lock = FileLock(file, timeout=patience, fallback_to_soft=False, on_acquired=_sign).acquire()
     except Timeout as error:
         refused = _refusal(file)
         if refused is not None:
-            raise _unlockable(file, what, refused) from error
+            raise _unlockable(file, what, place, refused) from error
         who = f"another process is at this {what}{signature(file)}"
         raise RunError(f"{file.parent}: {who}; wait for it or stop it") from error
     except NotImplementedError as error:
-        raise _unlockable(file, what, OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))) from error
+        raise _unlockable(file, what, place, OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))) from error
     except OSError as error:
         if error.filename is not None:  # it could not be opened
             raise
-        raise _unlockable(file, what, error) from error
+        raise _unlockable(file, what, place, error) from error
     with lock:
         yield
 
@@ -69,9 +70,9 @@ def _refusal(file: Path) -> OSError | None:
     return None
 
 
-def _unlockable(file: Path, what: str, error: OSError) -> RunError:
+def _unlockable(file: Path, what: str, place: str, error: OSError) -> RunError:
     name = errno.errorcode.get(error.errno or 0, "error")
     return RunError(
         f"{file}: cannot be locked ({name}: {error.strerror}): on this file system nothing would keep two processes "
-        f"from writing one {what}; mount it with locks, or put results_dir on another one"
+        f"from writing one {what}; mount it with locks, or put {place} on another one"
     )
