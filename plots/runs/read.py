@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import io
+import json
 import math
-from collections.abc import Callable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, reduce
+from itertools import islice
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,6 +40,7 @@ STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "da
 never begun."""
 
 _RECORDED = ("finished", "running", "interrupted", "failed")
+_AT_ONCE = 1 << 13  # rows that are objects of Python at a time: as these they take ten times the memory
 _MIXED = "some of the run's files have checksums and some have none, as the run did not write them"
 Answer = TypeVar("Answer")
 
@@ -114,25 +117,22 @@ class Run:
         """
         import pandas as pd
 
-        whole = self.whole_rows()
-        try:
-            frame = pd.read_json(io.BytesIO(whole), lines=True, precise_float=True, dtype=False)
-            frame = frame.drop(columns=KEY, errors="ignore")
-            if whole:
+        lines, parts, file = self.lines(), [], self.folder / METRICS
+        while some := list(islice(lines, _AT_ONCE)):
+            with _naming(file):
+                parts.append(pd.DataFrame(json.loads(b"[%b]" % b",".join(some))))
+        with _naming(file):
+            frame = _joined(parts).drop(columns=KEY, errors="ignore")
+            if parts:
                 _require_order(frame, len(self.lrs))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.folder / METRICS}: not rows of a run ({error})") from error
         if "step_size" in frame or frame.empty:
             return frame
         configured = frame["trial"].map(dict(enumerate(self.lrs)))
         return frame.assign(step_size=frame["lr"], lr=configured)
 
-    def whole_rows(self) -> bytes:
-        """The whole lines of metrics.jsonl, all of them verified. Raises as `rows`."""
-        whole, checked = whole_rows(self.folder, self.status)
-        if whole and checked != self.checked:
-            raise ValueError(f"{self.folder / METRICS}: {_MIXED}")
-        return whole
+    def lines(self) -> Iterator[bytes]:
+        """The whole lines of metrics.jsonl, all of them verified once the last one is taken. Raises as `rows`."""
+        return whole_rows(self.folder, self.status, self.checked)
 
     @property
     def columns(self) -> list[str]:
@@ -140,24 +140,45 @@ class Run:
         return [str(name) for name in self.rows]
 
     def frame(self) -> pd.DataFrame:
-        """The rows with what identifies and labels the run in columns beside them.
+        """The rows with what identifies and labels the run beside them, as `table` has them."""
+        return table([self])
 
-        These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker;
-        and selected_by, the metric that the task declares.
-        """
-        algorithm, task = self.config["algorithm"], self.config["task"]
-        frame = self.rows.copy()
-        frame.insert(0, "task", task["name"])
-        frame.insert(1, "algorithm", algorithm["name"])
-        frame.insert(2, "compressor", self.config["compressor"]["_target_"].rpartition(".")[2])
-        frame.insert(3, "seed", self.seed)
-        return frame.assign(
-            run=self.id,
-            d=self.environment.get("d", math.nan),
-            task_label=task["display"]["label"],
-            selected_by=self.environment.get("metric"),
-            **algorithm["display"],
-        )
+
+def table(runs: Sequence[Run]) -> pd.DataFrame:
+    """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
+
+    These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker; and
+    selected_by, the metric that the task declares.
+    """
+    import pandas as pd
+
+    frame = pd.concat([run.rows for run in runs], ignore_index=True)
+    for place, (name, values) in enumerate(beside(runs, _identity).items()):
+        frame.insert(place, name, values)
+    return frame.assign(**beside(runs, _labels))
+
+
+def beside(runs: Sequence[Run], facts: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+    """Columns of what holds for a whole run, each value repeated for every row of its run."""
+    import pandas as pd
+
+    each = pd.DataFrame([facts(run) for run in runs])
+    rows = [number for number, run in enumerate(runs) for _ in range(len(run.rows))]
+    return {str(name): each[name].array.take(rows) for name in each}
+
+
+def _identity(run: Run) -> dict[str, Any]:
+    compressor = run.config["compressor"]["_target_"].rpartition(".")[2]
+    return {"task": run.task, "algorithm": run.algorithm, "compressor": compressor, "seed": run.seed}
+
+
+def _labels(run: Run) -> dict[str, Any]:
+    facts = {
+        "run": run.id,
+        "d": run.environment.get("d", math.nan),
+        "task_label": run.config["task"]["display"]["label"],
+    }
+    return {**facts, "selected_by": run.environment.get("metric"), **run.display}
 
 
 def open_run(place: Path) -> Run:
@@ -178,7 +199,7 @@ def verified(folder: Path) -> Run | None:
             return None
         run = _examined(folder)
         if (folder / METRICS).exists():
-            _ = run.whole_rows() if run.checked else run.rows
+            _ = deque(run.lines(), maxlen=0) if run.checked else run.rows
         return run
 
     return twice(look)
@@ -233,6 +254,27 @@ def _state(folder: Path, status: dict[str, Any]) -> str:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{folder / STATUS}: damaged ({error})") from error
     return "gone" if state == "running" and _is_free(folder / ".lock") else state
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Say of which file it is that something is no row of a run."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file}: not rows of a run ({error})") from error
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of a run in one table, as if all had been read at once."""
+    import pandas as pd
+
+    if len(parts) < 2:
+        return next(iter(parts), pd.DataFrame())
+    # Where a part has no value in a column it is one of numbers all the same, as it is in the others.
+    return pd.concat(
+        [part.astype({name: float for name in part if part[name].isna().all()}) for part in parts], ignore_index=True
+    )
 
 
 def _require_order(frame: pd.DataFrame, trials: int) -> None:
