@@ -140,12 +140,9 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
     places: of the evaluations that are shown, all of them for None. lists: takes those of axes that are new.
     """
     run, count, metrics = variant.run, len(variant.run.lrs), measured(variant.run)
-    columns = {
-        str(name): values.to_numpy() for name, values in run.rows.items()
-    }  # evaluations in order, each a row a trial
 
     def trial(number: int) -> dict[str, np.ndarray]:
-        return {name: values[number::count] for name, values in columns.items()}
+        return {name: values[number::count] for name, values in run.numbers.items()}  # a row a trial, in turn
 
     def shown(values: np.ndarray) -> list[float | int | None]:
         return _values(values if places is None else values[places[places < len(values)]])
@@ -165,7 +162,7 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
         "commit": _commit(run),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
-        "grid": int(run.rows["trial"].nunique()),
+        "grid": len(set(run.numbers["trial"])),
         "evaluations": len(first["round"]),
         "axes": {name: lists.setdefault(tuple(shown(first[name])), len(lists)) for name in axes()},
         "trials": [

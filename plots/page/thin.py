@@ -35,7 +35,7 @@ def kept(variants: Sequence[Variant]) -> dict[Path, np.ndarray]:
 
 def evaluations(run: Run) -> int:
     """How often a run was evaluated so far."""
-    return -(-len(run.rows) // len(run.lrs))
+    return -(-run.height // len(run.lrs))
 
 
 def measured(run: Run) -> list[str]:
@@ -44,7 +44,7 @@ def measured(run: Run) -> list[str]:
 
 
 def _rounds(run: Run) -> bytes:
-    return run.rows["round"].to_numpy()[:: len(run.lrs)].tobytes()
+    return run.numbers["round"][:: len(run.lrs)].tobytes()
 
 
 def _chosen(runs: Sequence[Run], length: int, most: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def _extremes(runs: Sequence[Run]) -> set[int]:
     found: dict[tuple[str, int], tuple[float, int]] = {}
     for run in runs:
         names = measured(run)
-        values = run.rows[names].to_numpy(dtype=float)
+        values = np.stack([run.numbers[name].astype(float) for name in names], axis=-1)
         for way in (1, -1):  # the least, the greatest
             ordered = np.where(np.isfinite(values), way * values, np.inf)
             rows = ordered.argmin(0)

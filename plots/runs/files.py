@@ -34,20 +34,21 @@ Row = dict[str, Any]
 
 def read_small(folder: Path) -> tuple[dict[str, bytes], dict[str, bool]]:
     """What those of SMALL hold that are there, and which of them have checksums."""
-    contents, checked = {}, {}
+    contents, checked, run = {}, {}, id_of(folder)
     for name in SMALL:
+        file = folder / name
         try:
-            contents[name] = (folder / name).read_bytes()
+            contents[name] = file.read_bytes()
         except FileNotFoundError:
             continue
-        checked[name] = _verified(folder / name, contents[name])
+        checked[name] = _verified(file, contents[name], run)
     return contents, checked
 
 
 def read_json(file: Path) -> dict[str, Any]:
     """An object of JSON, without its checksum."""
     content = file.read_bytes()
-    _verified(file, content)
+    _verified(file, content, id_of(file.parent))
     return parsed(file, content)
 
 
@@ -159,9 +160,9 @@ def _entry(text: bytes) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
-def _verified(file: Path, content: bytes) -> bool:
+def _verified(file: Path, content: bytes, run: str) -> bool:
     try:
-        return checksums.verify(content, id_of(file.parent))
+        return checksums.verify(content, run)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 

@@ -73,11 +73,11 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
             "dash": variant.dash,
             "workers": run.workers,
             "ranks": run.environment.get("ranks", 1),
-            "trials": run.rows["trial"].nunique(),
+            "trials": len(set(run.numbers["trial"])),
         }
 
     frame = read.table(runs).assign(**beside(runs, facts))
-    stands = [kept for variant in variants for kept in variant.run.rows["lr"].isin(variant.lrs)]
+    stands = [lr in variant.lrs for variant in variants for lr in variant.run.numbers["lr"]]
     return frame[stands]
 
 
