@@ -15,6 +15,11 @@ function showHeader() {
     notice(`${plural(unfinished.length, "run")} not finished, drawn dotted. ${some.join("; ")}${unfinished.length > 5 ? "; …" : ""}.`);
   }
   if (data.older) notice(`${plural(data.older, "older run")} with the settings of later ones left out.`);
+  if (fewer()) {
+    notice(`Too many evaluations for one page: ${fewer()}. These are the first, the last, those with the lowest and the ` +
+      "highest value of each quantity among a method’s runs, and others between. All of them: fewer runs " +
+      "(task=…, algorithm=…), or a page of any size, python -m experiments.report points=all");
+  }
   const marked = data.figures.filter(figure => figure.note);
   if (marked.length) {
     const notes = [...new Set(marked.map(figure => figure.note))];

@@ -88,8 +88,8 @@ def declare(record: Iterable[Mapping[str, object]]) -> None:
 
 def column(name: str) -> Column:
     """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
-    undeclared = Column(name, better="higher" if name.endswith("accuracy") else "lower")
-    return _OURS.get(name) or _declared.get(name) or undeclared
+    known = _OURS.get(name) or _declared.get(name)
+    return known or Column(name, better="higher" if name.endswith("accuracy") else "lower")
 
 
 def axes() -> list[str]:

@@ -92,11 +92,11 @@ def _told(runs: Iterable[Run]) -> list[Run]:
 def _verified(run: Run) -> Run:
     """A run with its rows read; where they seem damaged, after a second look at the whole folder."""
     try:
-        _ = run.last and run.rows
+        _ = run.last and run.numbers
     except (OSError, ValueError):
         run = _opened(run.folder)
         try:
-            _ = run.last and run.rows
+            _ = run.last and run.numbers
         except (OSError, ValueError) as error:
             return _damaged(run.folder, error)
     return run

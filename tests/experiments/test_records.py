@@ -185,7 +185,7 @@ def test_of_rows_that_do_not_fit_on_the_disk_none_is_kept(interrupted: Path, mon
             folder.append([{"round": 15, "trial": 0}, {"round": 15, "trial": 1}])
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     folder.append([{"round": 15, "trial": 0}])
-    assert read_rows(interrupted)[-1] == {"round": 15, "trial": 0}
+    assert [*read_rows(interrupted)][-1] == {"round": 15, "trial": 0}
 
 
 def test_a_kill_while_rows_are_cut_back_leaves_a_whole_folder(

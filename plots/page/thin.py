@@ -1,0 +1,69 @@
+"""Which evaluations of its curves a page has, where it has no room for all of them."""
+
+from bisect import bisect
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from plots.runs.columns import column
+from plots.runs.read import Run
+from plots.runs.variants import Variant, grouped
+
+ROOM = 1_800_000
+"""Values of curves in a page: 20 bytes each, which with all else makes less than 50 MB."""
+
+
+def kept(variants: Sequence[Variant]) -> dict[Path, np.ndarray]:
+    """By run folder the places, in order, of the evaluations that there is room for; those of most runs are all.
+
+    Runs of a method on a task that were evaluated in the same rounds keep the same ones, so that there is a mean over
+    seeds: the first, the last, those with the least and the greatest value of each quantity in all of these runs, and
+    others between, half of them evenly and half evenly on a logarithmic axis.
+    """
+    lengths = np.array([evaluations(variant.run) for variant in variants])
+    columns = np.array([1 + len(variant.lrs) * len(measured(variant.run)) for variant in variants])
+    longest = max(lengths, default=0)
+    most = bisect(range(longest + 1), ROOM, key=lambda most: np.minimum(lengths, most) @ columns) - 1
+    places = {}
+    for group in grouped(variants, lambda variant: (variant.run.task, variant.name, _rounds(variant.run))).values():
+        length = evaluations(group[0].run)
+        chosen = np.arange(length) if length <= most else _chosen([variant.run for variant in group], length, most)
+        places |= {variant.run.folder: chosen for variant in group}
+    return places
+
+
+def evaluations(run: Run) -> int:
+    """How often a run was evaluated so far."""
+    return -(-run.height // len(run.lrs))
+
+
+def measured(run: Run) -> list[str]:
+    """The columns of a run that say something about the model."""
+    return [name for name in run.columns if column(name).is_measured]
+
+
+def _rounds(run: Run) -> bytes:
+    return run.numbers["round"][:: len(run.lrs)].tobytes()
+
+
+def _chosen(runs: Sequence[Run], length: int, most: int) -> np.ndarray:
+    """About `most` of `length` places, but for the first, the last and the extremes, which are there in any case."""
+    marked = {0, length - 1, *_extremes(runs)}
+    half = max(0, most - len(marked)) // 2
+    evenly, by_decades = np.linspace(0, length - 1, half + 2), np.geomspace(1, length - 1, half + 2)
+    return np.unique([*marked, *evenly[1:-1].round(), *by_decades[1:-1].round()]).astype(int)
+
+
+def _extremes(runs: Sequence[Run]) -> set[int]:
+    """The places of the least and the greatest value of every column that says something about the model."""
+    found: dict[tuple[str, int], tuple[float, int]] = {}
+    for run in runs:
+        names = measured(run)
+        values = np.stack([run.numbers[name].astype(float) for name in names], axis=-1)
+        for way in (1, -1):  # the least, the greatest
+            ordered = np.where(np.isfinite(values), way * values, np.inf)
+            rows = ordered.argmin(0)
+            for name, row, value in zip(names, rows, ordered[rows, range(len(names))], strict=True):
+                found[name, way] = min(found.get((name, way), (np.inf, 0)), (value, int(row) // len(run.lrs)))
+    return {place for value, place in found.values() if value < np.inf}
