@@ -1,11 +1,12 @@
 """Files of run folders damaged at random: nothing is silent, nothing ends in a traceback, nothing is trained on."""
 
+import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from record_support import OF_THE_RUN, Place, faults
+from record_support import HARMS, OF_THE_RUN, Place, faults
 from run_support import go, stopped
 
 from experiments.training.trainer import Trainer
@@ -27,6 +28,19 @@ def interrupted(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "step", interrupting)
         assert stopped([*OF_THE_RUN, f"results_dir={folder}"]) == 130
+
+
+@pytest.mark.parametrize("prepare", [finished, interrupted])
+def test_every_harm_to_every_file_is_found(prepare: Callable[[Path], None], tmp_path: Path) -> None:
+    """By the command that verifies, and by the one that reads the least."""
+    place, dice = Place(tmp_path / "results", prepare), random.Random(0)
+    for name in place.files:
+        for harm in HARMS:
+            if place.damage(name, harm, dice):
+                assert f"damaged   {place.run}: " in place.verdict(), (name, harm)
+                answer, told = place.said("status")
+                assert answer == place.truth["status"] or f"{place.run}: " in told, (name, harm)
+            place.restore()
 
 
 @pytest.mark.parametrize("prepare", [finished, interrupted])
