@@ -48,11 +48,11 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no
 test: $(READY)  ## the fast tests, in parallel
 	$(PYTEST)
 
-test-full: $(READY)  ## all tests
-	$(PYTEST) -m ""
+test-full: $(READY)  ## the slow tests too
+	$(PYTEST) -m "not soak"
 
 soak: $(READY)  ## hours of kills, damaged files and odd input: docs/reliability.md
-	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak
+	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak $(ARGS)
 
 test-avx2: $(READY)  ## what depends on the processor's instructions, as on one without AVX-512
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/golden tests/algorithms/test_compressors.py \

@@ -10,12 +10,12 @@ import pytest
 from kill_support import RUNS, Victim, before_change, within_write
 
 EVERYWHERE = [(name, ranks, rank) for name in RUNS for ranks, rank in ((None, 0), (2, 0), (2, 1), (4, 3))]
-slow = pytest.mark.slow
+soak = pytest.mark.soak
 
 
 def cases(short: int, long: int) -> list:
     """One run in one process for every test run, and all in the campaign; how much is done in each."""
-    return [("logreg", None, 0, short), *(pytest.param(*case, long, marks=slow) for case in EVERYWHERE)]
+    return [("logreg", None, 0, short), *(pytest.param(*case, long, marks=soak) for case in EVERYWHERE)]
 
 
 @pytest.mark.parametrize(("name", "ranks", "rank", "every"), cases(40, 1))

@@ -44,9 +44,11 @@ def test_every_harm_to_every_file_is_found(prepare: Callable[[Path], None], tmp_
 
 
 @pytest.mark.parametrize("prepare", [finished, interrupted])
-@pytest.mark.parametrize("times", [4, pytest.param(400, marks=pytest.mark.slow)])
-def test_damage_is_named_and_all_else_shown(prepare: Callable[[Path], None], times: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [4, pytest.param(800, marks=pytest.mark.soak)])
+def test_damage_is_named_and_all_else_shown(
+    prepare: Callable[[Path], None], times: int, seed: int, tmp_path: Path
+) -> None:
     place = Place(tmp_path / "results", prepare)
-    tried, found = faults(place, seed=times, times=times)
+    tried, found = faults(place, seed=seed, times=times)
     assert tried >= 0.9 * times
     assert not found, "\n".join(found)
