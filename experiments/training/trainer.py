@@ -158,7 +158,7 @@ class Trainer:
         where it is, which looks like training."""
         remembered = dict(_named(as_dicts(self.state)))
         # A sum is the fastest pass; where it is not finite it may have overflowed.
-        if torch.stack([vectors.sum() for vectors in remembered.values()]).isfinite().all():
+        if all(math.isfinite(vectors.sum().item()) for vectors in remembered.values()):
             return
         for name, vectors in remembered.items():
             low, high = vectors.aminmax(dim=-1)
