@@ -13,8 +13,8 @@ cannot be checked. Start it in this project's folder, or in any after `pip insta
 `my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
 
 Of run folders a line for each that is damaged says which file and what is wrong with it, and a line for each that is
-unchecked, that an older version left it without checksums. Checkpoints are verified of runs that are not finished. The
-exit status is 1 where one is damaged.
+unchecked, that an older version left it without checksums. Checkpoints are verified of unfinished runs. The exit
+status is 1 where one is damaged.
 """
 
 import argparse
