@@ -13,7 +13,8 @@ cannot be checked. Start it in this project's folder, or in any after `pip insta
 `my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
 
 Of run folders a line for each that is damaged says which file and what is wrong with it, and a line for each that is
-unchecked, that an older version left it without checksums. The exit status is 1 where one is damaged.
+unchecked, that an older version left it without checksums. Checkpoints are verified of unfinished runs. The exit
+status is 1 where one is damaged.
 """
 
 import argparse
@@ -29,8 +30,9 @@ from omegaconf import OmegaConf
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from common.names import unknown
 from experiments.config.compose import parse
+from experiments.record.parts import verify
 from plots.runs.find import folders
-from plots.runs.read import verified
+from plots.runs.read import twice, verified
 
 CONTRACTS = Path(__file__).with_name("conformance")
 
@@ -99,6 +101,8 @@ def _verdict(folder: Path) -> tuple[str, str]:
     """Whether a run's folder is whole, damaged or unchecked, and why."""
     try:
         run = verified(folder)
+        if run and run.checked and not run.is_finished:
+            twice(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
     except (OSError, ValueError) as error:
         return "damaged", str(error)
     return ("whole", "") if run and run.checked else ("unchecked", "written before there were checksums")

@@ -1,9 +1,6 @@
 """A run's last two whole states on disk: of each one file for every worker, and one for what they share."""
 
-import hashlib
 import io
-import json
-import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +12,7 @@ import torch
 from common.errors import RunError
 from common.files import atomic, sync
 from experiments.cluster.ranks import Ranks
+from experiments.record import parts
 
 KEPT = 2
 """How many are kept of a run that is not finished: the one before, for where the newest is damaged."""
@@ -34,10 +32,7 @@ class Checkpoint:
 
     def round(self) -> int | None:
         """The round of the newest, as `latest` names it; None where it does not."""
-        try:
-            return _number((self._folder / "latest").read_bytes().strip().decode("ascii", "replace"))
-        except FileNotFoundError:
-            return None
+        return parts.latest(self._folder)
 
     def save(self, state: dict, ids: Sequence[int]) -> None:
         """Add a trainer's state, and keep the checkpoint before it; all ranks call this after the same round.
@@ -105,16 +100,9 @@ class Checkpoint:
         self._remove_but(set(self._found()[0][:keep]))
 
     def _found(self) -> tuple[list[int], list[str]]:
-        """The rounds of the complete ones, in the order in which they are tried, and what is wrong with `latest`."""
-        numbers = (_number(file.parent.name) for file in self._folder.glob("*/shared.pt"))
-        complete = sorted((t for t in numbers if t is not None), reverse=True)
-        newest = self.round()
-        if newest in complete:
-            return [t for t in complete if t <= newest], []
-        if not (self._ranks.is_first and (complete or (self._folder / "latest").exists())):
-            return [], []
-        named = "no round" if newest is None else f"round {newest}, which is not there"
-        return complete, [f"{self._folder / 'latest'}: names {named}"]
+        """What `parts.rounds` finds; on other ranks than the first only where nothing is wrong."""
+        found, damage = parts.rounds(self._folder)
+        return (found, damage) if self._ranks.is_first or not damage else ([], [])
 
     def _check_shared(self, here: bool) -> None:
         if not here:
@@ -128,34 +116,17 @@ class Checkpoint:
             if other.name not in kept:
                 shutil.rmtree(other)
 
-    def _about(self, t: int, part: str) -> dict[str, Any]:
-        return {"run": self._folder.parent.name, "round": t, "part": part}
-
     def _write(self, t: int, part: str, content: dict[str, Any], durable: bool = False) -> Path:
         tensors = io.BytesIO()
         torch.save(content, tensors)
-        about = json.dumps(self._about(t, part)).encode() + b"\n"
         target = self._folder / str(t) / f"{part}.pt"
-        with atomic(target, durable) as file, file.open("wb") as stream:
-            stream.write(_digest(about, tensors.getbuffer()))
-            stream.write(about)
-            stream.write(tensors.getbuffer())
+        with atomic(target, durable) as file:
+            parts.write(file, parts.about(self._folder, t, part), tensors.getbuffer())
         return target
 
     def _read(self, t: int, part: str, device: torch.device) -> dict:
         """What `_write` wrote. Raises ValueError where the file is not that any more."""
-        file = self._folder / str(t) / f"{part}.pt"
-        with file.open("rb") as stream:
-            digest, about, tensors = stream.readline(), stream.readline(), stream.read()
-        if digest.startswith(b"PK"):  # a zip, as torch leaves it
-            raise ValueError(f"{file.name}: of an older version, without a checksum")
-        if digest != _digest(about, tensors):
-            raise ValueError(f"{file.name}: damaged, its checksum is another")
-        found, wanted = json.loads(about), self._about(t, part)
-        if found["run"] != wanted["run"]:
-            raise ValueError(f"{file.name}: of another configuration, run {found['run']}")
-        if found != wanted:
-            raise ValueError(f"{file.name}: holds {found['part']} of round {found['round']}")
+        tensors = parts.read(self._folder, t, part)
         return torch.load(io.BytesIO(tensors), map_location=device, weights_only=True)  # which never runs code
 
     def _read_all(self, t: int, ids: Sequence[int], device: torch.device) -> dict:
@@ -168,23 +139,10 @@ class Checkpoint:
         return {**shared, "cluster": {**shared["cluster"], "workers": workers}, "statistics": statistics}
 
 
-def _number(name: str) -> int | None:
-    """The round that a folder's name is; None where it is none."""
-    return int(name) if re.fullmatch("0|[1-9][0-9]{,17}", name) else None
-
-
 def _reason(error: Exception) -> str:
     """What is wrong, in a line: torch explains at length, and a file may hold what a terminal would obey."""
     reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return repr(reason.partition(". ")[0])[1:-1]
-
-
-def _digest(*parts: bytes | memoryview) -> bytes:
-    """A file's first line."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return f"sha256 {digest.hexdigest()}\n".encode()
 
 
 def _row(node: Any, worker: int) -> Any:

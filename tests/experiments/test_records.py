@@ -67,6 +67,43 @@ def test_a_tree_of_runs_is_verified(results: str, tmp_path: Path, capsys: pytest
     assert verified(good)
 
 
+def flip(file: Path, bit: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    file.write_bytes(content)
+
+
+def test_what_an_unfinished_run_goes_on_from_is_verified(
+    interrupted: Path, results: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    place = tmp_path / "results"
+    assert verdict(place, capsys) == (0, ["1 run folders: 1 whole"])
+    checkpoint = interrupted / "checkpoint"
+    files = sorted(file for file in checkpoint.rglob("*") if file.is_file())
+    assert {file.name for file in files} >= {"latest", "shared.pt", "worker-0.pt", "worker-19.pt"}
+    for number, file in enumerate(files):
+        before = file.read_bytes()
+        flip(file, 7919 * number)
+        code, [line, *rest] = verdict(place, capsys)
+        assert code == 1
+        assert line.startswith(f"damaged   {interrupted}: {file if file.name == 'latest' else file.parent}: ")
+        assert f"{file.name}: damaged" in line or "latest: names " in line
+        if file.name not in ("latest", "shared.pt"):  # without which it is a half of one, as a kill leaves it
+            file.unlink()
+            assert verdict(place, capsys) == (1, [f"damaged   {interrupted}: {file}: missing", *rest])
+        file.write_bytes(before)
+    one, other = (file for file in files if file.name in ("worker-3.pt", "worker-4.pt"))
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    assert f"{one.name}: holds {other.stem} of round {one.parent.name}" in verdict(place, capsys)[1][0]
+    one.write_bytes(content)
+    assert verdict(place, capsys) == (0, ["1 run folders: 1 whole"])
+    go(*SMALL, results)
+    [left] = [file.parent for file in checkpoint.rglob("worker-0.pt")]
+    flip(left / "worker-0.pt", 1)  # which nothing goes on from
+    assert verdict(place, capsys) == (0, ["1 run folders: 1 whole"])
+
+
 def test_runs_of_an_older_version_stay_visible(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path = go(*SMALL, results, "lr=[0.001,0.01]")
     before = [run.frame() for run in find(tmp_path)]

@@ -1,0 +1,88 @@
+"""The files of a run's checkpoints: which there are, and whether they are as they were written."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+
+def rounds(folder: Path) -> tuple[list[int], list[str]]:
+    """The rounds of the complete checkpoints in a folder, in the order in which they are tried, and what is wrong
+    with `latest`."""
+    numbers = (_number(file.parent.name) for file in folder.glob("*/shared.pt"))
+    complete = sorted((t for t in numbers if t is not None), reverse=True)
+    newest = latest(folder)
+    if newest in complete:
+        return [t for t in complete if t <= newest], []
+    if not complete and not (folder / "latest").exists():
+        return [], []
+    named = "no round" if newest is None else f"round {newest}, which is not there"
+    return complete, [f"{folder / 'latest'}: names {named}"]
+
+
+def latest(folder: Path) -> int | None:
+    """The round of the newest, as `latest` names it; None where it does not."""
+    try:
+        return _number((folder / "latest").read_bytes().strip().decode("ascii", "replace"))
+    except FileNotFoundError:
+        return None
+
+
+def about(folder: Path, t: int, part: str) -> dict[str, Any]:
+    """What a file says that it is."""
+    return {"run": folder.parent.name, "round": t, "part": part}
+
+
+def write(file: Path, about: dict[str, Any], tensors: memoryview) -> None:
+    """Write a line with the SHA-256 of all that follows, a line that says what it is, and the tensors."""
+    line = json.dumps(about).encode() + b"\n"
+    with file.open("wb") as stream:
+        stream.write(_digest(line, tensors))
+        stream.write(line)
+        stream.write(tensors)
+
+
+def read(folder: Path, t: int, part: str) -> bytes:
+    """The tensors that `write` wrote. Raises ValueError where the file is not that any more."""
+    file = folder / str(t) / f"{part}.pt"
+    with file.open("rb") as stream:
+        digest, line, tensors = stream.readline(), stream.readline(), stream.read()
+    if digest.startswith(b"PK"):  # a zip, as torch leaves it
+        raise ValueError(f"{file.name}: of an older version, without a checksum")
+    if digest != _digest(line, tensors):
+        raise ValueError(f"{file.name}: damaged, its checksum is another")
+    found, wanted = json.loads(line), about(folder, t, part)
+    if found["run"] != wanted["run"]:
+        raise ValueError(f"{file.name}: of another configuration, run {found['run']}")
+    if found != wanted:
+        raise ValueError(f"{file.name}: holds {found['part']} of round {found['round']}")
+    return tensors
+
+
+def verify(folder: Path, workers: int) -> None:
+    """Raise ValueError unless every complete checkpoint in a folder is as it was written, with all of n workers."""
+    found, damage = rounds(folder)
+    if damage:
+        raise ValueError(damage[0])
+    for t in found:
+        for part in ("shared", *(f"worker-{worker}" for worker in range(workers))):
+            try:
+                read(folder, t, part)
+            except FileNotFoundError as error:
+                raise ValueError(f"{error.filename}: missing") from error
+            except ValueError as error:
+                raise ValueError(f"{folder / str(t)}: {error}") from error
+
+
+def _number(name: str) -> int | None:
+    """The round that a folder's name is; None where it is none."""
+    return int(name) if re.fullmatch("0|[1-9][0-9]{,17}", name) else None
+
+
+def _digest(*parts: bytes | memoryview) -> bytes:
+    """A file's first line."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return f"sha256 {digest.hexdigest()}\n".encode()
