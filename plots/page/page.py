@@ -20,7 +20,7 @@ from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import axes, higher_is_better, in_words
 from plots.runs.read import Run
 from plots.runs.time_model import Link
-from plots.runs.variants import DASHES, Variant, settled, table, tell_apart
+from plots.runs.variants import DASHES, Variant, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
 
@@ -71,7 +71,7 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool
         "link": asdict(Link()),
         "axes": {name: in_words(name) for name in (*axes(), "modelled_seconds")},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
-        "tasks": _tasks(shown) if shown else [],
+        "tasks": _tasks(shown),
         "methods": _methods(variants),
         "lists": list(lists),
         "runs": curves,
@@ -107,16 +107,12 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
 
 def _tasks(variants: Sequence[Variant]) -> list[dict]:
     """Tasks, with which step size each method is best on them if any is, and by which rule."""
-    marked = mark_best(table(variants))
-    return [
-        {
-            "name": task,
-            "label": rows["task_label"].iloc[0],
-            "rule": rule_in_words(rows),
-            "best": rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict(),
-        }
-        for task, rows in marked.groupby("task", sort=False)
-    ]
+    tasks = []
+    for task, of_task in grouped(variants, lambda variant: variant.run.task).items():
+        rows = mark_best(table(of_task))
+        best = rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict()
+        tasks.append({"name": task, "label": rows["task_label"].iloc[0], "rule": rule_in_words(rows), "best": best})
+    return tasks
 
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:

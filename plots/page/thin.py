@@ -2,6 +2,7 @@
 
 from bisect import bisect
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,9 @@ def kept(variants: Sequence[Variant]) -> dict[Path, np.ndarray]:
     places = {}
     for group in grouped(variants, lambda variant: (variant.run.task, variant.name, _rounds(variant.run))).values():
         length = evaluations(group[0].run)
-        chosen = np.arange(length) if length <= most else _chosen([variant.run for variant in group], length, most)
+        chosen = (
+            np.arange(length) if length <= max(2, most) else _chosen([variant.run for variant in group], length, most)
+        )
         places |= {variant.run.folder: chosen for variant in group}
     return places
 
@@ -48,22 +51,22 @@ def _rounds(run: Run) -> bytes:
 
 
 def _chosen(runs: Sequence[Run], length: int, most: int) -> np.ndarray:
-    """About `most` of `length` places, but for the first, the last and the extremes, which are there in any case."""
-    marked = {0, length - 1, *_extremes(runs)}
-    half = max(0, most - len(marked)) // 2
-    evenly, by_decades = np.linspace(0, length - 1, half + 2), np.geomspace(1, length - 1, half + 2)
-    return np.unique([*marked, *evenly[1:-1].round(), *by_decades[1:-1].round()]).astype(int)
+    """Up to `most` of `length` places; the first, the last and the extremes are among them even if these are more."""
+    marked = [0, length - 1, *_extremes(runs)]
+
+    def places(count: int) -> np.ndarray:
+        between = np.linspace(0, length - 1, count), np.geomspace(1, length - 1, count)
+        return np.unique(np.concatenate([marked, *between]).round().astype(int))
+
+    return places(max(0, bisect(range(length), most, key=lambda count: len(places(count))) - 1))
 
 
 def _extremes(runs: Sequence[Run]) -> set[int]:
     """The places of the least and the greatest value of every column that says something about the model."""
     found: dict[tuple[str, int], tuple[float, int]] = {}
-    for run in runs:
-        names = measured(run)
-        values = np.stack([run.numbers[name].astype(float) for name in names], axis=-1)
-        for way in (1, -1):  # the least, the greatest
-            ordered = np.where(np.isfinite(values), way * values, np.inf)
-            rows = ordered.argmin(0)
-            for name, row, value in zip(names, rows, ordered[rows, range(len(names))], strict=True):
-                found[name, way] = min(found.get((name, way), (np.inf, 0)), (value, int(row) // len(run.lrs)))
+    for run, way in product(runs, (1, -1)):  # the least, the greatest
+        for name in measured(run):
+            values = np.where(np.isfinite(run.numbers[name]), way * run.numbers[name], np.inf)
+            row = int(values.argmin())
+            found[name, way] = min(found.get((name, way), (np.inf, 0)), (values[row], row // len(run.lrs)))
     return {place for value, place in found.values() if value < np.inf}

@@ -22,6 +22,7 @@ _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
 """What stands behind it."""
 
 _STATED = re.compile(rb'"%b": "([0-9a-f]{%d})"}\n\Z' % (KEY.encode(), _DIGITS))
+_LONG = len(f'"{KEY}": "') + _DIGITS + len(_ROW)
 
 
 def id_of(folder: Path) -> str:
@@ -93,7 +94,7 @@ def wrong_row(place: str) -> ValueError:
 
 def stated(line: bytes) -> int | None:
     """The checksum that a whole line of metrics.jsonl says it has; None where it says none."""
-    found = _STATED.search(line)
+    found = _STATED.search(line, max(0, len(line) - _LONG))
     return int(found[1], 16) if found else None
 
 

@@ -73,6 +73,7 @@ TABLE = (
 """The project's own; a row holds all that no figure fills. The first axis is the one that curves are seen over
 before another is asked for."""
 
+_KEYS = {field.name for field in fields(Column)}
 _OURS = {column.name: column for column in TABLE}
 _declared: dict[str, Column] = {}
 
@@ -80,9 +81,8 @@ _declared: dict[str, Column] = {}
 def declare(record: Iterable[Mapping[str, object]]) -> None:
     """Take note of the columns that a user's task declares, as plain values (`dataclasses.asdict`) that a record
     holds, perhaps of another version; those of the project keep their meaning. Raises TypeError for other values."""
-    known = {field.name for field in fields(Column)}
     for entry in record:
-        declared = Column(**{key: value for key, value in entry.items() if key in known})  # type: ignore[arg-type]
+        declared = Column(**{key: value for key, value in entry.items() if key in _KEYS})  # type: ignore[arg-type]
         _declared[declared.name] = declared
 
 

@@ -89,15 +89,14 @@ def whole_rows(folder: Path, status: Mapping[str, Any], checked: bool | None = N
     A run may be in the middle of a line. status: what status.json says, which counts on rows that must be there.
     checked: whether the lines must have checksums, as the first one unless said.
     """
-    file, finished = folder / METRICS, status.get("status") == "finished"
-    counted = _counted(file, status)
+    file, finished, counted = folder / METRICS, status.get("status") == "finished", _counted(status)
     there = not counted
     with file.open("rb") as stream:
         for line in checksums.verify_rows(_whole(stream, file, finished), file, checked):
             there = line.endswith(counted) or (there and not finished)
             yield line
     if not there:
-        raise _missing(file)
+        _require_none(file, status)
 
 
 def read_rows(folder: Path) -> Iterator[Row]:
@@ -129,12 +128,12 @@ def last_rows(folder: Path, status: Mapping[str, Any]) -> tuple[list[Row], bool]
         if checked and (number or not begin) and checksums.after(lines[number], before or 0) is None:
             raise checksums.wrong_row(str(file))
         rows.append(row)
-    counted, state = _counted(file, status), status.get("status")
+    counted, state = _counted(status), status.get("status")
     there = state == "running" or tail.endswith(counted)  # of one under way it may be far back
     if not there and state != "finished":
         there = counted in tail or (begin > 0 and _holds(file, counted))
     if not there:
-        raise _missing(file)
+        _require_none(file, status)
     return rows[::-1], checked
 
 
@@ -195,11 +194,10 @@ def _whole(stream: Iterable[bytes], file: Path, finished: bool) -> Iterator[byte
             raise ValueError(f"{file}: ends in half a line, though the run is finished")
 
 
-def _counted(file: Path, status: Mapping[str, Any]) -> bytes:
-    """What the last of the rows that status.json counts on ends in; nothing where it counts on none."""
+def _counted(status: Mapping[str, Any]) -> bytes:
+    """What the last of the rows that status.json counts on ends in; nothing where it does not say."""
     last = status.get("last_row")
-    none = last is None or last == f"{checksums.begin(id_of(file.parent)):08x}"
-    return b"" if none else f'"{checksums.KEY}": "{last}"}}\n'.encode()
+    return b"" if last is None else f'"{checksums.KEY}": "{last}"}}\n'.encode()
 
 
 def _holds(file: Path, end: bytes) -> bool:
@@ -208,5 +206,7 @@ def _holds(file: Path, end: bytes) -> bool:
         return any(line.endswith(end) for line in stream)
 
 
-def _missing(file: Path) -> ValueError:
-    return ValueError(f"{file}: rows at its end are missing, which {STATUS} counts on")
+def _require_none(file: Path, status: Mapping[str, Any]) -> None:
+    """Raise ValueError unless status.json was written when there was no row yet."""
+    if status["last_row"] != f"{checksums.begin(id_of(file.parent)):08x}":
+        raise ValueError(f"{file}: rows at its end are missing, which {STATUS} counts on")

@@ -257,7 +257,8 @@ def _examined(place: Path) -> Run:
     needed = FINISHED if state == "finished" else BEGUN if STATUS in parts or last else ()
     if not checked[CONFIG]:  # of which not all were always there
         needed = [name for name in needed if name in (STATUS, METRICS, "summary.json")]
-    missing = [name for name in needed if not (place / name).exists()]
+    missing = [name for name in needed if name not in checked and not (name == METRICS and last)]
+    missing = [name for name in missing if not (place / name).exists()]
     if missing:
         raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
     error = " ".join(str(status.get("error", "")).split())
