@@ -96,23 +96,24 @@ def _flipped(what: str, rank: int, round: int, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "rank", "ranks", "round", "said"),
+    ("what", "rank", "ranks", "round", "kept", "said"),
     [
-        ("x", 1, 2, 8, "rank 1: the model x is not that of rank 0"),
-        ("x", 0, 3, 8, "ranks 1, 2: the model x is not"),
-        ("signal", 2, 3, 12, "rank 2: the "),
+        ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
+        ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
+        ("signal", 2, 3, 12, 6, "rank 2: the "),
     ],
 )
 def test_a_flipped_bit_of_a_replica_ends_the_run(
-    what: str, rank: int, ranks: int, round: int, said: str, tmp_path: Path
+    what: str, rank: int, ranks: int, round: int, kept: int, said: str, tmp_path: Path
 ) -> None:
+    """Found at an evaluation, before a checkpoint, and at both at once."""
     run = variant(*COMMON, "algorithm=cd_adam", results=tmp_path / "results")
     for ended in launched(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
         assert ended.code == 1
         assert said in ended.said
     path = folder(run)
     assert status(path)["status"] == "failed"
-    assert max(row["round"] for row in rows(path)) == 6  # nothing of what came after is kept
+    assert max(row["round"] for row in rows(path)) == kept  # nothing of what came after is
     fine(launched(tmp_path / "second", ranks, partial(run_each, [run])))
     alone = go(*COMMON, "algorithm=cd_adam", f"results_dir={tmp_path / 'alone'}")
     assert timeless(path) == timeless(alone)

@@ -218,8 +218,9 @@ def test_of_rows_that_do_not_fit_on_the_disk_none_is_kept(interrupted: Path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", lambda file, mode="r": (Full if mode == "ab" else opened)(file, mode))
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match="No space") as full:
             folder.append([{"round": 15, "trial": 0}, {"round": 15, "trial": 1}])
+    assert full.value.filename == str(interrupted / "metrics.jsonl")
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     folder.append([{"round": 15, "trial": 0}])
     assert [*read_rows(interrupted)][-1] == {"round": 15, "trial": 0}
