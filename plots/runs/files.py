@@ -148,10 +148,13 @@ def _document(content: bytes) -> Any:
     """What a YAML document holds. Of a mapping each entry is parsed apart, and once for all documents that have it:
     thousands of runs differ in few of theirs, and YAML is slow."""
     try:
-        entries = [_entry(text) for text in _ENTRY.split(_CHECKSUM.sub(b"", content)) if text]
-        return {key: value for entry in entries for key, value in entry.items()}
-    except (yaml.YAMLError, AttributeError):  # entries that need each other, or something else than a mapping
-        return yaml.load(content, Loader=_Loader)
+        nothing, *texts = _ENTRY.split(_CHECKSUM.sub(b"", content))
+        entries = [_entry(text) for text in texts]
+        if not nothing and b"\n..." not in content and all(len(entry) == 1 for entry in entries):
+            return {key: value for entry in entries for key, value in entry.items()}
+    except (yaml.YAMLError, AttributeError, TypeError):  # entries that need each other, or something else
+        pass
+    return yaml.load(content, Loader=_Loader)
 
 
 @lru_cache(maxsize=1 << 12)

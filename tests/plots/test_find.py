@@ -170,13 +170,17 @@ def test_what_is_no_document_is_refused_or_read_the_same(config: dict, data: st.
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     place = data.draw(st.integers(0, len(text)))
     text = (
-        text[:place] + data.draw(st.sampled_from(["", "\n", " ", "# ", "a: ", "'", "[", "- ", "|\n"])) + text[place:]
+        text[:place]
+        + data.draw(st.sampled_from(["", "\n", " ", "# ", "a: ", "'", "[", "- ", "|\n", "\n...\n", "---\n", "*a "]))
+        + text[place:]
     )
     try:
         expected = yaml.safe_load(text)
     except yaml.YAMLError:
-        return
-    assert files._document(text.encode()) == expected
+        with pytest.raises(yaml.YAMLError):
+            files._document(text.encode())
+    else:
+        assert files._document(text.encode()) == expected
 
 
 def test_what_runs_share_is_parsed_once(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
