@@ -107,9 +107,15 @@ class Trainer:
         self.verified = True
 
     def fingerprints(self) -> dict[str, int]:
-        """What is the same on all ranks after a round, x and the signal g̃, each as the CRC-32 of its bytes."""
-        same = {"the model x": self.state.replica.x, "the received signal": self.state.replica.signal}
-        return {name: zlib.crc32(vector.cpu().contiguous().numpy().data) for name, vector in same.items()}
+        """What is the same on all ranks after a round, as the CRC-32 of its bytes: x, the signal g̃ and, of a downlink
+        on which the server remembers that, its memory, for which the others give their signal."""
+        replica, server = self.state.replica, self.state.server
+        memory = server.memory if server else None
+        same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
+        if self.cluster.algorithm.downlink.is_mirrored:
+            remembered = same["the received signal"] if memory is None else _crc(memory)
+            same["what the server remembers of the signal"] = remembered
+        return same
 
     def state_dict(self) -> dict:
         """Everything that a resumed run needs, in tensors and plain numbers."""
@@ -182,3 +188,7 @@ def _named(state: dict) -> Iterator[tuple[str, Tensor]]:
             yield from ((f"{name}.{rest}", vectors) for rest, vectors in _named(part))
         elif isinstance(part, Tensor) and part.is_floating_point():
             yield name, part
+
+
+def _crc(vectors: Tensor) -> int:
+    return zlib.crc32(vectors.cpu().contiguous().numpy().data)

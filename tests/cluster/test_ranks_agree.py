@@ -79,16 +79,17 @@ def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path:
 
 
 def _flipped(what: str, rank: int, round: int, run: Run) -> None:
-    """One coordinate's last bit changes on one rank when a round begins."""
+    """One coordinate's last bit changes on one rank, of its replica or as "server memory", when a round begins."""
     step = Trainer.step
 
     def flipping(trainer: Trainer, diagnose: bool = False) -> None:
         if trainer.t + 1 == round and this_rank() == rank:
-            replica = trainer.state.replica
-            vector = getattr(replica, what)
+            part, name = what.split() if " " in what else ("replica", what)
+            state = getattr(trainer.state, part)
+            vector = getattr(state, name)
             changed = vector.clone()
             changed[0, 3] = torch.nextafter(vector[0, 3], torch.tensor(9.0, dtype=vector.dtype))
-            trainer.state = replace(trainer.state, replica=replace(replica, **{what: changed}))
+            trainer.state = replace(trainer.state, **{part: replace(state, **{name: changed})})
         step(trainer, diagnose)
 
     Trainer.step = flipping
@@ -101,6 +102,7 @@ def _flipped(what: str, rank: int, round: int, run: Run) -> None:
         ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
         ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
         ("signal", 2, 3, 12, 6, "rank 2: the "),
+        ("server memory", 0, 2, 8, 6, "rank 1: what the server remembers of the signal is not that of rank 0"),
     ],
 )
 def test_a_flipped_bit_of_a_replica_ends_the_run(
