@@ -36,13 +36,13 @@ def main(arguments: list[str]) -> None:
     if f"\n{whole['torch'].split()[0]}+cpu " not in (FOLDER / "torch-cpu.lock").read_text():
         sys.exit(f"requirements/torch-cpu.lock: not of {whole['torch'].split()[0]}; renew it first")
     run = resolved(RUN, "".join(whole.values()), [])
+    rest = [name for name in whole if name not in BUILD and not CUDA.match(name)]
     sets = {
-        "build": [name for name in whole if name in BUILD],
+        "build": BUILD,
+        "run": [name for name in rest if name in run],
         "cuda": [name for name in whole if CUDA.match(name)],
+        "dev": [name for name in rest if name not in run],
     }
-    rest = [name for name in whole if name not in sum(sets.values(), [])]
-    sets["run"] = [name for name in rest if name in run]
-    sets["dev"] = [name for name in rest if name not in run]
     for lock, names in sets.items():
         (FOLDER / f"{lock}.lock").write_text("# Written by renew.py.\n" + "".join(whole[name] for name in names))
         print(f"{lock}.lock: {len(names)} packages")
@@ -55,7 +55,7 @@ def resolved(extras: list[str] | tuple[str, ...], before: str, arguments: list[s
         asked, lock = Path(folder, "build.in"), Path(folder, "lock")
         asked.write_text("\n".join(BUILD))
         lock.write_text(re.sub(r" \\\n(    .*\n)+", "\n", before))  # without hashes, which uv would keep
-        options = "--quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11".split()
+        options = ["--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-header", "--no-annotate"]
         command = [uv, "pip", "compile", *options, *(f"--extra={extra}" for extra in extras), *arguments]
         subprocess.run([*command, "pyproject.toml", str(asked), "-o", str(lock)], cwd=FOLDER.parent, check=True)
         return entries(lock.read_text())
