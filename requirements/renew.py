@@ -55,7 +55,8 @@ def resolved(extras: list[str] | tuple[str, ...], before: str, arguments: list[s
         asked, lock = Path(folder, "build.in"), Path(folder, "lock")
         asked.write_text("\n".join(BUILD))
         lock.write_text(re.sub(r" \\\n(    .*\n)+", "\n", before))  # without hashes, which uv would keep
-        options = ["--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-header", "--no-annotate"]
+        said = ["--quiet", "--no-header", "--no-annotate"]
+        options = [*said, "--universal", "--python-version=3.11", "--generate-hashes"]
         command = [uv, "pip", "compile", *options, *(f"--extra={extra}" for extra in extras), *arguments]
         subprocess.run([*command, "pyproject.toml", str(asked), "-o", str(lock)], cwd=FOLDER.parent, check=True)
         return entries(lock.read_text())
