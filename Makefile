@@ -1,11 +1,17 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo report test test-full soak test-avx2 lint types format docs data bench reproduce-all clean
+.PHONY: help setup setup-run demo report test test-full soak test-avx2 lint types format docs audit lock data bench \
+	reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/.ready
+READY_TO_DEVELOP := .venv/.ready-to-develop
+LOCKS := requirements
+# Every file that is installed has a hash in a lock, what torch's own build brings with it too; what has to be built is
+# built by the locked setuptools.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation
 
 # What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
 KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
@@ -16,15 +22,24 @@ endif
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## create the virtual environment from requirements.lock (every target does so by itself)
+setup: $(READY_TO_DEVELOP)  ## create the virtual environment from the locks (every target does so by itself)
 
-$(READY): requirements.lock
+setup-run: $(READY)  ## the same with only what running needs
+
+$(READY): $(addprefix $(LOCKS)/,build.lock torch-cpu.lock run.lock cuda.lock)
 	@test -n "$(PYTHON)" || { echo "no Python of at least 3.11 found; try make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(INSTALL) -r $(LOCKS)/build.lock
+	@$(INSTALL) --no-deps -r $(LOCKS)/torch-cpu.lock || echo "make: no CPU build of torch by the lock's hashes is at hand;" \
+		"the registry's is taken, which on Linux brings CUDA's libraries"
+	$(INSTALL) -r $(LOCKS)/run.lock -c $(LOCKS)/cuda.lock
 	@# So that this environment's Python finds the project from any folder.
 	@$(BIN)/python -c "import pathlib, sysconfig; \
 		pathlib.Path(sysconfig.get_path('purelib'), 'project.pth').write_text('$(CURDIR)\n')"
+	@touch $@
+
+$(READY_TO_DEVELOP): $(LOCKS)/dev.lock $(READY)
+	$(INSTALL) -r $(LOCKS)/dev.lock
 	@touch $@
 
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
@@ -45,32 +60,39 @@ data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR,
 # for those with the fewest tests take long.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: $(READY)  ## the fast tests, in parallel
+test: $(READY_TO_DEVELOP)  ## the fast tests, in parallel
 	$(PYTEST)
 
-test-full: $(READY)  ## the slow tests too
+test-full: $(READY_TO_DEVELOP)  ## the slow tests too
 	$(PYTEST) -m "not soak"
 
-soak: $(READY)  ## hours of kills, damaged files and odd input: docs/reliability.md
+soak: $(READY_TO_DEVELOP)  ## hours of kills, damaged files and odd input: docs/reliability.md
 	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak $(ARGS)
 
-test-avx2: $(READY)  ## what depends on the processor's instructions, as on one without AVX-512
+test-avx2: $(READY_TO_DEVELOP)  ## what depends on the processor's instructions, as on one without AVX-512
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/golden tests/algorithms/test_compressors.py \
 		tests/experiments/test_flat_model.py tests/experiments/test_models.py tests/experiments/test_image_task.py
 
-lint: $(READY)  ## ruff: style and format
+lint: $(READY_TO_DEVELOP)  ## ruff: style and format
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: $(READY)  ## pyright, which npm brings at its first call
+types: $(READY_TO_DEVELOP)  ## pyright, which npm brings at its first call
 	$(BIN)/pyright
 
-format: $(READY)  ## ruff: mend what it can
+format: $(READY_TO_DEVELOP)  ## ruff: mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(READY)  ## build the documentation into docs/_build/html; a warning is an error
+docs: $(READY_TO_DEVELOP)  ## build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs docs/_build/html
+
+audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; without an answer for all of it, an error
+	@$(BIN)/pip-audit --strict --disable-pip --require-hashes $(foreach lock,build run cuda dev,-r $(LOCKS)/$(lock).lock) \
+		|| { echo "make audit: a vulnerability, or no answer of the service that knows them, see above"; exit 1; }
+
+lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions
+	$(BIN)/python $(LOCKS)/renew.py $(ARGS)
 
 bench: $(READY)  ## packing, speed and the parts of a training step, as ratios measured here
 	$(BIN)/python -m benchmarks.packing

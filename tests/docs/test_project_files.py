@@ -31,17 +31,71 @@ def _ignored(path: str) -> bool:
     )
 
 
-def test_the_image_s_python_is_the_lock_s():
+def _locked(lock: str) -> dict[str, str]:
+    """The entries of a lock, by the names of packages."""
+    text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+    found = re.findall(r"^([a-z0-9-]+)(==.*\n(?:    .*\n)*)", text, re.MULTILINE)
+    assert "".join(map("".join, found)) == re.sub("^#.*\n", "", text)
+    return dict(found)
+
+
+LOCKS = {name: _locked(name) for name in ("build", "torch-cpu", "run", "cuda", "dev")}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_file_has_a_hash(lock):
+    for name, entry in LOCKS[lock].items():
+        asked, *hashes = entry.split(" \\\n    ")
+        assert re.fullmatch(r"==[\w.+]+( ; .+)?", asked), name
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}\n?", one) for one in hashes), name
+        assert hashes == sorted(hashes), name
+
+
+def test_what_is_declared_is_locked_once():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked = {
+        "run": [*project["dependencies"], *extras["harness"], *extras["sweeps"], *extras["dashboard"]],
+        "dev": [*extras["docs"], *extras["dev"]],
+    }
+    for lock, requirements in asked.items():
+        assert {re.split("[<>=]", one)[0] for one in requirements} <= set(LOCKS[lock])
+    names = [name for lock in LOCKS if lock != "torch-cpu" for name in LOCKS[lock]]
+    assert len(names) == len(set(names))
+    assert LOCKS["torch-cpu"]["torch"].split()[0] == f"{LOCKS['run']['torch'].split()[0]}+cpu"
+    assert not set(LOCKS["torch-cpu"]["torch"].split()) & set(LOCKS["run"]["torch"].split()[2:]) - {"\\"}
+
+
+def test_nothing_is_installed_unchecked():
+    installs = [line for line in made("-B", "setup").stdout.splitlines() if " pip install " in line]
+    assert len(installs) == 4
+    for line in installs:
+        assert "--require-hashes --no-build-isolation " in line
+    assert not [run for run in _instructions("RUN") if "pip install" in run]
+
+
+def test_the_image_is_pinned_and_not_run_by_root():
     [image] = _instructions("FROM")
-    locked = re.search(r"on Python ([\d.]+)\.", (ROOT / "requirements.lock").read_text())[1]
-    assert image == f"python:{locked}-slim"
+    least = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
+    assert re.fullmatch(rf"python:{re.escape(least)}-slim@sha256:[0-9a-f]{{64}}", image)
+    [user] = _instructions("USER")
+    assert user != "root"
+    assert DOCKERFILE.index("\nUSER ") < DOCKERFILE.index("make setup-run") < DOCKERFILE.index("CMD ")
+
+
+def test_the_image_has_only_what_running_needs():
+    plan = made("-B", "setup-run").stdout
+    assert "run.lock" in plan
+    assert "dev.lock" not in plan
+    assert "dev.lock" not in made("-B", "demo").stdout
 
 
 def test_copied_files_exist_and_are_not_ignored():
-    copied = [name for line in _instructions("COPY") for name in line.split()[:-1]]
+    copied = [name for line in _instructions("COPY") for name in line.split()[:-1] if not name.startswith("--")]
     assert copied[-1] == "."
     for name in copied[:-1]:
-        assert (ROOT / name).is_file(), name
+        assert (ROOT / name).exists(), name
         assert not _ignored(name), name
     for needed in (
         "algorithms/methods/cd_adam.py",
@@ -98,7 +152,9 @@ def test_targets_without_keys_refuse_them(target):
     assert "budget=quick: only demo, report and reproduce-... take keys" in answer.stderr
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "name", ["Dockerfile", "CONTRIBUTING.md", *(str(Path("requirements", f"{lock}.lock")) for lock in LOCKS)]
+)
 def test_no_host_is_named(name):
     assert "://" not in (ROOT / name).read_text()
 

@@ -14,7 +14,15 @@ from run_support import go, status
 
 from experiments.config.identity import folder
 
-COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=3", "lr=[0.003,0.01]", "cluster.workers=4", "threads=1")
+COMMON = (
+    "rounds=9",
+    "eval_every=3",
+    "checkpoint_every=3",
+    "lr=[0.003,0.01]",
+    "cluster.workers=4",
+    "threads=1",
+    "cluster.timeout=15",
+)
 RUNS = {
     # Batch norms' statistics, every worker's memory and moments, and the server's own model.
     "digits": (

@@ -1,0 +1,71 @@
+"""Writes the locks of this folder anew, from pyproject.toml, with the hashes of every file that a version has.
+
+    make lock                        new hashes, and versions changed only where they no longer fit
+    make lock ARGS=--upgrade         the newest versions that fit
+
+    build.lock       pip and setuptools, which install the others
+    torch-cpu.lock   torch's builds for CPUs, taken where pip is shown one: renewed by hand, with torch's version
+    run.lock         what running needs
+    cuda.lock        what the registry's torch brings besides: constraints, for where that torch asks for them
+    dev.lock         what tests, checks and documentation need besides
+
+One resolution by uv, for every Python and platform that the project runs on.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+FOLDER = Path(__file__).resolve().parent
+BUILD = ("pip", "setuptools")
+RUN = ("harness", "sweeps", "dashboard")
+DEV = ("docs", "dev")
+CUDA = re.compile("nvidia-|cuda-|triton$")
+
+Locked = dict[str, str]
+"""The entries of a lock, by the names of packages."""
+
+
+def main(arguments: list[str]) -> None:
+    """The command line above."""
+    before = "".join((FOLDER / f"{lock}.lock").read_text() for lock in ("build", "run", "cuda", "dev"))
+    whole = resolved([*RUN, *DEV], before, arguments)
+    if f"\n{whole['torch'].split()[0]}+cpu " not in (FOLDER / "torch-cpu.lock").read_text():
+        sys.exit(f"requirements/torch-cpu.lock: not of {whole['torch'].split()[0]}; renew it first")
+    run = resolved(RUN, "".join(whole.values()), [])
+    rest = [name for name in whole if name not in BUILD and not CUDA.match(name)]
+    sets = {
+        "build": BUILD,
+        "run": [name for name in rest if name in run],
+        "cuda": [name for name in whole if CUDA.match(name)],
+        "dev": [name for name in rest if name not in run],
+    }
+    for lock, names in sets.items():
+        (FOLDER / f"{lock}.lock").write_text("# Written by renew.py.\n" + "".join(whole[name] for name in names))
+        print(f"{lock}.lock: {len(names)} packages")
+
+
+def resolved(extras: list[str] | tuple[str, ...], before: str, arguments: list[str]) -> Locked:
+    """What uv finds for these of the project's extras, keeping the versions of the entries `before` if it can."""
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    with TemporaryDirectory() as folder:
+        asked, lock = Path(folder, "build.in"), Path(folder, "lock")
+        asked.write_text("\n".join(BUILD))
+        lock.write_text(re.sub(r" \\\n(    .*\n)+", "\n", before))  # without hashes, which uv would keep
+        said = ["--quiet", "--no-header", "--no-annotate"]
+        options = [*said, "--universal", "--python-version=3.11", "--generate-hashes"]
+        command = [uv, "pip", "compile", *options, *(f"--extra={extra}" for extra in extras), *arguments]
+        subprocess.run([*command, "pyproject.toml", str(asked), "-o", str(lock)], cwd=FOLDER.parent, check=True)
+        return entries(lock.read_text())
+
+
+def entries(text: str) -> Locked:
+    """The entries of a lock's text."""
+    return {re.split("[=;]", entry)[0]: entry for entry in re.findall(r"^[a-z0-9].*\n(?:    .*\n)+", text, re.M)}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
