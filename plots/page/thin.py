@@ -2,6 +2,7 @@
 
 from bisect import bisect
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
@@ -52,11 +53,14 @@ def _rounds(run: Run) -> bytes:
 
 def _chosen(runs: Sequence[Run], length: int, most: int) -> np.ndarray:
     """Up to `most` of `length` places; the first, the last and the extremes are among them even if these are more."""
-    marked = [0, length - 1, *_extremes(runs)]
+    return _with_others(frozenset({0, length - 1, *_extremes(runs)}), length, most)
 
+
+@lru_cache
+def _with_others(marked: frozenset[int], length: int, most: int) -> np.ndarray:
     def places(count: int) -> np.ndarray:
         between = np.linspace(0, length - 1, count), np.geomspace(1, length - 1, count)
-        return np.unique(np.concatenate([marked, *between]).round().astype(int))
+        return np.unique(np.concatenate([[*marked], *between]).round().astype(int))
 
     return places(max(0, bisect(range(length), most, key=lambda count: len(places(count))) - 1))
 

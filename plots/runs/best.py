@@ -66,10 +66,10 @@ def mark_best(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
     best = {}
     for task, of_task in frame.groupby("task", sort=False):
         own = metric or metric_of(of_task)
-        for algorithm, rows in of_task.groupby("algorithm", sort=False):
-            if rows["lr"].nunique() == 1:
-                best[task, algorithm] = rows["lr"].iloc[0]
-            elif own:
+        several = of_task.groupby("algorithm")["lr"].transform("nunique") > 1
+        best |= {(task, row.algorithm): row.lr for row in of_task[~several].drop_duplicates("algorithm").itertuples()}
+        for algorithm, rows in of_task[several].groupby("algorithm", sort=False):
+            if own:
                 best[task, algorithm] = ranked(rows, Rule(own)).index[0]
     of_rows = [best.get(key, math.nan) for key in zip(frame["task"], frame["algorithm"], strict=True)]
     return frame.assign(best=frame["lr"].to_numpy() == np.array(of_rows))

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 from common.characters import acting
 from common.names import meant
@@ -82,8 +83,14 @@ def declare(record: Iterable[Mapping[str, object]]) -> None:
     """Take note of the columns that a user's task declares, as plain values (`dataclasses.asdict`) that a record
     holds, perhaps of another version; those of the project keep their meaning. Raises TypeError for other values."""
     for entry in record:
-        declared = Column(**{key: value for key, value in entry.items() if key in _KEYS})  # type: ignore[arg-type]
+        declared = _built(tuple(entry.items()))
         _declared[declared.name] = declared
+
+
+@lru_cache
+def _built(entry: tuple[tuple[str, Any], ...]) -> Column:
+    """One as it is recorded, by every run of a task again."""
+    return Column(**{key: value for key, value in entry if key in _KEYS})
 
 
 def column(name: str) -> Column:
