@@ -94,11 +94,13 @@ audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; wit
 lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions
 	$(BIN)/python $(LOCKS)/renew.py $(ARGS)
 
-bench: $(READY)  ## packing, speed and the parts of a training step, as ratios measured here
+bench: $(READY)  ## what things cost, as ratios measured here
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.study
 	$(BIN)/python -m benchmarks.train_step
 	$(BIN)/python -m benchmarks.mirror
+	$(BIN)/python -m benchmarks.checks
+	$(BIN)/python -m benchmarks.folders
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache docs/_build
