@@ -63,11 +63,11 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no
 test: $(READY_TO_DEVELOP)  ## the fast tests, in parallel
 	$(PYTEST)
 
-test-full: $(READY_TO_DEVELOP)  ## all tests
-	$(PYTEST) -m ""
+test-full: $(READY_TO_DEVELOP)  ## the slow tests too
+	$(PYTEST) -m "not soak"
 
 soak: $(READY_TO_DEVELOP)  ## hours of kills, damaged files and odd input: docs/reliability.md
-	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak
+	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak $(ARGS)
 
 test-avx2: $(READY_TO_DEVELOP)  ## what depends on the processor's instructions, as on one without AVX-512
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/golden tests/algorithms/test_compressors.py \
@@ -94,11 +94,13 @@ audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; wit
 lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions
 	$(BIN)/python $(LOCKS)/renew.py $(ARGS)
 
-bench: $(READY)  ## packing, speed and the parts of a training step, as ratios measured here
+bench: $(READY)  ## what things cost, as ratios measured here
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.study
 	$(BIN)/python -m benchmarks.train_step
 	$(BIN)/python -m benchmarks.mirror
+	$(BIN)/python -m benchmarks.checks
+	$(BIN)/python -m benchmarks.folders
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache docs/_build

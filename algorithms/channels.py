@@ -29,6 +29,9 @@ class Channel(ABC):
     compressor: Compressor
     dense_rounds: int = 0
 
+    is_mirrored = False
+    """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
+
     def start(self, like: Tensor) -> Tensor | None:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
         return torch.zeros_like(like)
@@ -107,6 +110,8 @@ class Markov(Channel):
     Since every worker adds its own c_i, the server only needs ĝ ← ĝ + mean_i c_i (Algorithm 1, line 8).
     ŵ starts at zero, so that the first message is C(w₁) (line 1); EF21's authors start with one dense round.
     """
+
+    is_mirrored = True
 
     def __post_init__(self) -> None:
         self._refuse_scaled("the Markov sequence")

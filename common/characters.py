@@ -9,11 +9,15 @@ _TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u20
 
 def acting(text: str, allowed: str = "") -> str:
     """The first such character of a text, other than those allowed, as it is written in Python; "" where none is."""
+    if text.isprintable():  # as nearly all is, which is soon seen
+        return ""
     return next((_written(one) for one in text if _acts(one) and one not in allowed), "")
 
 
 def visible(text: str, allowed: str = "") -> str:
     """A text in which such characters stand as they are written in Python: \\x1b for escape."""
+    if text.isprintable():
+        return text
     return "".join(_written(one) if _acts(one) and one not in allowed else one for one in text)
 
 

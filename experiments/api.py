@@ -30,7 +30,7 @@ from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 from plots.request import folder
 from plots.runs.find import find, select, whole, with_rows
-from plots.runs.read import open_run
+from plots.runs.read import open_run, table
 
 Names = str | int | Sequence[str | int]
 """One, or several in a list or separated by commas."""
@@ -70,7 +70,7 @@ def load(
     runs = whole(run for run in select(with_rows(find(place)), place, study, **names) if run.is_finished)
     if not runs:
         raise UsageError(f"{place}: holds no finished run of these; python -m experiments.status lists what is there")
-    return pd.concat([run.frame() for run in runs], ignore_index=True)
+    return table(runs)
 
 
 def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

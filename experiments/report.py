@@ -7,6 +7,7 @@ results_dir    where the runs lie
 out            the page; report.html in the results folder unless said
 study          a sweep's or figure's name, whose runs alone are meant
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
+points         all: every evaluation, however large the page is; else one of above 50 MB has fewer of them and says so
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,10 @@ from pathlib import Path
 from common.characters import visible
 from common.files import atomic
 from plots.page.page import page, read_figures
-from plots.request import answering, folder, parse, words
+from plots.request import answering, chosen, folder, parse, words
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 
-DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, "")}
+DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), "points": ""}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,13 +38,14 @@ def write(request: dict[str, str]) -> tuple[Path, int]:
     that are not there, and OSError where the page cannot be written.
     """
     place = folder("results_dir", request["results_dir"])
+    everything = chosen("points", request["points"], ("all", "")) == "all"
     target = Path(request["out"] or place / "report.html")
-    chosen = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
+    runs = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = page(chosen, read_figures(place, target.parent), made)
+    text = page(runs, read_figures(place, target.parent), made, everything)
     with atomic(target) as file:
         file.write_text(text)
-    return target, len(chosen)
+    return target, len(runs)
 
 
 if __name__ == "__main__":

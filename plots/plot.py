@@ -34,7 +34,7 @@ from plots.runs.columns import axes, column, higher_is_better, in_words
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.seeds import in_order, over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
-from plots.runs.variants import settled, tell_apart
+from plots.runs.variants import settled, table, tell_apart
 
 AXES = {name: name for name in (*axes(), "modelled_seconds")} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
@@ -100,7 +100,7 @@ def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
         if not variant.run.is_finished:
             reached = f"round {variant.run.round} of {variant.run.rounds}"
             console.print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
-    frame = pd.concat([variant.frame() for variant in variants], ignore_index=True)
+    frame = table(variants)
     columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
     chosen("y", y, [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()])
     frame = frame[frame.groupby("task")[y].transform("count") > 0]

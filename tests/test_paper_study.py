@@ -39,7 +39,7 @@ def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[floa
     overrides = [f"task=logreg/{name}", f"algorithm={method}", f"lr={lrs}".replace(" ", ""), f"rounds={rounds}"]
     with Display(rounds) as display:
         places = [f"data_dir={data_dir}", f"results_dir={data_dir / 'results'}"]
-        rows = bring_to_end(load_run([*overrides, "eval_every=1", *places]), display).rows()
+        rows = list(bring_to_end(load_run([*overrides, "eval_every=1", *places]), display).rows())
     for trial, lr in enumerate(lrs):
         ours = [row["grad_norm"] for row in rows if row["trial"] == trial]
         expected = gradient_norms(dense, dataset.labels, 20, method, lr, rounds)

@@ -21,7 +21,7 @@ from experiments.config.compose import Config
 from experiments.record.checkpoint import Checkpoint
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
-from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
+from plots.runs.files import METRICS, STATUS, ending, last_checksum, read_json, read_rows
 from plots.runs.read import open_run, verified
 
 
@@ -200,14 +200,14 @@ class RunFolder:
 
         Raises ValueError unless these are whole rows, all of those up to round t.
         """
-        written = self.metrics.read_bytes()
-        if not 0 < size <= len(written) or written[size - 1 : size] != b"\n":
+        begin, whole = ending(self.metrics, max(0, size))
+        if not 0 < size == begin + len(whole):
             raise ValueError(f"{self.metrics.name}: is not what it was then, {size} bytes")
-        begin, end = written.rfind(b"\n", 0, size - 1) + 1, written.find(b"\n", size)
-        last = json.loads(written[begin:size])
+        last = json.loads(whole.splitlines()[-1])
         after = None
-        with suppress(ValueError, LookupError, TypeError):  # what follows is cut off, whatever it is
-            after = int(json.loads(written[size:end])["round"])
+        with suppress(ValueError, LookupError, TypeError), self.metrics.open("rb") as file:
+            file.seek(size)
+            after = int(json.loads(file.readline())["round"])  # what follows is cut off, whatever it is
         if last["round"] > t or (after is not None and after <= t):
             raise ValueError(f"{self.metrics.name}: {size} bytes do not end between rounds {t} and {t + 1}")
         return last
@@ -244,10 +244,10 @@ class RunFolder:
             lines.append(f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits")
         return lines
 
-    def rows(self) -> list[dict]:
-        """Every row of metrics.jsonl. Raises RunError where one is damaged."""
+    def rows(self) -> Iterator[dict]:
+        """Every row of metrics.jsonl, one after the other. Raises RunError where one is damaged."""
         with self._readable():
-            return read_rows(self.path)
+            yield from read_rows(self.path)
 
     def _cut(self, size: int) -> None:
         """Keep the first `size` bytes of metrics.jsonl, after status.json counts on no more than these: whoever looks

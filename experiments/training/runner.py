@@ -1,7 +1,7 @@
 """One run from configuration to finished folder: skipped, resumed or begun, and stopped without loss."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -190,16 +190,27 @@ def _declared(task: Task) -> dict:
     return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
 
 
-def _summary(rows: list[dict], lrs: Sequence[float]) -> dict:
+def _summary(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
     """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
-    trials = []
-    for trial, lr in enumerate(lrs):
-        mine = [row for row in rows if row["trial"] == trial]
-        best = {
-            name: (max if higher_is_better(name) else min)(row[name] for row in mine)
-            for name in mine[-1]
-            if column(name).filled_by == "task"
+    first: dict[int, dict] = {}
+    final: dict[int, dict] = {}
+    best: dict[int, dict] = {}
+    better: dict[str, Callable] = {}  # max or min of what the task measures
+    for row in rows:  # of which there may be more than memory has room for
+        trial = row["trial"]
+        if trial not in first:
+            measured = [name for name in row if column(name).filled_by == "task"]
+            better |= {name: max if higher_is_better(name) else min for name in measured}
+            first[trial], best[trial] = row, {name: row[name] for name in measured}
+        final[trial] = row
+        best[trial] = {name: better[name](value, row[name]) for name, value in best[trial].items()}
+    trials = [
+        {
+            "lr": lr,
+            "final": final[trial],
+            "best": best[trial],
+            "ends_above_its_start": final[trial].get("train_loss", 0) > first[trial].get("train_loss", 0),
         }
-        above = mine[-1].get("train_loss", 0) > mine[0].get("train_loss", 0)
-        trials.append({"lr": lr, "final": mine[-1], "best": best, "ends_above_its_start": above})
-    return {**{name: rows[-1][name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}
+        for trial, lr in enumerate(lrs)
+    ]
+    return {**{name: final[len(lrs) - 1][name] for name in ("bits", "payload_bytes", "seconds")}, "trials": trials}

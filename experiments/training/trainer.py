@@ -3,7 +3,7 @@
 import math
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -79,6 +79,7 @@ class Trainer:
         There are none in a process that is not the server. Raises RunError where anything is not finite.
         """
         self.verify()
+        self._check_state()
         if not self.cluster.is_server:
             return []
         measured = self.task.evaluate(self.state.replica.x, self.statistics[..., 0, :]) | self.diagnostics
@@ -106,9 +107,15 @@ class Trainer:
         self.verified = True
 
     def fingerprints(self) -> dict[str, int]:
-        """What is the same on all ranks after a round, x and the signal g̃, each as the CRC-32 of its bytes."""
-        same = {"the model x": self.state.replica.x, "the received signal": self.state.replica.signal}
-        return {name: zlib.crc32(vector.cpu().contiguous().numpy().data) for name, vector in same.items()}
+        """What is the same on all ranks after a round, as the CRC-32 of its bytes: x, the signal g̃ and, of a downlink
+        on which the server remembers that, its memory, for which the others give their signal."""
+        replica, server = self.state.replica, self.state.server
+        memory = server.memory if server else None
+        same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
+        if self.cluster.algorithm.downlink.is_mirrored:
+            remembered = same["the received signal"] if memory is None else _crc(memory)
+            same["what the server remembers of the signal"] = remembered
+        return same
 
     def state_dict(self) -> dict:
         """Everything that a resumed run needs, in tensors and plain numbers."""
@@ -152,6 +159,19 @@ class Trainer:
             t = int(self._spoiled[trial, worker])
             self._spoil(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
 
+    def _check_state(self) -> None:
+        """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
+        where it is, which looks like training."""
+        remembered = dict(_named(as_dicts(self.state)))
+        # A sum is the fastest pass; where it is not finite it may have overflowed.
+        if all(math.isfinite(vectors.sum().item()) for vectors in remembered.values()):
+            return
+        for name, vectors in remembered.items():
+            low, high = vectors.aminmax(dim=-1)
+            for trial, *worker in (~(low.isfinite() & high.isfinite())).nonzero().tolist()[:1]:
+                where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
+                self._spoil(self.t, where, trial, f"{name} is not finite")
+
     def _spoil(self, t: int, where: str, trial: int, what: str) -> NoReturn:
         advice = (
             "A smaller step size, or leaving this one out of the grid, avoids it; rows up to here are kept"
@@ -159,3 +179,16 @@ class Trainer:
             else "No step was taken yet: look for values in the data or settings that overflow"
         )
         raise RunError(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
+
+
+def _named(state: dict) -> Iterator[tuple[str, Tensor]]:
+    """The vectors of nested dicts, each by the names that lead to it."""
+    for name, part in state.items():
+        if isinstance(part, dict):
+            yield from ((f"{name}.{rest}", vectors) for rest, vectors in _named(part))
+        elif isinstance(part, Tensor) and part.is_floating_point():
+            yield name, part
+
+
+def _crc(vectors: Tensor) -> int:
+    return zlib.crc32(vectors.cpu().contiguous().numpy().data)

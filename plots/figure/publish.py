@@ -17,7 +17,7 @@ from plots.figure.spec import Figure
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import in_words
 from plots.runs.levels import bits_to_reach
-from plots.runs.read import open_run
+from plots.runs.read import open_run, table
 from plots.runs.seeds import in_order, repeated
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
@@ -37,7 +37,7 @@ def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Cons
     matplotlib.use("Agg")
     figure = replace(figure, note=" ".join(figure.note.split()))
     runs = [open_run(folder) for folder in folders]
-    frame = pd.concat([run.frame() for run in runs], ignore_index=True)
+    frame = table(runs)
     for derivation in figure.derive:
         frame = DERIVATIONS[derivation.name](frame, **derivation.options)
     frame = mark_best(frame, figure.select)

@@ -15,6 +15,11 @@ function showHeader() {
     notice(`${plural(unfinished.length, "run")} not finished, drawn dotted. ${some.join("; ")}${unfinished.length > 5 ? "; …" : ""}.`);
   }
   if (data.older) notice(`${plural(data.older, "older run")} with the settings of later ones left out.`);
+  if (fewer()) {
+    notice(`Too many evaluations for one page: ${fewer()}. These are the first, the last, those with the lowest and the ` +
+      "highest value of each quantity among a method’s runs, and others between. A page of fewer runs (task=…, " +
+      "algorithm=…) has more of them; python -m experiments.report points=all has all, however large it gets.");
+  }
   const marked = data.figures.filter(figure => figure.note);
   if (marked.length) {
     const notes = [...new Set(marked.map(figure => figure.note))];

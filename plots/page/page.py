@@ -11,14 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 from plotly.offline import get_plotlyjs
 
+from plots.page.thin import kept, measured
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
-from plots.runs.columns import axes, column, higher_is_better, in_words
+from plots.runs.columns import axes, higher_is_better, in_words
 from plots.runs.read import Run
 from plots.runs.time_model import Link
-from plots.runs.variants import DASHES, Variant, settled, tell_apart
+from plots.runs.variants import DASHES, Variant, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
 
@@ -35,25 +37,33 @@ _SYMBOLS = {
 _LINE = 2  # pixels
 
 
-def page(runs: Sequence[Run], figures: Sequence[dict], made: str) -> str:
-    """The page of the given runs, finished or not, and of figures as `read_figures` has them; `made` says when."""
+def page(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool = False) -> str:
+    """The page of the given runs, finished or not, and of figures as `read_figures` has them; `made` says when.
+
+    Where there is no room for all evaluations it has fewer and says so, unless it is to be `whole`.
+    """
     parts = {
         "style": (_PARTS / "page.css").read_text(),
         "plotly": get_plotlyjs(),
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
         # Within a script element nothing but its end is special.
-        "data": json.dumps(content(runs, figures, made), allow_nan=False, separators=(",", ":")).replace(
+        "data": json.dumps(content(runs, figures, made, whole), allow_nan=False, separators=(",", ":")).replace(
             "<", "\\u003c"
         ),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
 
 
-def content(runs: Sequence[Run], figures: Sequence[dict], made: str) -> dict:
-    """Everything that the page's scripts show, as plain JSON values."""
+def content(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool = False) -> dict:
+    """Everything that the page's scripts show, as plain JSON values. `lists` are those of axes, which runs share and
+    name by their places there."""
     variants = tell_apart(runs)
     shown = settled(variants)
-    metrics = dict.fromkeys(name for variant in variants for name in _measured(variant.run))
+    are_settled = {variant.run.folder for variant in shown}
+    metrics = dict.fromkeys(name for variant in variants for name in measured(variant.run))
+    places = {} if whole else kept(variants)
+    lists: dict[tuple, int] = {}
+    curves = [_run(one, one.run.folder in are_settled, places.get(one.run.folder), lists) for one in variants]
     return {
         "made": made,
         "older": len(runs) - len(variants),
@@ -61,9 +71,10 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str) -> dict:
         "link": asdict(Link()),
         "axes": {name: in_words(name) for name in (*axes(), "modelled_seconds")},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
-        "tasks": _tasks(shown) if shown else [],
+        "tasks": _tasks(shown),
         "methods": _methods(variants),
-        "runs": [_run(variant, variant in shown) for variant in variants],
+        "lists": list(lists),
+        "runs": curves,
         "figures": list(figures),
     }
 
@@ -96,16 +107,12 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
 
 def _tasks(variants: Sequence[Variant]) -> list[dict]:
     """Tasks, with which step size each method is best on them if any is, and by which rule."""
-    marked = mark_best(pd.concat([variant.frame() for variant in variants]))
-    return [
-        {
-            "name": task,
-            "label": rows["task_label"].iloc[0],
-            "rule": rule_in_words(rows),
-            "best": rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict(),
-        }
-        for task, rows in marked.groupby("task", sort=False)
-    ]
+    tasks = []
+    for task, of_task in grouped(variants, lambda variant: variant.run.task).items():
+        rows = mark_best(table(of_task))
+        best = rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict()
+        tasks.append({"name": task, "label": rows["task_label"].iloc[0], "rule": rule_in_words(rows), "best": best})
+    return tasks
 
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:
@@ -123,12 +130,23 @@ def _methods(variants: Sequence[Variant]) -> list[dict]:
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
 
 
-def _run(variant: Variant, is_settled: bool) -> dict:
-    """A run's curves: `axes` of all, and one trial of metrics for each step size that it stands for."""
-    run, rows = variant.run, variant.run.rows
-    trials = [(lr, part.sort_values("round")) for lr, part in rows.groupby("lr") if lr in variant.lrs]
-    first = trials[0][1] if trials else rows
-    metrics = _measured(run)
+def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: dict[tuple, int]) -> dict:
+    """A run's curves: `axes` of all, and one trial of metrics for each step size that it stands for.
+
+    places: of the evaluations that are shown, all of them for None. lists: takes those of axes that are new.
+    """
+    run, count, metrics = variant.run, len(variant.run.lrs), measured(variant.run)
+
+    def trial(number: int) -> dict[str, np.ndarray]:
+        return {name: values[number::count] for name, values in run.numbers.items()}  # a row a trial, in turn
+
+    def shown(values: np.ndarray) -> list[float | int | None]:
+        return _values(values if places is None else values[places[places < len(values)]])
+
+    trials = [
+        (lr, trial(number)) for lr, number in sorted(zip(run.lrs, range(count), strict=True)) if lr in variant.lrs
+    ]
+    first = trials[0][1]
     return {
         "task": run.task,
         "method": variant.name,
@@ -140,21 +158,18 @@ def _run(variant: Variant, is_settled: bool) -> dict:
         "commit": _commit(run),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
-        "grid": int(rows["trial"].nunique()),
-        "axes": {name: _values(first[name]) for name in axes()},
+        "grid": len(set(run.numbers["trial"])),
+        "evaluations": len(first["round"]),
+        "axes": {name: lists.setdefault(tuple(shown(first[name])), len(lists)) for name in axes()},
         "trials": [
             {
                 "lr": lr,
                 "above": bool(run.metric) and ends_above_its_start(part, run.metric),
-                **{name: _values(part[name]) for name in metrics},
+                **{name: shown(part[name]) for name in metrics},
             }
             for lr, part in trials
         ],
     }
-
-
-def _measured(run: Run) -> list[str]:
-    return [name for name in run.columns if column(name).is_measured]
 
 
 def _commit(run: Run) -> str:
@@ -162,6 +177,6 @@ def _commit(run: Run) -> str:
     return commit + " with changes" * bool(run.environment.get("uncommitted_changes"))
 
 
-def _values(column: pd.Series) -> list[float | int | None]:
+def _values(values: np.ndarray) -> list[float | int | None]:
     """JSON's values; what is missing or not finite is null."""
-    return [value if math.isfinite(value) else None for value in column.tolist()]
+    return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -176,5 +176,6 @@ function reading(tasks, view) {
   if (data.runs.some(run => run.axes.round.length > MOST_POINTS)) {
     sentences.push(`Lines are drawn with up to ${MOST_POINTS} points; tables count all.`);
   }
+  if (fewer()) sentences.push(`Not all evaluations: ${fewer()}.`);
   return sentences.filter(Boolean).join(" ");
 }

@@ -15,7 +15,8 @@ function showTargets(tasks, view) {
   at("targets-note").textContent =
     `Bits of one worker, both directions, at the first evaluation at the level or ${higher ? "above" : "below"} it, with the ` +
     "step size of the grid that got there with the fewest, in every seed (means over seeds). A dash: none did. In " +
-    "parentheses: how many times fewer bits than the method that took the most to get there.";
+    "parentheses: how many times fewer bits than the method that took the most to get there." +
+    (fewer() && ` Only evaluations on this page count, so bits are upper bounds: ${fewer()}.`);
   const levels = typedLevels(view.levels[0]);
   at("levels").setCustomValidity(levels ? "" : "numbers, separated by spaces");
   if (levels) at("targets").replaceChildren(...tasks.map(task => targetsOf(task, view, metric, higher, levels)));

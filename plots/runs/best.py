@@ -1,8 +1,9 @@
 """Which step size of a method is best: the one rule of figures, pictures, pages and sweeps."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,9 @@ from plots.runs.seeds import repeated
 
 SELECTABLE = ("final", "best")
 """What `select=` can ask for of a metric: final_<metric>, best_<metric>."""
+
+Columns = pd.DataFrame | Mapping[str, np.ndarray]
+"""The columns of curves by their names; of thousands of short ones arrays are handled much faster than tables."""
 
 _TINY = np.finfo(float).tiny
 
@@ -62,11 +66,11 @@ def mark_best(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
     best = {}
     for task, of_task in frame.groupby("task", sort=False):
         own = metric or metric_of(of_task)
-        for algorithm, rows in of_task.groupby("algorithm", sort=False):
+        several = of_task.groupby("algorithm")["lr"].transform("nunique") > 1
+        best |= {(task, row.algorithm): row.lr for row in of_task[~several].drop_duplicates("algorithm").itertuples()}
+        for algorithm, rows in of_task[several].groupby("algorithm", sort=False):
             if own:
                 best[task, algorithm] = ranked(rows, Rule(own)).index[0]
-            elif rows["lr"].nunique() == 1:
-                best[task, algorithm] = rows["lr"].iloc[0]
     of_rows = [best.get(key, math.nan) for key in zip(frame["task"], frame["algorithm"], strict=True)]
     return frame.assign(best=frame["lr"].to_numpy() == np.array(of_rows))
 
@@ -83,10 +87,10 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
     higher = higher_is_better(rule.metric)
     geometric = not higher and not (rows[rule.metric] < 0).any()
     last_round, ranks = rows["round"].max(), []
-    for lr, of_lr in rows.groupby("lr"):
-        trials = [trial.sort_values("round") for _, trial in of_lr.groupby("seed")]
+    for lr, of_lr in _trials(rows, ("round", rule.metric, "train_loss")).items():
+        trials = of_lr.values()
         value = _mean(np.array([_value(trial, rule, geometric) for trial in trials]), geometric)
-        done = set(of_lr["seed"]) == seeds and all(trial["round"].iloc[-1] == last_round for trial in trials)
+        done = set(of_lr) == seeds and all(trial["round"][-1] == last_round for trial in trials)
         why_not = "" if done and math.isfinite(value) else "not finished"
         if not why_not and any(ends_above_its_start(trial, rule.metric) for trial in trials):
             why_not = "ends above its start"
@@ -98,26 +102,44 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
 
 
 def level(
-    frame: pd.DataFrame, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0, geometric: bool = True
+    columns: Columns, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0, geometric: bool = True
 ) -> float:
     """Mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any."""
-    rounds = frame["round"] / frame["round"].max()
-    return _mean(frame.loc[(rounds > begin) & (rounds <= end), metric].to_numpy(dtype=float), geometric)
+    rounds = np.asarray(columns["round"]) / columns["round"].max()
+    return _mean(_floats(columns, metric)[(rounds > begin) & (rounds <= end)], geometric)
 
 
-def ends_above_its_start(trial: pd.DataFrame, metric: str) -> bool:
+def ends_above_its_start(trial: Columns, metric: str) -> bool:
     """Whether the training loss, or the metric where there is none, is worse at the end than in round 0."""
-    name = "train_loss" if "train_loss" in trial and trial["train_loss"].notna().any() else metric
-    badness = sign(name) * trial[name]
-    return bool((badness.iloc[-1] > badness[trial["round"] == 0]).any())
+    has_loss = "train_loss" in trial and not np.isnan(_floats(trial, "train_loss")).all()
+    name = "train_loss" if has_loss else metric
+    badness = sign(name) * _floats(trial, name)
+    return bool((badness[-1] > badness[np.asarray(trial["round"]) == 0]).any())
 
 
-def _value(trial: pd.DataFrame, rule: Rule, geometric: bool) -> float:
+def _trials(rows: pd.DataFrame, names: Iterable[str]) -> dict[float, dict[int, dict[str, np.ndarray]]]:
+    """By step size and seed columns of these names, as far as there are such, in order of rounds."""
+    places = np.lexsort([rows[name].to_numpy() for name in ("round", "seed", "lr")])
+    lrs, seeds = rows["lr"].to_numpy()[places], rows["seed"].to_numpy()[places]
+    columns = {name: rows[name].to_numpy()[places] for name in names if name in rows}
+    begins = np.flatnonzero((np.diff(lrs) != 0) | (np.diff(seeds) != 0)) + 1
+    trials: dict[float, dict[int, dict[str, np.ndarray]]] = {}
+    for begin, end in pairwise([0, *begins, len(places)]):
+        trial = {name: column[begin:end] for name, column in columns.items()}
+        trials.setdefault(lrs[begin], {})[seeds[begin]] = trial
+    return trials
+
+
+def _value(trial: Columns, rule: Rule, geometric: bool) -> float:
     """What one curve, in order of rounds, came to."""
     if rule.of == "level":
         return level(trial, rule.metric, geometric=geometric)
-    badness = sign(rule.metric) * trial[rule.metric]
-    return sign(rule.metric) * float(badness.iloc[-1] if rule.of == "final" else badness.min())
+    badness = sign(rule.metric) * _floats(trial, rule.metric)
+    return sign(rule.metric) * float(badness[-1] if rule.of == "final" else np.fmin.reduce(badness))
+
+
+def _floats(columns: Columns, name: str) -> np.ndarray:
+    return np.asarray(columns[name], dtype=float)
 
 
 def _mean(values: np.ndarray, geometric: bool) -> float:

@@ -8,7 +8,7 @@ before, so that rows that are lost, doubled or exchanged are seen.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -22,6 +22,7 @@ _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
 """What stands behind it."""
 
 _STATED = re.compile(rb'"%b": "([0-9a-f]{%d})"}\n\Z' % (KEY.encode(), _DIGITS))
+_LONG = len(f'"{KEY}": "') + _DIGITS + len(_ROW)
 
 
 def id_of(folder: Path) -> str:
@@ -66,19 +67,21 @@ def verify(content: bytes, run: str) -> bool:
     return True
 
 
-def verify_rows(content: bytes, run: str) -> bool:
-    """Whether whole lines of metrics.jsonl have checksums. Raises ValueError, naming the line, where one is wrong."""
-    if f'"{KEY}": "'.encode() not in content:
-        return False
-    checksum, view, first, number, width = begin(run), memoryview(content), 0, 0, _DIGITS + len(_ROW)
-    while first < len(content):
-        number += 1
-        after = content.index(b"\n", first) + 1
-        checksum = crc32(view[first : max(first, after - width)], checksum)
-        if content[after - width : after] != b"%08x%b" % (checksum, _ROW):
-            raise wrong_row(f"line {number}")
-        first = after
-    return True
+def verify_rows(lines: Iterable[bytes], file: Path, checked: bool | None = None) -> Iterator[bytes]:
+    """The whole lines of a metrics.jsonl from its first one on, each after its checksum is verified.
+
+    checked: whether they have one, all of them or none; as the first line unless said. Raises ValueError, naming the
+    line, where one is wrong.
+    """
+    last, marked = begin(id_of(file.parent)), f'"{KEY}": "'.encode()
+    for number, line in enumerate(lines, start=1):
+        has = marked in line
+        checked = has if checked is None else checked
+        following = after(line, last) if checked else last
+        if following is None or (has and not checked):
+            raise wrong_row(f"{file}, line {number}")
+        last = following
+        yield line
 
 
 def wrong_row(place: str) -> ValueError:
@@ -91,13 +94,14 @@ def wrong_row(place: str) -> ValueError:
 
 def stated(line: bytes) -> int | None:
     """The checksum that a whole line of metrics.jsonl says it has; None where it says none."""
-    found = _STATED.search(line)
+    found = _STATED.search(line, max(0, len(line) - _LONG))
     return int(found[1], 16) if found else None
 
 
-def is_right(line: bytes, before: int) -> bool:
-    """Whether a whole line has the checksum that it must have behind a line with the checksum `before`."""
-    return line == _ended(line[: -_DIGITS - len(_ROW)], _ROW, before)
+def after(line: bytes, before: int) -> int | None:
+    """The checksum that a whole line must have behind a line with the checksum `before`; None where it has not."""
+    checksum = crc32(line[: -_DIGITS - len(_ROW)], before)
+    return checksum if line.endswith(b"%08x%b" % (checksum, _ROW)) else None
 
 
 def renew(folder: Path, run: str | None = None) -> None:

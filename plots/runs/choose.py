@@ -11,7 +11,7 @@ from common.names import unknown
 from plots.runs.best import SELECTABLE, Rule, metric_of, ranked
 from plots.runs.columns import column
 from plots.runs.read import Run
-from plots.runs.variants import Variant, grouped, tell_apart
+from plots.runs.variants import Variant, grouped, table, tell_apart
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _choice(parts: list[Variant], rule: str | None) -> Choice:
     there = {(lr, part.run.seed) for part in finished for lr in part.lrs}
     chosen, ranks = None, pd.DataFrame(columns=["value", "why_not"])
     if finished:
-        frame = pd.concat([part.frame() for part in finished])
+        frame = table(finished)
         chosen = _rule(finished, frame, rule, f"{task} {algorithm}")
         ranks = ranked(frame, chosen, seeds)
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]

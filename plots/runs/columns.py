@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 from common.characters import acting
 from common.names import meant
@@ -73,6 +74,7 @@ TABLE = (
 """The project's own; a row holds all that no figure fills. The first axis is the one that curves are seen over
 before another is asked for."""
 
+_KEYS = {field.name for field in fields(Column)}
 _OURS = {column.name: column for column in TABLE}
 _declared: dict[str, Column] = {}
 
@@ -80,16 +82,21 @@ _declared: dict[str, Column] = {}
 def declare(record: Iterable[Mapping[str, object]]) -> None:
     """Take note of the columns that a user's task declares, as plain values (`dataclasses.asdict`) that a record
     holds, perhaps of another version; those of the project keep their meaning. Raises TypeError for other values."""
-    known = {field.name for field in fields(Column)}
     for entry in record:
-        declared = Column(**{key: value for key, value in entry.items() if key in known})  # type: ignore[arg-type]
+        declared = _built(tuple(entry.items()))
         _declared[declared.name] = declared
+
+
+@lru_cache
+def _built(entry: tuple[tuple[str, Any], ...]) -> Column:
+    """One as it is recorded, by every run of a task again."""
+    return Column(**{key: value for key, value in entry if key in _KEYS})
 
 
 def column(name: str) -> Column:
     """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
-    undeclared = Column(name, better="higher" if name.endswith("accuracy") else "lower")
-    return _OURS.get(name) or _declared.get(name) or undeclared
+    known = _OURS.get(name) or _declared.get(name)
+    return known or Column(name, better="higher" if name.endswith("accuracy") else "lower")
 
 
 def axes() -> list[str]:

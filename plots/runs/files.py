@@ -5,7 +5,9 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +26,29 @@ BEGUN, FINISHED = (*SMALL[:4], METRICS), (*SMALL, METRICS)
 
 _TAIL = 1 << 16  # bytes, more than an evaluation's rows
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ENTRY = re.compile(rb"^(?=\w+:)", re.MULTILINE)  # where one of a block mapping begins
+_CHECKSUM = re.compile(rb"^# %b: \w+\n\Z" % checksums.KEY.encode(), re.MULTILINE)
 
 Row = dict[str, Any]
 
 
 def read_small(folder: Path) -> tuple[dict[str, bytes], dict[str, bool]]:
     """What those of SMALL hold that are there, and which of them have checksums."""
-    contents, checked = {}, {}
+    contents, checked, run = {}, {}, id_of(folder)
     for name in SMALL:
+        file = folder / name
         try:
-            contents[name] = (folder / name).read_bytes()
+            contents[name] = file.read_bytes()
         except FileNotFoundError:
             continue
-        checked[name] = _verified(folder / name, contents[name])
+        checked[name] = _verified(file, contents[name], run)
     return contents, checked
 
 
 def read_json(file: Path) -> dict[str, Any]:
     """An object of JSON, without its checksum."""
     content = file.read_bytes()
-    _verified(file, content)
+    _verified(file, content, id_of(file.parent))
     return parsed(file, content)
 
 
@@ -60,9 +65,10 @@ def parsed(file: Path, content: bytes) -> dict[str, Any]:
 
 
 def configuration(file: Path, content: bytes) -> dict[str, Any]:
-    """A run's configuration, in which what all readers use is there and of its kind."""
+    """A run's configuration, in which what all readers use is there and of its kind. It is not to be changed: runs
+    may share parts of it."""
     try:
-        config = yaml.load(content, Loader=_Loader)
+        config = _document(content)
         task, algorithm = config["task"], config["algorithm"]
         numbers = (config["rounds"], config["seed"], config["cluster"]["workers"], *config["lr"])
         looks = (algorithm["display"][key] for key in ("label", "color", "marker"))
@@ -77,47 +83,37 @@ def configuration(file: Path, content: bytes) -> dict[str, Any]:
     return config
 
 
-def whole_rows(folder: Path, status: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """The whole lines of metrics.jsonl, and whether they have checksums; a run may be in the middle of a line.
+def whole_rows(folder: Path, status: Mapping[str, Any], checked: bool | None = None) -> Iterator[bytes]:
+    """The whole lines of metrics.jsonl, one after the other; they are verified once the last one is taken.
 
-    status: what status.json says, which counts on rows that must be there.
+    A run may be in the middle of a line. status: what status.json says, which counts on rows that must be there.
+    checked: whether the lines must have checksums, as the first one unless said.
     """
-    file = folder / METRICS
-    content = file.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    try:
-        checked = checksums.verify_rows(whole, id_of(folder))
-    except ValueError as error:
-        raise ValueError(f"{file}, {error}") from error
-    _require_rows(file, whole, status)
-    if whole != content and status.get("status") == "finished":
-        raise ValueError(f"{file}: ends in half a line, though the run is finished")
-    return whole, checked
+    file, finished, counted = folder / METRICS, status.get("status") == "finished", _counted(status)
+    there = not counted
+    with file.open("rb") as stream:
+        for line in checksums.verify_rows(_whole(stream, file, finished), file, checked):
+            there = line.endswith(counted) or (there and not finished)
+            yield line
+    if not there:
+        _require_none(file, status)
 
 
-def read_rows(folder: Path) -> list[Row]:
-    """Every whole row of a run, without its checksum."""
-    whole, _ = whole_rows(folder, {})
-    return [_row(folder / METRICS, line) for line in whole.splitlines()]
+def read_rows(folder: Path) -> Iterator[Row]:
+    """Every whole row of a run, without its checksum, one after the other."""
+    return (_row(folder / METRICS, line) for line in whole_rows(folder, {}))
 
 
 def follow(lines: Iterable[bytes], file: Path) -> Iterator[Row]:
     """The rows that whole lines of metrics.jsonl hold, which come one after the other from the first one on."""
-    before, checked = checksums.begin(id_of(file.parent)), False
-    for number, line in enumerate(lines, start=1):
-        stated = checksums.stated(line)
-        if checked or stated is not None:
-            if stated is None or not checksums.is_right(line, before):
-                raise checksums.wrong_row(f"{file}, line {number}")
-            before, checked = stated, True
-        yield _row(file, line)
+    return (_row(file, line) for line in checksums.verify_rows(lines, file))
 
 
 def last_rows(folder: Path, status: Mapping[str, Any]) -> tuple[list[Row], bool]:
     """The rows of the last evaluation, and whether they have checksums, read from the end of metrics.jsonl."""
     file = folder / METRICS
     try:
-        begin, tail = _tail(file)
+        begin, tail = ending(file)
     except FileNotFoundError:
         return [], False
     lines = tail.splitlines(keepends=True)[bool(begin) :]
@@ -129,31 +125,52 @@ def last_rows(folder: Path, status: Mapping[str, Any]) -> tuple[list[Row], bool]
             break
         before = checksums.stated(lines[number - 1]) if number else checksums.begin(id_of(folder))
         checked = checksums.stated(lines[number]) is not None
-        if checked and (number or not begin) and not checksums.is_right(lines[number], before or 0):
+        if checked and (number or not begin) and checksums.after(lines[number], before or 0) is None:
             raise checksums.wrong_row(str(file))
         rows.append(row)
-    if status.get("status") != "running":  # of one under way, all that it counts on may be far back
-        whole = tail if not begin or status.get("status") == "finished" else file.read_bytes()
-        _require_rows(file, whole, status)
+    counted, state = _counted(status), status.get("status")
+    there = state == "running" or tail.endswith(counted)  # of one under way it may be far back
+    if not there and state != "finished":
+        there = counted in tail or (begin > 0 and _holds(file, counted))
+    if not there:
+        _require_none(file, status)
     return rows[::-1], checked
 
 
 def last_checksum(file: Path, size: int | None = None) -> int:
     """The checksum of the last whole row of metrics.jsonl, or of the last within its first `size` bytes."""
-    *_, last = [b"", *_tail(file, size)[1].splitlines(keepends=True)]
+    *_, last = [b"", *ending(file, size)[1].splitlines(keepends=True)]
     stated = checksums.stated(last)
     return checksums.begin(id_of(file.parent)) if stated is None else stated
 
 
-def _verified(file: Path, content: bytes) -> bool:
+def _document(content: bytes) -> Any:
+    """What a YAML document holds. Of a mapping each entry is parsed apart, and once for all documents that have it:
+    thousands of runs differ in few of theirs, and YAML is slow."""
     try:
-        return checksums.verify(content, id_of(file.parent))
+        nothing, *texts = _ENTRY.split(_CHECKSUM.sub(b"", content))
+        entries = [_entry(text) for text in texts]
+        if not nothing and b"\n..." not in content and all(len(entry) == 1 for entry in entries):
+            return {key: value for entry in entries for key, value in entry.items()}
+    except (yaml.YAMLError, AttributeError, TypeError):  # entries that need each other, or something else
+        pass
+    return yaml.load(content, Loader=_Loader)
+
+
+@lru_cache(maxsize=1 << 12)
+def _entry(text: bytes) -> Any:
+    return yaml.load(text, Loader=_Loader)
+
+
+def _verified(file: Path, content: bytes, run: str) -> bool:
+    try:
+        return checksums.verify(content, run)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
-def _tail(file: Path, size: int | None = None) -> tuple[int, bytes]:
-    """Where the end of the first `size` bytes of a file begins, and the whole lines from there on."""
+def ending(file: Path, size: int | None = None) -> tuple[int, bytes]:
+    """Where the end of the first `size` bytes of a file begins, and what whole lines end from there on."""
     with file.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END) if size is None else size
         begin = stream.seek(max(0, size - _TAIL))
@@ -171,11 +188,28 @@ def _row(file: Path, line: bytes) -> Row:
     return row
 
 
-def _require_rows(file: Path, whole: bytes, status: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the rows that status.json counts on are among these, of a finished run at their end."""
-    counted = status.get("last_row")
-    if counted is None or counted == f"{checksums.begin(id_of(file.parent)):08x}":
-        return
-    end = f'"{checksums.KEY}": "{counted}"}}\n'.encode()
-    if not (whole.endswith(end) if status["status"] == "finished" else end in whole):
+def _whole(stream: Iterable[bytes], file: Path, finished: bool) -> Iterator[bytes]:
+    """The lines of a file, without half of one at its end."""
+    for line in stream:
+        if line.endswith(b"\n"):
+            yield line
+        elif finished:
+            raise ValueError(f"{file}: ends in half a line, though the run is finished")
+
+
+def _counted(status: Mapping[str, Any]) -> bytes:
+    """What the last of the rows that status.json counts on ends in; nothing where it does not say."""
+    last = status.get("last_row")
+    return b"" if last is None else f'"{checksums.KEY}": "{last}"}}\n'.encode()
+
+
+def _holds(file: Path, end: bytes) -> bool:
+    """Whether a line ends so; the file is not held in memory."""
+    with file.open("rb") as stream:
+        return any(line.endswith(end) for line in stream)
+
+
+def _require_none(file: Path, status: Mapping[str, Any]) -> None:
+    """Raise ValueError unless status.json was written when there was no row yet."""
+    if status["last_row"] != f"{checksums.begin(id_of(file.parent)):08x}":
         raise ValueError(f"{file}: rows at its end are missing, which {STATUS} counts on")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.names import unknown
+from plots.runs.columns import declare
 from plots.runs.files import FINISHED
 from plots.runs.read import Run, open_run
+from plots.runs.workers import each
 
 CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
@@ -19,10 +21,13 @@ def find(root: Path) -> list[Run]:
 
     In order of task, algorithm and id.
     """
-    found = [_opened(folder) for folder in folders(root)]
+    found = each(_opened, list(folders(root)))
     begun = {run.id for run in found}
     frozen = {file.stem: file for file in sorted(root.glob("sweeps/**/jobs/*.yaml"))}
-    return found + [_opened(file) for id, file in frozen.items() if id not in begun]
+    found += each(_opened, [file for id, file in frozen.items() if id not in begun])
+    for run in found:
+        declare(run.environment.get("columns", []))  # in this process too
+    return found
 
 
 def folders(root: Path) -> Iterator[Path]:
@@ -43,7 +48,7 @@ def with_rows(runs: Iterable[Run]) -> list[Run]:
 
 def whole(runs: Iterable[Run]) -> list[Run]:
     """Those that are not damaged after all of their rows are verified, with a notice of each of the others."""
-    return _told(map(_verified, runs))
+    return _told(each(_verified, list(runs)))
 
 
 def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str) -> list[Run]:
@@ -92,11 +97,11 @@ def _told(runs: Iterable[Run]) -> list[Run]:
 def _verified(run: Run) -> Run:
     """A run with its rows read; where they seem damaged, after a second look at the whole folder."""
     try:
-        _ = run.last and run.rows
+        _ = run.last and run.numbers
     except (OSError, ValueError):
         run = _opened(run.folder)
         try:
-            _ = run.last and run.rows
+            _ = run.last and run.numbers
         except (OSError, ValueError) as error:
             return _damaged(run.folder, error)
     return run

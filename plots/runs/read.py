@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import io
+import json
 import math
-from collections.abc import Callable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, reduce
+from itertools import islice
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +32,8 @@ from plots.runs.files import (
     whole_rows,
 )
 
-if TYPE_CHECKING:  # whoever looks at a status alone need not wait for it
+if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
+    import numpy as np
     import pandas as pd
 
 STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")
@@ -38,6 +41,7 @@ STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "da
 never begun."""
 
 _RECORDED = ("finished", "running", "interrupted", "failed")
+_AT_ONCE = 1 << 13  # rows that are objects of Python at a time: as these they take ten times the memory
 _MIXED = "some of the run's files have checksums and some have none, as the run did not write them"
 Answer = TypeVar("Answer")
 
@@ -106,58 +110,96 @@ class Run:
         return {module: digest for module, digest in content.items() if module != "kept"}
 
     @cached_property
-    def rows(self) -> pd.DataFrame:
-        """Every whole row of metrics.jsonl, without its checksum; a run that is being written may end in half a row.
+    def numbers(self) -> dict[str, np.ndarray]:
+        """The columns of every whole row of metrics.jsonl, without its checksum; a run may be in the middle of a row.
 
-        `lr` is the configured one, also of runs from before there was a `step_size`, which had that in its place.
-        Raises ValueError, naming the file and line, where it is damaged.
+        What a row does not have is NaN. `lr` is the configured one, also of runs from before there was a `step_size`,
+        which had that in its place. Raises ValueError, naming the file and line, where it is damaged.
         """
+        import numpy as np
+
+        lines, parts = self.lines(), []
+        while some := list(islice(lines, _AT_ONCE)):
+            with self._naming():
+                parts.append(_columns(json.loads(b"[%b]" % b",".join(some))))
+        with self._naming():
+            numbers = stacked(parts)
+            if parts:
+                _require_order(numbers, len(self.lrs))
+        if "step_size" in numbers or not parts:
+            return numbers
+        return {**numbers, "step_size": numbers["lr"], "lr": np.array(self.lrs)[numbers["trial"].astype(int)]}
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The same as a table."""
         import pandas as pd
 
-        whole = self.whole_rows()
-        try:
-            frame = pd.read_json(io.BytesIO(whole), lines=True, precise_float=True, dtype=False)
-            frame = frame.drop(columns=KEY, errors="ignore")
-            if whole:
-                _require_order(frame, len(self.lrs))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.folder / METRICS}: not rows of a run ({error})") from error
-        if "step_size" in frame or frame.empty:
-            return frame
-        configured = frame["trial"].map(dict(enumerate(self.lrs)))
-        return frame.assign(step_size=frame["lr"], lr=configured)
+        return pd.DataFrame(self.numbers)
 
-    def whole_rows(self) -> bytes:
-        """The whole lines of metrics.jsonl, all of them verified. Raises as `rows`."""
-        whole, checked = whole_rows(self.folder, self.status)
-        if whole and checked != self.checked:
-            raise ValueError(f"{self.folder / METRICS}: {_MIXED}")
-        return whole
+    @property
+    def height(self) -> int:
+        """How many whole rows it has."""
+        return len(self.numbers.get("round", ()))
+
+    def lines(self) -> Iterator[bytes]:
+        """The whole lines of metrics.jsonl, all of them verified once the last one is taken. Raises as `rows`."""
+        return whole_rows(self.folder, self.status, self.checked)
 
     @property
     def columns(self) -> list[str]:
         """The names of the rows' columns."""
-        return [str(name) for name in self.rows]
+        return list(self.numbers)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Say of which file it is that something is no row of a run."""
+        try:
+            yield
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{self.folder / METRICS}: not rows of a run ({error})") from error
 
     def frame(self) -> pd.DataFrame:
-        """The rows with what identifies and labels the run in columns beside them.
+        """The rows with what identifies and labels the run beside them, as `table` has them."""
+        return table([self])
 
-        These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker;
-        and selected_by, the metric that the task declares.
-        """
-        algorithm, task = self.config["algorithm"], self.config["task"]
-        frame = self.rows.copy()
-        frame.insert(0, "task", task["name"])
-        frame.insert(1, "algorithm", algorithm["name"])
-        frame.insert(2, "compressor", self.config["compressor"]["_target_"].rpartition(".")[2])
-        frame.insert(3, "seed", self.seed)
-        return frame.assign(
-            run=self.id,
-            d=self.environment.get("d", math.nan),
-            task_label=task["display"]["label"],
-            selected_by=self.environment.get("metric"),
-            **algorithm["display"],
-        )
+
+def table(runs: Sequence[Run]) -> pd.DataFrame:
+    """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
+
+    These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker; and
+    selected_by, the metric that the task declares.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(stacked([run.numbers for run in runs]))
+    for place, (name, values) in enumerate(beside(runs, _identity).items()):
+        frame.insert(place, name, values)
+    return frame.assign(**beside(runs, _labels))
+
+
+def beside(runs: Sequence[Run], facts: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+    """Columns of what holds for a whole run, each value repeated for every row of its run."""
+    import numpy as np
+    import pandas as pd
+
+    each = pd.DataFrame([facts(run) for run in runs])
+    rows = np.repeat(range(len(runs)), [run.height for run in runs])
+    return {str(name): each[name].array.take(rows) for name in each}
+
+
+def _identity(run: Run) -> dict[str, Any]:
+    compressor = run.config["compressor"]["_target_"].rpartition(".")[2]
+    return {"task": run.task, "algorithm": run.algorithm, "compressor": compressor, "seed": run.seed}
+
+
+def _labels(run: Run) -> dict[str, Any]:
+    facts = {
+        "run": run.id,
+        "d": run.environment.get("d", math.nan),
+        "task_label": run.config["task"]["display"]["label"],
+    }
+    return {**facts, "selected_by": run.environment.get("metric"), **run.display}
 
 
 def open_run(place: Path) -> Run:
@@ -178,7 +220,7 @@ def verified(folder: Path) -> Run | None:
             return None
         run = _examined(folder)
         if (folder / METRICS).exists():
-            _ = run.whole_rows() if run.checked else run.rows
+            _ = deque(run.lines(), maxlen=0) if run.checked else run.numbers
         return run
 
     return twice(look)
@@ -215,7 +257,8 @@ def _examined(place: Path) -> Run:
     needed = FINISHED if state == "finished" else BEGUN if STATUS in parts or last else ()
     if not checked[CONFIG]:  # of which not all were always there
         needed = [name for name in needed if name in (STATUS, METRICS, "summary.json")]
-    missing = [name for name in needed if not (place / name).exists()]
+    missing = [name for name in needed if name not in checked and not (name == METRICS and last)]
+    missing = [name for name in missing if not (place / name).exists()]
     if missing:
         raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
     error = " ".join(str(status.get("error", "")).split())
@@ -235,20 +278,52 @@ def _state(folder: Path, status: dict[str, Any]) -> str:
     return "gone" if state == "running" and _is_free(folder / ".lock") else state
 
 
-def _require_order(frame: pd.DataFrame, trials: int) -> None:
-    """Raise ValueError unless these are evaluations one after the other, each a row a trial, of numbers."""
+def stacked(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The columns of tables of numbers, one table's behind the other's; NaN where one has no such column."""
+    import numpy as np
+
+    names = dict.fromkeys(name for part in parts for name in part)
+    lengths = [len(next(iter(part.values()), ())) for part in parts]
+    return {
+        name: np.concatenate(
+            [part[name] if name in part else np.full(rows, np.nan) for part, rows in zip(parts, lengths, strict=True)]
+        )
+        for name in names
+    }
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """The columns of rows, without their checksums. Raises ValueError for one that holds anything but numbers."""
+    import numpy as np
+
+    names: dict[str, Any] = {}
+    for row in rows:
+        names |= row
+    names.pop(KEY, None)
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        column = np.array(values)
+        if column.dtype.kind == "O" and all(value is None or isinstance(value, int | float) for value in values):
+            column = column.astype(float)
+        if column.dtype.kind not in "biuf" or column.ndim > 1:
+            raise ValueError(f"no numbers in {name}")
+        columns[name] = column
+    return columns
+
+
+def _require_order(numbers: Mapping[str, np.ndarray], trials: int) -> None:
+    """Raise ValueError unless these are evaluations one after the other, each a row a trial."""
+    import numpy as np
+
     needed = [*axes(), "trial", "lr"]
-    missing = [name for name in needed if name not in frame or frame[name].isna().any()]
+    missing = [name for name in needed if name not in numbers or np.isnan(numbers[name]).any()]
     if missing:
         raise ValueError(f"rows without {', '.join(missing)}")
-    others = frame.select_dtypes(exclude=["number", "bool"])
-    words = [str(name) for name in others if others[name].notna().any()]
-    if words:
-        raise ValueError(f"no numbers in {', '.join(words)}")
-    number = frame.index.to_numpy()
-    rounds = frame["round"].to_numpy()
+    rounds = numbers["round"]
+    number = np.arange(len(rounds))
     first = rounds[number - number % trials]
-    if (frame["trial"].to_numpy() != number % trials).any() or (rounds != first).any():
+    if (numbers["trial"] != number % trials).any() or (rounds != first).any():
         raise ValueError("rows of an evaluation are missing, doubled or out of place")
     begun = rounds[::trials]
     if (begun[1:] <= begun[:-1]).any():

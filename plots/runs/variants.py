@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from plots.runs.read import Run
+from plots.runs import read
+from plots.runs.read import Run, beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,19 +54,31 @@ class Variant:
         return ", ".join(filter(None, [self.run.display["label"], self.settings]))
 
     def frame(self) -> pd.DataFrame:
-        """The rows as `Run.frame` has them, every variant an algorithm of its own, and further columns.
+        """The rows as `table` has them."""
+        return table([self])
 
-        These are dash, and for `plots.runs.time_model` workers, ranks, and trials, the number of step sizes.
-        """
-        rows = self.run.frame().assign(
-            algorithm=self.name,
-            label=self.label,
-            dash=self.dash,
-            workers=self.run.workers,
-            ranks=self.run.environment.get("ranks", 1),
-            trials=self.run.rows["trial"].nunique(),
-        )
-        return rows[rows["lr"].isin(self.lrs)]
+
+def table(variants: Sequence[Variant]) -> pd.DataFrame:
+    """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and further columns.
+
+    These are dash, and for `plots.runs.time_model` workers, ranks, and trials, the number of step sizes.
+    """
+    runs, of = [variant.run for variant in variants], {variant.run.folder: variant for variant in variants}
+
+    def facts(run: Run) -> dict[str, Any]:
+        variant = of[run.folder]
+        return {
+            "algorithm": variant.name,
+            "label": variant.label,
+            "dash": variant.dash,
+            "workers": run.workers,
+            "ranks": run.environment.get("ranks", 1),
+            "trials": len(set(run.numbers["trial"])),
+        }
+
+    frame = read.table(runs).assign(**beside(runs, facts))
+    stands = [lr in variant.lrs for variant in variants for lr in variant.run.numbers["lr"]]
+    return frame[stands]
 
 
 def tell_apart(runs: Iterable[Run]) -> list[Variant]:
@@ -143,10 +156,11 @@ def _differing(group: Iterable[dict[str, str]]) -> list[str]:
     return [
         key
         for key in dict.fromkeys(key for leaves in group for key in leaves)
-        if len({(_above(key, leaves), leaves.get(key)) for leaves in group})
-        > len({_above(key, leaves) for leaves in group})
+        if len({leaves.get(key) for leaves in group}) > 1  # which is soon seen
         and not _NOT_OF_A_CURVE & {key, key.partition(".")[0]}
         and not _NOT_ANYWHERE & set(key.split("."))
+        and len({(_above(key, leaves), leaves.get(key)) for leaves in group})
+        > len({_above(key, leaves) for leaves in group})
         and not all(_repeats(key, leaves) for leaves in group if key in leaves)
     ]
 

@@ -111,6 +111,30 @@ def test_l2_signs_survive_squares_that_overflow(scale):
     torch.testing.assert_close(ScaledSign("l2")(x), torch.tensor([1.0, -1.0]) * (5 / math.sqrt(2) * scale))
 
 
+@pytest.mark.parametrize(
+    "compressor",
+    [ScaledSign(), ScaledSign("l2"), LogQuantize(3), UniformQuantize(4), MinMaxUint8()],
+    ids=str,
+)
+@pytest.mark.parametrize("value", [-0.7, 1e-310, 3e150])
+def test_what_has_a_scale_sends_constant_vectors_as_they_are(compressor, value):
+    x = torch.full((2, D), value, dtype=torch.float64)
+    if compressor == MinMaxUint8() and abs(value) < 1e-10:  # as its docstring says
+        x = torch.zeros_like(x)
+    torch.testing.assert_close(compressor(torch.full_like(x, value)), x, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(compressor, dtype):
+    least = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype))
+    for scale in (least, torch.finfo(dtype).tiny):
+        x = VECTORS["random"].sign().to(dtype) * scale
+        sent = compressor(x, KEY)
+        assert sent.isfinite().all()
+        assert torch.equal(compressor.decode(compressor.encode(x, KEY), D), sent)
+
+
 @pytest.mark.parametrize("name", [name for name in VECTORS if name not in ("huge", "tiny")])
 @pytest.mark.parametrize(
     ("compressor", "reference"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import at_round, fine, launched, run_each, this_rank, variant
+from cluster_support import at_round, fine, interrupt, launched, run_each, this_rank, variant
 from run_support import go, rows, status, timeless
 
 from experiments.config import identity
@@ -21,8 +21,9 @@ from experiments.training.trainer import Trainer
 COMMON = ("task=logreg/breast_cancer", "rounds=12", "eval_every=6", "checkpoint_every=4", "cluster.workers=6")
 
 
-def _another(key: str, overrides: tuple[str, ...], which: int, results: Path) -> None:
-    """One rank is given other settings than the others."""
+def _another(overrides: tuple[str, ...], which: int, results: Path) -> None:
+    """One rank is given other settings than the others. None gets so far that it loads anything."""
+    runner.build_trainer = partial(exit, 77)
     run_each([variant(*COMMON, *(overrides if this_rank() == which else ()), results=results)])
 
 
@@ -37,15 +38,17 @@ def _another(key: str, overrides: tuple[str, ...], which: int, results: Path) ->
         ("rounds", "rounds=13"),
         ("compressor._target_", "compressor=top_k"),
         ("checkpoint_every", "checkpoint_every=5"),
+        ("verify_every", "verify_every=5"),
     ],
 )
 def test_other_settings_are_refused_before_anything_is_written(
     key: str, override: str, which: int, tmp_path: Path
 ) -> None:
-    first, second = launched(tmp_path, 2, partial(_another, key, (override,), which, tmp_path / "results"))
+    results = tmp_path / "results"
+    first, second = launched(tmp_path, 2, partial(_another, (override,), which, results))
     assert (first.code, second.code) == (2, 2)
-    assert f"error: {key}: " in first.said
-    assert "on rank 1, " in first.said
+    values = [runner._command(variant(*COMMON, *more, results=results))[key] for more in ((), (override,))]
+    assert f"error: {key}: {values[which]} on rank 1, {values[1 - which]} on rank 0; start all" in first.said
     assert "Traceback" not in first.said + second.said
     assert not (tmp_path / "results").exists()
 
@@ -76,16 +79,17 @@ def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path:
 
 
 def _flipped(what: str, rank: int, round: int, run: Run) -> None:
-    """One coordinate's last bit changes on one rank when a round begins."""
+    """One coordinate's last bit changes on one rank, of its replica or as "server memory", when a round begins."""
     step = Trainer.step
 
     def flipping(trainer: Trainer, diagnose: bool = False) -> None:
         if trainer.t + 1 == round and this_rank() == rank:
-            replica = trainer.state.replica
-            vector = getattr(replica, what)
+            part, name = what.split() if " " in what else ("replica", what)
+            state = getattr(trainer.state, part)
+            vector = getattr(state, name)
             changed = vector.clone()
             changed[0, 3] = torch.nextafter(vector[0, 3], torch.tensor(9.0, dtype=vector.dtype))
-            trainer.state = replace(trainer.state, replica=replace(replica, **{what: changed}))
+            trainer.state = replace(trainer.state, **{part: replace(state, **{name: changed})})
         step(trainer, diagnose)
 
     Trainer.step = flipping
@@ -93,26 +97,50 @@ def _flipped(what: str, rank: int, round: int, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "rank", "ranks", "round", "said"),
+    ("what", "rank", "ranks", "round", "kept", "said"),
     [
-        ("x", 1, 2, 8, "rank 1: the model x is not that of rank 0"),
-        ("x", 0, 3, 8, "ranks 1, 2: the model x is not"),
-        ("signal", 2, 3, 12, "rank 2: the "),
+        ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
+        ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
+        ("signal", 2, 3, 12, 6, "rank 2: the "),
+        ("server memory", 0, 2, 8, 6, "rank 1: what the server remembers of the signal is not that of rank 0"),
     ],
 )
 def test_a_flipped_bit_of_a_replica_ends_the_run(
-    what: str, rank: int, ranks: int, round: int, said: str, tmp_path: Path
+    what: str, rank: int, ranks: int, round: int, kept: int, said: str, tmp_path: Path
 ) -> None:
+    """Found at an evaluation, before a checkpoint, and at both at once."""
     run = variant(*COMMON, "algorithm=cd_adam", results=tmp_path / "results")
     for ended in launched(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
         assert ended.code == 1
         assert said in ended.said
     path = folder(run)
     assert status(path)["status"] == "failed"
-    assert max(row["round"] for row in rows(path)) == 6  # nothing of what came after is kept
+    assert max(row["round"] for row in rows(path)) == kept  # nothing of what came after is
     fine(launched(tmp_path / "second", ranks, partial(run_each, [run])))
     alone = go(*COMMON, "algorithm=cd_adam", f"results_dir={tmp_path / 'alone'}")
     assert timeless(path) == timeless(alone)
+
+
+def _begun_apart(run: Run) -> None:
+    """One rank begins with another x."""
+    if this_rank() == 1:
+        LogisticRegression.start = lambda task: torch.full((task.d,), 5e-324, dtype=task.dtype)
+    run_each([run])
+
+
+def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) -> None:
+    run = variant(*COMMON, results=tmp_path / "results")
+    for ended in launched(tmp_path / "ranks", 2, partial(_begun_apart, run)):
+        assert ended.code == 1
+        assert "rank 1: the model x is not that of rank 0" in ended.said
+    assert rows(folder(run)) == []
+
+
+def test_a_run_that_is_stopped_is_compared_before_it_is_saved(tmp_path: Path) -> None:
+    run = variant(*COMMON, results=tmp_path / "results")
+    stopped = partial(at_round, 9, 0, interrupt, partial(_flipped, "x", 1, 9, run))
+    assert [ended.code for ended in launched(tmp_path / "ranks", 2, stopped)] == [1, 1]
+    assert (folder(run) / "checkpoint" / "latest").read_text() == "8\n"
 
 
 def test_verify_every_finds_it_sooner(tmp_path: Path) -> None:

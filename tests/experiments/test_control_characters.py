@@ -20,11 +20,18 @@ from plots.request import parse
 from plots.runs.checksums import renew
 from plots.runs.columns import Column
 
-SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u202e", "\ud800"]
+SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2029", "\u202e", "\ud800"]
 KEYS = [
     "study", "results_dir", "data_dir", "task.name", "task.display.label", "algorithm.name",
     "algorithm.display.label", "algorithm.display.color", "algorithm.display.marker", "task.partition", "lr_schedule",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=ascii)
+def test_each_of_them_is_found_and_written_out(sign: str) -> None:
+    for node in (f"a{sign}b", [f"a{sign}b"], {"a": {f"a{sign}b": 3}}):
+        assert within(node, "key")
+    assert not acting(visible(f"a{sign}b"))
 
 
 def damaged(key: str, sign: str) -> dict:

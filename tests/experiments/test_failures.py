@@ -185,16 +185,23 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
     assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
 
 
-@pytest.mark.parametrize("damage", [b"\xff\xfe", b"", b"../12", b"13"])
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"", b"../12", b"13", None])
 def test_where_latest_names_nothing_the_newest_is_taken(
-    damage: bytes, interrupted: Path, results: str, capsys: pytest.CaptureFixture
+    damage: bytes | None, results: str, at_round: Callable, capsys: pytest.CaptureFixture
 ) -> None:
-    (interrupted / "checkpoint" / "latest").write_bytes(damage)
+    command = [*SMALL, results, "checkpoint_every=5"]  # so that there are two
+    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
+    assert stopped(command) == 130
+    path = where(*command)
+    latest = path / "checkpoint" / "latest"
+    latest.unlink()
+    if damage is not None:
+        latest.write_bytes(damage)
     capsys.readouterr()
-    go(*SMALL, results)
+    go(*command)
     said = capsys.readouterr().err
-    assert f"{interrupted / 'checkpoint' / 'latest'}: names " in said
-    assert f"resumed at round 12: {interrupted}" in said
+    assert f"{latest}: names " in said
+    assert f"resumed at round 12: {path}" in said
 
 
 def test_a_checkpoint_of_before_checksums_is_refused(

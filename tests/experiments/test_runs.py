@@ -198,3 +198,20 @@ def test_threads_are_set_and_no_part_of_what_a_run_is(results: str) -> None:
         assert path == where(*SMALL, results)
     finally:
         torch.set_num_threads(before)
+
+
+def test_several_threads_change_last_bits_alone(tmp_path: Path) -> None:
+    """On vectors so long that threads share their sums."""
+    long = ["task=logreg/synthetic", "task.dataset.rows=8", "task.dataset.features=40000", "cluster.workers=2"]
+    before = torch.get_num_threads()
+    try:
+        one, two = (
+            rows(go(*long, "rounds=3", "eval_every=1", f"threads={count}", f"results_dir={tmp_path / str(count)}"))
+            for count in (1, 2)
+        )
+    finally:
+        torch.set_num_threads(before)
+    for alone, shared in zip(one, two, strict=True):
+        assert set(alone) == set(shared)
+        for name in set(alone) - {"seconds"}:
+            assert shared[name] == pytest.approx(alone[name], rel=1e-12), name

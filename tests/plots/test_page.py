@@ -22,8 +22,11 @@ CLAIMS = """number,statement,task,step_size,verdict,measured
 
 
 def embedded(text: str) -> dict:
-    """The data in a page."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+    """The data in a page, with the lists that its runs share in their places."""
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+    for run in data["runs"]:
+        run["axes"] = {name: data["lists"][place] for name, place in run["axes"].items()}
+    return data
 
 
 def outline(text: str) -> str:

@@ -14,6 +14,7 @@ from page_support import Viewer, browser, opened
 from experiments.report import main
 from plots.claims.claims import judge
 from plots.figure.spec import Claim
+from plots.page import thin
 from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
@@ -343,3 +344,26 @@ def test_no_button_leads_out_of_the_page(viewer):
     assert page.locator(".plotly-cloud-dialog").count() == 0
     assert len(page.context.pages) == windows
     assert viewer.is_quiet()
+
+
+def test_a_page_without_room_says_what_it_leaves_out(browser, tmp_path, monkeypatch):
+    for seed in (0, 1):
+        folder(tmp_path, f"{seed}", task=FIRST, lrs=(0.001,), seed=seed, rounds=1000)
+    monkeypatch.setattr(thin, "ROOM", 250)
+    main([f"results_dir={tmp_path}", "out=" + str(tmp_path / "some.html")])
+    main([f"results_dir={tmp_path}", "out=" + str(tmp_path / "all.html"), "points=all"])
+    with (
+        opened(browser, tmp_path / "all.html", "#x=round") as whole,
+        opened(browser, tmp_path / "some.html", "#x=round") as some,
+    ):
+        every, line = whole.line(FIRST, "plain"), some.line(FIRST, "plain")
+        values = dict(zip(every["x"], every["y"], strict=True))
+        shown = len(line["x"])
+        assert (len(every["x"]), line["x"][0], line["x"][-1]) == (101, 0, 1000)
+        assert 15 < shown < 40
+        assert line["y"] == [values[t] for t in line["x"]]  # the mean over seeds
+        said = f"2 of 2 runs are here with up to {shown} of their up to 101 evaluations"
+        for place in ("#notices", "#reading", "#targets-note"):
+            assert said in some.text(place)
+            assert "evaluations" not in whole.text(place)
+        assert "python -m experiments.report points=all" in some.text("#notices")

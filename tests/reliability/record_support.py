@@ -81,7 +81,18 @@ WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "noise": lambda whole, dice: dice.randbytes(len(whole)),
     "without a key": _without_a_key,
 }  # fmt: skip
-"""What can happen to a file's bytes; beside it, that it is gone or another run's."""
+"""What can happen to a file's bytes."""
+
+HARMS = (*WAYS, "gone", "foreign")
+"""The same, and that the file is lost or another run's."""
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "status": lambda folder: status.main([str(folder)]),
+    "page": lambda folder: content(whole(with_rows(find(folder))), [], ""),
+    "selection": lambda folder: best(whole(find(folder))),
+    "load": lambda folder: load(folder).to_csv(),
+}
+"""What shows a results folder."""
 
 
 class Place:
@@ -96,12 +107,16 @@ class Place:
         self.other = go(*OF_THE_RUN, results, "seed=1")
         go(*OF_THE_RUN, results, "algorithm=ef21")
         self.kept = shutil.copytree(self.run, folder.parent / f"{folder.name}-kept")
-        self.truth = self.said()
+        self.truth = {reader: self.said(reader)[0] for reader in READERS}
 
-    def damage(self, dice: random.Random) -> str:
-        """Do something to one file; what, in words, or "" where it has the same bytes afterwards."""
-        name = dice.choice([name for name in FILES if (self.run / name).exists()])
-        file, way = self.run / name, dice.choice([*WAYS, "gone", "foreign"])
+    @property
+    def files(self) -> list[str]:
+        """Those that the run has: an interrupted one has no summary."""
+        return [name for name in FILES if (self.run / name).exists()]
+
+    def damage(self, name: str, way: str, dice: random.Random) -> str:
+        """Do something to a file; what, in words, or "" where it has the same bytes afterwards."""
+        file = self.run / name
         before = file.read_bytes()
         if way == "gone":
             file.unlink()
@@ -118,21 +133,12 @@ class Place:
         shutil.rmtree(self.run)
         shutil.copytree(self.kept, self.run)
 
-    def said(self) -> dict[str, tuple[str, str]]:
-        """By reader what it gives, and what it says."""
-        readers: dict[str, Callable[[], object]] = {
-            "status": lambda: status.main([str(self.folder)]),
-            "page": lambda: content(whole(with_rows(find(self.folder))), [], ""),
-            "selection": lambda: best(whole(find(self.folder))),
-            "load": lambda: load(self.folder).to_csv(),
-        }
-        answers = {}
-        for name, reader in readers.items():
-            out, err = io.StringIO(), io.StringIO()
-            with redirect_stdout(out), redirect_stderr(err):
-                answer = reader()
-            answers[name] = (f"{answer}{out.getvalue()}", out.getvalue() + err.getvalue())
-        return answers
+    def said(self, reader: str) -> tuple[str, str]:
+        """What one of READERS gives, and what it says."""
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            answer = READERS[reader](self.folder)
+        return f"{answer}{out.getvalue()}", out.getvalue() + err.getvalue()
 
     def verdict(self) -> str:
         """What `experiments.check` prints, and its exit status."""
@@ -170,7 +176,7 @@ def faults(place: Place, seed: int, times: int) -> tuple[int, list[str]]:
     """Damage a file so many times; how often it was, and what was silent, wrong or raised an exception."""
     dice, tried, found = random.Random(seed), 0, []
     for number in range(times):
-        what = place.damage(dice)
+        what = place.damage(dice.choice(place.files), dice.choice(HARMS), dice)
         if what:
             tried += 1
             try:
@@ -183,8 +189,9 @@ def faults(place: Place, seed: int, times: int) -> tuple[int, list[str]]:
 
 def _faults(place: Place) -> list[str]:
     name, found = str(place.run), []
-    for reader, (answer, told) in place.said().items():
-        if answer != place.truth[reader][0] and f"{name}: " not in told:
+    for reader, truth in place.truth.items():
+        answer, told = place.said(reader)
+        if answer != truth and f"{name}: " not in told:
             found.append(f"{reader} is silent")
         if reader in ("status", "page", "load") and place.other.name not in answer:
             found.append(f"{reader} leaves out what is whole")

@@ -22,7 +22,6 @@ from experiments.training.runner import bring_to_end
 from experiments.training.trainer import Trainer
 
 CASES = 1500
-SEED = 17
 COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=3", "lr=[0.003,0.01]", "cluster.workers=4", "threads=1")
 RUNS = {
     "digits": (
@@ -85,18 +84,18 @@ def damaged(run: Run, stopped: Path, expected: list, rng: random.Random, fault: 
     ("name", "cases"),
     [
         ("logreg", len(FAULTS)),
-        pytest.param("logreg", CASES, marks=pytest.mark.slow),
-        pytest.param("digits", CASES, marks=pytest.mark.slow),
+        pytest.param("logreg", CASES, marks=pytest.mark.soak),
+        pytest.param("digits", CASES, marks=pytest.mark.soak),
     ],
 )
 def test_a_damaged_checkpoint_never_spoils_a_run_in_silence(
-    name: str, cases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cases: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = configuration(*COMMON, *RUNS[name])
     whole, stopped, again = (replace(run, results_dir=str(tmp_path / part)) for part in ("whole", "stopped", "again"))
     bring(whole)
     stop_at(7, stopped, monkeypatch)
-    rng, outcomes = random.Random(SEED), Counter()
+    rng, outcomes = random.Random(seed), Counter()
     for case in range(cases):
         fault, twice = list(FAULTS)[case % len(FAULTS)], rng.random() < 0.2
         outcomes[damaged(again, folder(stopped), timeless(folder(whole)), rng, fault, twice), twice] += 1

@@ -46,22 +46,29 @@ def tried(refusal: type[Exception], act: Callable, *arguments: object) -> tuple[
 def rows_by_hand(text: bytes) -> list[tuple[float, dict[int, float]]]:
     """The rows of svmlight text that is right: label, and values by index from 1."""
     rows = []
-    for line in text.decode().split("\n"):
-        label, *features = line.partition("#")[0].split() or [""]
+    for line in text.split(b"\n"):
+        label, *features = line.partition(b"#")[0].split() or [b""]
         if label:
-            parts = [feature.split(":") for feature in features if not feature.startswith("qid:")]
+            parts = [feature.split(b":") for feature in features if not feature.startswith(b"qid:")]
             rows.append((float(label), {int(index): float(value) for index, value in parts}))
     return rows
 
 
 @given(st.one_of(TEXTS, st.binary(max_size=60)))
 @example(b"1 1:1\n-1 2:1")
+@example(b"1 1:1\n2 1:1\n3 1:1")
+@example(b"1 1:nan\n2 2:1")
+@example(b"nan 1:1\n2 2:1")
+@example(b"1_0 1:1\n2 2:1")
 def test_svmlight_text_is_read_as_by_hand_or_refused(text: bytes) -> None:
     found, refusal = tried(DataError, parse, text, "some", "some text")
     if refusal:
         assert refusal.startswith("some text")
         return
     expected = rows_by_hand(text)
+    assert len({label for label, _ in expected}) == 2
+    assert all(map(math.isfinite, [number for label, row in expected for number in (label, *row.values())]))
+    assert not any("_" in line.partition("#")[0] for line in text.decode().split("\n"))
     higher = max(label for label, _ in expected)
     assert found.labels.tolist() == [1 if label == higher else -1 for label, _ in expected]
     dense = found.features.toarray()
@@ -86,6 +93,8 @@ PLACES = [tuple(key.split(".")) for key in dotted(WHOLE)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=2))
+@example([(("rounds",), 0)])
+@example([(("lr",), [0.1, math.nan])])
 def test_a_configuration_is_a_run_or_refused(edits: list[tuple[tuple[str, ...], object]]) -> None:
     config = deepcopy(WHOLE)
     for (*groups, last), value in edits:

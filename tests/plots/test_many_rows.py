@@ -1,0 +1,105 @@
+"""What a run with many rows needs of memory, and that rows read one by one say what they say read at once."""
+
+import json
+import random
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from folder_support import folder, rewrite
+
+from experiments.record.folder import RunFolder
+from experiments.training.runner import _summary
+from plots.runs import read
+from plots.runs.checksums import KEY, as_json
+from plots.runs.columns import higher_is_better
+from plots.runs.find import find
+from plots.runs.read import open_run, verified
+
+LAST = 30_000  # the last round; there is a row every ten
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a megabyte of rows, of which status.json counts on the first half."""
+    place = folder(tmp_path_factory.mktemp("results"), "long", rounds=LAST, status="interrupted")
+    middle = json.loads((place / "metrics.jsonl").read_text().splitlines()[LAST // 20])
+    status = {"status": "interrupted", "time": "2026-01-01T00:00:00+00:00", "last_row": middle[KEY]}
+    (place / "status.json").write_bytes(as_json(status, "long"))
+    return place
+
+
+def resumed(place: Path) -> None:
+    size = (place / "metrics.jsonl").stat().st_size
+    assert RunFolder(place)._last_row(LAST, size)["round"] == LAST
+
+
+def summarized(place: Path) -> None:
+    assert _summary(RunFolder(place).rows(), [0.1])["trials"][0]["final"]["round"] == LAST
+
+
+def peak(act: Callable[[], object]) -> int:
+    """The most bytes that Python held at a time."""
+    act()  # what is imported and kept in any case
+    tracemalloc.start()
+    try:
+        act()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("act", [summarized, open_run, verified, resumed])
+def test_rows_are_never_all_in_memory(act: Callable[[Path], object], long: Path) -> None:
+    assert peak(lambda: act(long)) < (long / "metrics.jsonl").stat().st_size / 4
+
+
+def test_reading_rows_takes_memory_for_their_numbers(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "_AT_ONCE", 200)
+    run = open_run(long)
+    numbers = sum(column.nbytes for column in run.numbers.values())
+    assert peak(lambda: open_run(long).numbers) < 2.5 * numbers
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_summary_is_what_all_rows_say(seed: int) -> None:
+    dice, lrs = random.Random(seed), [0.1, 0.2, 0.3]
+    rows = [
+        {"round": t, "trial": trial, "lr": lr, "bits": 8 * t, "payload_bytes": t, "seconds": t / 10,
+         "train_loss": dice.choice([dice.random(), 0.0, -0.0]), "test_accuracy": dice.random(), "mine": dice.random(),
+         **({"signal_error": dice.random()} if t else {})}
+        for t in range(0, 100, 7) for trial, lr in enumerate(lrs)
+    ]  # fmt: skip
+    found = _summary(iter(rows), lrs)
+    assert (found["bits"], found["payload_bytes"], found["seconds"]) == (784, 98, 9.8)
+    for trial, lr in enumerate(lrs):
+        mine, said = [row for row in rows if row["trial"] == trial], found["trials"][trial]
+        assert (said["lr"], said["final"]) == (lr, mine[-1])
+        assert said["ends_above_its_start"] == (mine[-1]["train_loss"] > mine[0]["train_loss"])
+        assert list(said["best"]) == ["train_loss", "test_accuracy", "mine"]
+        for name, value in said["best"].items():
+            assert repr(value) == repr((max if higher_is_better(name) else min)(row[name] for row in mine))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1000])
+def test_rows_in_parts_are_the_rows_at_once(at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2), rounds=100)
+    late: dict[str, Callable[[int], object]] = {
+        "now_and_then": lambda t: None if t % 20 else t / 3,
+        "never": lambda t: None,
+        "huge": lambda t: 10**15 + t,
+        "whether": lambda t: t > 50,
+    }
+    rewrite(path, lambda row: row | {name: value(row["round"]) for name, value in late.items()})
+    monkeypatch.setattr(read, "_AT_ONCE", at_once)
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    expected = pd.DataFrame(rows).drop(columns=KEY).assign(step_size=[row["lr"] for row in rows])
+    [run] = find(tmp_path)
+    assert set(run.rows) == set(expected)
+    for name in expected:
+        np.testing.assert_array_equal(run.rows[name].to_numpy(float), expected[name].to_numpy(float))
+        assert (run.rows[name].dtype == expected[name].dtype) or expected[name].dtype == object
+    assert run.rows["huge"].dtype == np.int64
