@@ -131,6 +131,10 @@ class Run:
         choices=("auto", "cpu", "cuda"),
         affects="place",
     )
+    deterministic: bool = key(
+        False,
+        "on a GPU, deterministic algorithms alone, and an error where there is none; no number of a CPU changes",
+    )
     threads: int | None = key(
         None,
         "null: as many as torch takes; 1 is faster where other programs keep the machine busy",

@@ -88,6 +88,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     """
     if run.threads:
         torch.set_num_threads(run.threads)
+    _choose_algorithms(run.deterministic)
     ids = ranks.ids(run.cluster.workers)
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
@@ -114,6 +115,14 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _choose_algorithms(deterministic: bool) -> None:
+    """Let torch take those alone that repeat bit for bit, or any; before cuBLAS starts and reads its variable."""
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.benchmark = False
+    torch.use_deterministic_algorithms(deterministic)
 
 
 def check(run: Run) -> None:
