@@ -22,7 +22,7 @@ from benchmarks import seconds as _  # noqa: F401 (experiments before torch)
 from common.errors import exit_with_message
 from experiments.config import identity
 from experiments.config.run import load_run
-from experiments.record import checkpoint, folder
+from experiments.record import folder, parts
 from experiments.training import runner
 from experiments.training.session import train_here
 from experiments.training.trainer import Trainer
@@ -34,7 +34,7 @@ IN_ROUNDS = {
     "CRC-32 of rows and files": (checksums, "crc32"),
     "the rows are as this process left them": (folder.RunFolder, "_require_as_left"),
     "all that is remembered is finite": (Trainer, "_check_state"),
-    "SHA-256 of checkpoints": (checkpoint, "_digest"),
+    "SHA-256 of checkpoints": (parts, "_digest"),
     "CRC-32 of x and signal, compared by ranks": (Trainer, "fingerprints"),
     "waiting for the disk (durable)": (os, "fsync"),
 }

@@ -186,6 +186,16 @@ def test_another_file_of_that_name_is_not_served_from_the_cache(tmp_path: Path) 
     assert libsvm.load_file(file, tmp_path).features.toarray().tolist() == [[1, 9], [0, -0.5]]
 
 
+def test_the_cache_of_another_file_is_built_anew(tmp_path: Path) -> None:
+    file, other = written(tmp_path, "set", GOOD), written(tmp_path / "other", "set", GOOD.replace(b"2:2", b"2:7"))
+    libsvm.load_file(file, tmp_path)
+    [cached] = tmp_path.glob("cache/*.npz")
+    libsvm.load_file(other, tmp_path)
+    [theirs] = set(tmp_path.glob("cache/*.npz")) - {cached}
+    theirs.replace(cached)
+    assert libsvm.load_file(file, tmp_path).features[0, 1] == 2
+
+
 def test_folder_whose_cache_cannot_be_made(tmp_path: Path, leftovers: Leftovers) -> None:
     # Holds for the superuser too: there is a file where the cache folder would be.
     file = written(tmp_path / "d", "set", GOOD)

@@ -48,6 +48,12 @@ def _digit(whole: bytes, dice: random.Random) -> bytes:
     return whole[:place] + str((int(chr(whole[place]) or 0) + 1) % 10).encode() + whole[place + 1 :]
 
 
+def _more_bits(whole: bytes, dice: random.Random) -> bytes:
+    """In the last row, or the summary."""
+    before, key, after = whole.rpartition(b'"bits": ')
+    return before + key + b"1" + after if key else whole
+
+
 def _insert(whole: bytes, dice: random.Random) -> bytes:
     place = dice.randrange(len(whole))
     return whole[:place] + dice.choice([b"\0", b"\xff\xfe", b"\n", b" ", b"#", b"}{", b"NaN"]) + whole[place:]
@@ -72,6 +78,7 @@ def _without_a_key(whole: bytes, dice: random.Random) -> bytes:
 WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "bit": _flip,
     "digit": _digit,
+    "bits": _more_bits,
     "cut": lambda whole, dice: whole[: dice.randrange(len(whole))],
     "cut at a line": _line(lambda lines, dice: lines.__delitem__(slice(dice.randrange(len(lines)), None))),
     "dropped": _line(lambda lines, dice: lines.pop(dice.randrange(len(lines)))),

@@ -10,6 +10,7 @@ from record_support import HARMS, OF_THE_RUN, Place, faults
 from run_support import go, stopped
 
 from experiments.training.trainer import Trainer
+from plots.runs.find import find, whole
 
 
 def finished(folder: Path) -> None:
@@ -32,7 +33,7 @@ def interrupted(folder: Path) -> None:
 
 @pytest.mark.parametrize("prepare", [finished, interrupted])
 def test_every_harm_to_every_file_is_found(prepare: Callable[[Path], None], tmp_path: Path) -> None:
-    """By the command that verifies, and by the one that reads the least."""
+    """By the command that verifies, by the one that reads the least, and where all rows are read."""
     place, dice = Place(tmp_path / "results", prepare), random.Random(0)
     for name in place.files:
         for harm in HARMS:
@@ -40,6 +41,8 @@ def test_every_harm_to_every_file_is_found(prepare: Callable[[Path], None], tmp_
                 assert f"damaged   {place.run}: " in place.verdict(), (name, harm)
                 answer, told = place.said("status")
                 assert answer == place.truth["status"] or f"{place.run}: " in told, (name, harm)
+                if name == "metrics.jsonl":
+                    assert not whole(find(place.run)), harm
             place.restore()
 
 
