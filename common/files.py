@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -24,7 +25,7 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
         raise OSError(errno.EINVAL, "not a regular file, so nothing is written there", str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     # Not the tempfile module: its files are readable by their owner alone, and data folders are shared.
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{uuid4().hex}.tmp")
     try:
         with naming(target):
             yield temporary
@@ -35,6 +36,25 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
                 sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_halves(files: Iterable[Path]) -> None:
+    """Remove what killed processes left of files that they were writing, of those given; what a process that lives
+    on this machine has begun stays."""
+    for file in files:
+        writer = re.search(r"\.(\d+)-[0-9a-f]{32}\.tmp$", file.name)
+        if not (writer and int(writer[1]) != os.getpid() and _lives(int(writer[1]))):
+            file.unlink(missing_ok=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it is another user's
+        pass
+    return True
 
 
 def regular(file: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from common.errors import RunError
-from common.files import atomic, sync
+from common.files import atomic, remove_halves, sync
 from experiments.cluster.ranks import Ranks
 from experiments.record import parts
 
@@ -95,8 +95,7 @@ class Checkpoint:
 
     def tidy(self, keep: int = KEPT) -> None:
         """Remove what killed processes left here and all but the newest `keep`; the first rank calls this."""
-        for temporary in self._folder.rglob(".*.tmp"):
-            temporary.unlink(missing_ok=True)
+        remove_halves(self._folder.rglob(".*.tmp"))
         self._remove_but(set(self._found()[0][:keep]))
 
     def _found(self) -> tuple[list[int], list[str]]:

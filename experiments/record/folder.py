@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from common.errors import RunError, is_full
-from common.files import atomic, naming, sync
+from common.files import atomic, naming, remove_halves, sync
 from common.lock import held, signature
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
@@ -215,8 +215,7 @@ class RunFolder:
     @_by_first_rank
     def tidy(self, **keep: int) -> None:
         """Remove what killed processes left: halves of files, and all checkpoints but the newest two, or `keep`."""
-        for temporary in self.path.glob(".*.tmp"):
-            temporary.unlink(missing_ok=True)
+        remove_halves(self.path.glob(".*.tmp"))
         self._checkpoint.tidy(**keep)
 
     @_by_first_rank

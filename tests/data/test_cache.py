@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,6 +100,23 @@ def test_what_was_built_from_something_else_is_built_anew(tmp_path: Path) -> Non
             assert same(cache.cached(file, build, source="b" * 64))
         file.unlink()
     assert build.calls == 2
+
+
+def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not(tmp_path: Path) -> None:
+    with files.atomic(tmp_path / "file") as temporary:
+        temporary.touch()
+
+    def half(writer: int) -> Path:
+        left = temporary.with_name(temporary.name.replace(str(os.getpid()), str(writer), 1))
+        left.write_bytes(b"half")
+        return left
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    living, *others = half(os.getppid()), half(ended.pid), half(os.getpid()), half(2**70), tmp_path / ".file.0123.tmp"
+    others[-1].touch()
+    files.remove_halves(tmp_path.glob(".*.tmp"))
+    assert set(tmp_path.iterdir()) == {living, tmp_path / "file"}
 
 
 def test_failed_build_stores_nothing(tmp_path: Path) -> None:

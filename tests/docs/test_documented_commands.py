@@ -104,7 +104,8 @@ def make_for_real(words: Words) -> None:
 
 def recipe(words: Words) -> list[Words]:
     """What make would run, the virtual environment being there."""
-    command = ["make", "--no-print-directory", "-n", "-o", ".venv/.ready", *words[1:]]
+    there = ["-o", ".venv/.ready", "-o", ".venv/.ready-to-develop"]
+    command = ["make", "--no-print-directory", "-n", *there, *words[1:]]
     outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     done = subprocess.run(command, cwd=ROOT, env=outside, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
