@@ -5,7 +5,8 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_all_start_methods, get_context
+from contextlib import suppress
+from multiprocessing import get_context
 from typing import TypeVar
 
 from common.parent import end_with_parent
@@ -22,18 +23,20 @@ def each(look: Callable[[Thing], Answer], things: Sequence[Thing]) -> list[Answe
 
     It must be one of a module, change nothing that others see, and give what can be pickled.
     """
-    processes = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, len(things) // EACH)
-    if processes > 1 and "fork" in get_all_start_methods():  # others would import all anew, the caller's script too
-        try:
-            with ProcessPoolExecutor(processes, get_context("fork"), _begin, (os.getpid(),)) as pool:
-                return list(pool.map(look, things, chunksize=_AT_ONCE))
-        except (
-            BrokenProcessPool
-        ):  # one was killed, perhaps since memory was short, of which a single process takes less
-            pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1  # elsewhere forking is not safe
+    processes = min(cores, len(things) // EACH)
+    if processes > 1:
+        # One that is not forked would import all anew, the caller's script too. Where one is killed, perhaps since
+        # memory was short, this process alone takes less.
+        with (
+            suppress(BrokenProcessPool),
+            ProcessPoolExecutor(processes, get_context("fork"), _begin, (os.getpid(),)) as pool,
+        ):
+            return list(pool.map(look, things, chunksize=_AT_ONCE))
     return [look(thing) for thing in things]
 
 
 def _begin(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent(parent)

@@ -183,6 +183,13 @@ def test_what_is_no_document_is_refused_or_read_the_same(config: dict, data: st.
         assert files._document(text.encode()) == expected
 
 
+@pytest.mark.parametrize("text", ["a: 1\n...\nb: 2\n", " a: 1\nb: 2\n", "a: 1\n---\nb: 2\n", "a: &x 1\nb: *y\n"])
+def test_what_yaml_refuses_is_refused_though_its_entries_are_well(text: str) -> None:
+    for load in (yaml.safe_load, lambda text: files._document(text.encode())):
+        with pytest.raises(yaml.YAMLError):
+            load(text)
+
+
 def test_what_runs_share_is_parsed_once(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes] = []
     load = yaml.load

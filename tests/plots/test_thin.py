@@ -64,6 +64,7 @@ def test_the_ends_and_extremes_of_a_method_are_kept_and_seeds_keep_the_same(resu
         rounds, fewer = (found["lists"][run["axes"]["round"]] for found, run in ((whole, one), (some, other)))
         assert (fewer[0], fewer[-1], other["evaluations"]) == (rounds[0], rounds[-1], len(rounds))
         assert set(fewer) <= set(rounds)
+        assert len(fewer) < len(rounds) or len(rounds) == 11
         for trial, less in zip(one["trials"], other["trials"], strict=True):  # values stay with their rounds
             at = dict(zip(rounds, trial["grad_norm"], strict=True))
             assert less["grad_norm"] == [at[t] for t in fewer]
