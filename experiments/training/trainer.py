@@ -14,7 +14,7 @@ from algorithms.meter import Meter
 from algorithms.protocol import as_dicts, from_dicts
 from algorithms.schedules import SCHEDULES
 from common.errors import RunError
-from experiments.cluster.base import Cluster
+from experiments.cluster.base import Cluster, ClusterState
 from experiments.tasks.task import Task
 
 
@@ -162,11 +162,10 @@ class Trainer:
     def _check_state(self) -> None:
         """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
         where it is, which looks like training."""
-        remembered = dict(_named(as_dicts(self.state)))
         # A sum is the fastest pass; where it is not finite it may have overflowed.
-        if all(math.isfinite(vectors.sum().item()) for vectors in remembered.values()):
+        if all(math.isfinite(vectors.sum().item()) for _, vectors in _remembered(self.state)):
             return
-        for name, vectors in remembered.items():
+        for name, vectors in _remembered(self.state):
             low, high = vectors.aminmax(dim=-1)
             for trial, *worker in (~(low.isfinite() & high.isfinite())).nonzero().tolist()[:1]:
                 where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
@@ -181,13 +180,14 @@ class Trainer:
         raise RunError(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
 
 
-def _named(state: dict) -> Iterator[tuple[str, Tensor]]:
-    """The vectors of nested dicts, each by the names that lead to it."""
-    for name, part in state.items():
-        if isinstance(part, dict):
-            yield from ((f"{name}.{rest}", vectors) for rest, vectors in _named(part))
-        elif isinstance(part, Tensor) and part.is_floating_point():
-            yield name, part
+def _remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
+    """The vectors of a state, each with the names that lead to it."""
+    for part, memories in vars(state).items():
+        for name, memory in vars(memories).items() if memories else ():
+            if isinstance(memory, Tensor):
+                yield f"{part}.{name}", memory
+            elif memory:
+                yield from ((f"{part}.{name}.{moment}", vectors) for moment, vectors in memory._asdict().items())
 
 
 def _crc(vectors: Tensor) -> int:

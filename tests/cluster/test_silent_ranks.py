@@ -54,8 +54,11 @@ def test_a_rank_that_does_not_answer_is_named_and_ended(
     for process in others:
         process.join(60)
     # Where rank 0, which has the store of a launch without torchrun, is the one, nobody can look up what to end.
-    ranks = launch.ended(timeout=0 if silent == 0 else 5)
-    assert ranks.pop(silent).code == -signal.SIGKILL
+    launch.ranks[silent].join(5 if silent else 0)
+    code = launch.ranks[silent].exitcode
+    ranks = launch.ended(timeout=0)  # which would kill it
+    ranks.pop(silent)
+    assert code == (-signal.SIGKILL if silent else None)
     assert [rank.code for rank in ranks] == [1] * (size - 1)
     for rank in ranks:
         assert f"the same command goes on from the last checkpoint: {folder(run)}" in rank.said
