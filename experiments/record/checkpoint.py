@@ -56,6 +56,8 @@ class Checkpoint:
             self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, self._durable)
             with atomic(self._folder / "latest", self._durable) as file:
                 file.write_text(f"{t}\n")
+            if self._durable and self._whole < 0:
+                sync(self._folder.parent)  # in which the folder of checkpoints may be new
             self._remove_but({t, self._whole})
         self._whole = t
 
