@@ -26,9 +26,7 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
     held out. Raises UsageError."""
     for text in overrides:
         if parse(text).key_or_group == "seed":
-            raise UsageError(
-                f"{text}: this figure has two kinds of seeds; those that are judged are seeds=[0,1], say"
-            )
+            raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
     lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
     return _of(figure, overrides, [_line(line, lr, figure.held_out) for line, run in lines for lr in run.lr])
 
@@ -39,7 +37,8 @@ def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
     if not all(RunFolder(folder).is_finished() for folder in folders):
         return {}
     frame = mark_best(table([open_run(folder) for folder in folders]), first.select)
-    return {(row.task, row.algorithm): row.lr for row in frame[frame["best"]].itertuples()}
+    columns = (frame.loc[frame["best"], name].tolist() for name in ("task", "algorithm", "lr"))
+    return {(task, method): lr for task, method, lr in zip(*columns, strict=True)}
 
 
 def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> tuple[Figure, bool]:

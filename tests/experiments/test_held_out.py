@@ -94,19 +94,14 @@ def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ("seeds=[0,9]", "seeds=[0, 9]: figure=tuned chooses step sizes on seed 9, so nothing is judged on it"),
         ("seed=3", "seed=3: this figure has two kinds of seeds; those it judges are seeds=[0,1], say"),
-        (
-            "+figure.published={amsgrad: 0.003}",
-            "published has no step size of cd_adam; give every method one, or none",
-        ),
+        ("+figure.published={amsgrad: 0.003}", "published has no step size of cd_adam; give every method one"),
         ("lr=abc", "lr=abc"),
     ],
 )
 def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     key = change.partition("=")[0]
     with pytest.raises(SystemExit) as stop:
-        reproduce.main(
-            [*(text for text in STUDY if not text.startswith(f"{key}=")), change, f"results_dir={tmp_path}"]
-        )
+        reproduce.main([*(text for text in STUDY if text.split("=")[0] != key), change, f"results_dir={tmp_path}"])
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
