@@ -98,15 +98,15 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
     for text in overrides:
         if text.partition("=")[0] in ours:
             raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
-    methods = {text.partition("=")[2] for line in lines for text in line if text.startswith("algorithm=")}
+    also = [one.name for one in fields(Reproduction)]
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
+    methods = {run.algorithm.name for run in found}
     for claim in figure.claims:
         named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
         if not named <= methods:
             missing = ", ".join(sorted(named - methods))
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
-    also = [one.name for one in fields(Reproduction)]
-    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
     for run in found if figure.published else ():
         name = run.algorithm.name
         if name not in figure.published:

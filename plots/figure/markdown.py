@@ -59,6 +59,15 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
     return lines
 
 
+def in_short(findings: pd.DataFrame) -> list[str]:
+    """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
+    lines = []
+    for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
+        said = "; ".join(f"{name} step sizes: {count}" for name, count in tally(rows).items())
+        lines.append(f"- {number}. {statement}: **{said}**.")
+    return [*lines, ""] if lines else []
+
+
 def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
     """The claims, a table each: tasks down, step sizes across."""
     kinds = findings["step_size"].map(kind).unique()
@@ -69,8 +78,7 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
             "in all, and is otherwise not decidable.",
         ]
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
-        lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
+        lines += ["", f"### {number}. {statement}", ""]
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
         lines += _table(cells, "task", "step_size")
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]

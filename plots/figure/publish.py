@@ -52,14 +52,14 @@ def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Cons
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
     target.mkdir(parents=True, exist_ok=True)
     frame.drop(columns=_HIDDEN).to_csv(target / f"{figure.name}.csv", index=False)
-    text = _introduction(figure, judged, tried)
+    findings = claims.judge(judged, figure.claims)
+    text = [*_head(figure), *markdown.in_short(findings), *_introduction(figure, judged, tried)]
     if figure.targets:
         parts = {some.metric: bits_to_reach(judged, some.metric, list(some.levels)) for some in figure.targets}
         reached = pd.concat([part.assign(metric=metric) for metric, part in parts.items()])
         reached.to_csv(target / "targets.csv", index=False)
         text += [line for metric, part in parts.items() for line in markdown.targets(part, metric)]
     if figure.claims:
-        findings = claims.judge(judged, figure.claims)
         findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, repeated(judged))
         _show(findings, console)
@@ -120,6 +120,12 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
     return f"{figure.note}\n{said}" if figure.note else said
 
 
+def _head(figure: Figure) -> list[str]:
+    """The name, what marks the figure, and the figure."""
+    note = [f"**{figure.note}**", ""] if figure.note else []
+    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", *note]
+
+
 def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
     """What was run, and the step sizes: the best, and all that were tried where no claim's columns name them."""
     selected, seeds = _was_selected(tried), f"seed{'s' * repeated(judged)} {in_order(judged['seed'])}"
@@ -127,11 +133,6 @@ def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> 
     names = tried.drop_duplicates("algorithm").set_index("algorithm")["label"]
     published = ", ".join(f"{names[name]} {lr:g}" for name, lr in figure.published.items() if name in names)
     return [
-        f"# {figure.name}",
-        "",
-        f"![{figure.title}]({figure.name}.png)",
-        "",
-        *([f"**{figure.note}**", ""] if figure.note else []),
         f"{figure.title}. Up to {judged['round'].max()} rounds, {seeds}.",
         "",
         *([f"The paper's step sizes: {published}.", ""] if published else []),

@@ -78,7 +78,7 @@ def test_a_step_size_can_be_drawn_for_all(folders):
 
 
 def test_derived_columns_are_there_to_draw(folders):
-    derive = (Derivation(name="second_moment_ratio", options={"over": "plain"}),)
+    derive = (Derivation(name="ratio", options={"metric": "second_moment", "over": "plain"}),)
     frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
 
@@ -177,7 +177,7 @@ def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_eq
     assert "geometric mean of" not in text.partition("## Claims")[0]  # nothing was selected
     assert "Step sizes tried" not in text
     assert "Column *best*: each method with its own best step size.\n" in text
-    assert "\nbest step sizes: holds in 1 of 1.\n" in text
+    assert "\n- 3. As low: **best step sizes: holds in 1 of 1**.\n\nA toy. Up to" in text
     assert "| task | best |" in text
     assert "Each method with the one step size it was given." in caption(runs)
 
