@@ -97,6 +97,7 @@ def _introduction(frame: pd.DataFrame, figure: Figure) -> list[str]:
     return [
         f"# {figure.name}",
         "",
+        *([" ".join(figure.finding.split()), ""] if figure.finding else []),
         f"![{figure.title}]({figure.name}.png)",
         "",
         *([f"**{figure.note}**", ""] if figure.note else []),

@@ -53,7 +53,8 @@ class Figure:
 
     grid: every combination of its axes is one run; an entry sets one key or, with spaces between, several.
     overrides: of every run. rows: its panels, a column a task. select: the metric that a method's best step size is
-    chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
+    chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure. finding: what
+    its claims come to, in words, which the report begins with.
     """
 
     name: str
@@ -67,4 +68,5 @@ class Figure:
     select: str = ""
     step_size: Literal["best"] | float = "best"
     note: str = ""
+    finding: str = ""
     budget: str | None = None
