@@ -131,6 +131,12 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders):
     assert text.startswith(f"{HEAD}**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
 
 
+def test_a_report_begins_with_its_finding(folders):
+    frame, text, _ = written(folders, finding="One is\n  below.\n")
+    assert text.startswith(f"# toy\n\nOne is below.\n\n{HEAD.removeprefix('# toy').lstrip()}A toy.")
+    assert "One is below." not in caption(folders, finding="One is below.")
+
+
 def test_the_caption_names_the_precision_of_the_runs(tmp_path):
     run = run_folder(tmp_path, "plain", [0.1], [1e-2], 2.0)
     assert "Convolutions" not in caption([run])
