@@ -21,11 +21,11 @@ def ends_above(curves: Curves, subjects: list[str], since: float, factor: float)
 
 
 def ends_below(curves: Curves, subjects: list[str], since: float, factor: float) -> Finding:
-    """Whether the gradient norm that each subject had reached at `since`, a share of the rounds, is more than `factor`
-    times the one that it ends at.
+    """Whether each subject's gradient norm ends at less than one part in `factor` of the level that it had reached at
+    `since`, a share of the rounds.
 
     Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
-    Measured: for each subject what it ends at, as a multiple of what it had reached.
+    Measured: for each subject the ratio.
     """
     ratios = [_change(curves[subject], since) for subject in subjects]
     return Finding(decide(max(ratios) < 1 / factor, *ratios), _in_words(subjects, ratios))

@@ -48,7 +48,8 @@ def runs(name: str, budget: str = "auto") -> list[Run]:
     return figures.runs(figure_named(name, budget), [])
 
 
-LONG = {"methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds"}  # of sixteen runs and more
+# Of sixteen runs and more.
+LONG = {"methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds"}
 
 
 @pytest.mark.parametrize(

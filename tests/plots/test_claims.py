@@ -125,7 +125,13 @@ def test_stops_early(half: float, end: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("end", "above", "below"),
-    [(2.0, FAILS, FAILS), (2.1, HOLDS, FAILS), (0.5, FAILS, FAILS), (0.49, FAILS, HOLDS), (np.nan, *[NOT_DECIDABLE] * 2)],
+    [
+        (2.0, FAILS, FAILS),
+        (2.1, HOLDS, FAILS),
+        (0.5, FAILS, FAILS),
+        (0.49, FAILS, HOLDS),
+        (np.nan, NOT_DECIDABLE, NOT_DECIDABLE),
+    ],
 )
 def test_an_end_is_held_against_what_was_reached_before(end: float, above: str, below: str) -> None:
     # At 0.5 of the rounds it had 1; round 40 and those between say the opposite.

@@ -132,7 +132,7 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders):
 
 
 def test_a_report_begins_with_its_finding(folders):
-    frame, text, _ = written(folders, finding="One is\n  below.\n")
+    _, text, _ = written(folders, finding="One is\n  below.\n")
     assert text.startswith(f"# toy\n\nOne is below.\n\n{HEAD.removeprefix('# toy').lstrip()}A toy.")
     assert "One is below." not in caption(folders, finding="One is below.")
 
