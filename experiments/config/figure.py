@@ -80,15 +80,16 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
     for text in overrides:
         if text.partition("=")[0] in ours:
             raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
-    also = [one.name for one in fields(Reproduction)]
-    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
-    methods = {run.algorithm.name for run in found}
+    set_by_line = [dict(text.partition("=")[::2] for text in line) for line in lines]
+    methods = {line.get("algorithm.name", line.get("algorithm", "")) for line in set_by_line}
     for claim in figure.claims:
         named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
         if not named <= methods:
             missing = ", ".join(sorted(named - methods))
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
+    also = [one.name for one in fields(Reproduction)]
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
         raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
     curves = [(run.task.name, run.algorithm.name, run.rounds, run.seed) for run in found]

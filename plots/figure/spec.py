@@ -51,14 +51,15 @@ class Target:
 class Figure:
     """A figure with its budget chosen.
 
+    finding: what its claims come to, in words, which the report begins with.
     grid: every combination of its axes is one run; an entry sets one key or, with spaces between, several.
     overrides: of every run. rows: its panels, a column a task. select: the metric that a method's best step size is
-    chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure. finding: what
-    its claims come to, in words, which the report begins with.
+    chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
     """
 
     name: str
     title: str
+    finding: str = ""
     grid: tuple[tuple[str, ...], ...]
     rows: tuple[Panel, ...]
     overrides: tuple[str, ...] = ()
@@ -68,5 +69,4 @@ class Figure:
     select: str = ""
     step_size: Literal["best"] | float = "best"
     note: str = ""
-    finding: str = ""
     budget: str | None = None
