@@ -112,7 +112,9 @@ class Adaptive(Update[A]):
     `form: paper`        x ← x − α·m/√(w + ν), ν inside the root (CD-Adam paper, section 3);
     `form: uncorrected`  x ← x − α·m/(√w + ν) (DeepSpeed's 1-bit Adam);
     `form: torch`        x ← x − α/(1−β₁^t)·m/(√w/√(1−β₂^t) + ν), torch.optim's and the CD-Adam authors' code,
-    with w = v for Adam and w = v̂ for AMSGrad. The paper names no value of ν: 1e-8 is its authors' code's.
+    with w = v for Adam and w = v̂ for AMSGrad. The paper names no value of ν: 1e-8 is its authors' code's, where it
+    stands outside the root. Inside it 1e-8 does what 1e-4 = √1e-8 does outside, so that √w below 1e-4 counts as that;
+    `nu=1e-16` inside is the authors' 1e-8 outside.
     """
 
     beta1: float = 0.9  # β₁, how much of m is kept each round

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from plots.claims import budgets, checks
+from plots.claims import budgets, checks, frozen
 from plots.claims.checks import NOT_DECIDABLE, Finding, as_times
 from plots.figure.spec import Claim
 from plots.runs.seeds import geometric_mean
@@ -32,6 +32,8 @@ CHECKS: dict[str, Callable[..., Finding]] = {
         budgets.below_at_equal_bits,
         budgets.alike_early,
         budgets.fewer_bits,
+        frozen.ends_above,
+        frozen.ends_below,
     )
 }
 """By the name a figure's configuration calls them."""

@@ -26,14 +26,15 @@ from plots.runs.variants import DASHES
 STYLE = Path(__file__).with_name("style.mplstyle")
 
 WIDEST = 4
-"""Panels beside each other where there is one task."""
+"""Panels beside each other where there is one task, or one panel of each."""
 
 
 def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
 
-    Where there is only one task its panels stand beside each other, with its name above the legend. `frame` holds one
-    trial per task, algorithm and seed (columns of `Run.frame`, or of `Variant.frame`). Of several
+    Where there is only one task its panels stand beside each other, with its name above the legend, and so do the
+    tasks of a single panel, up to four to a row. `frame` holds one trial per task, algorithm and seed (columns of
+    `Run.frame`, or of `Variant.frame`). Of several
     seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
     """
@@ -54,8 +55,10 @@ def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
                 _draw_panel(axis, tasks[task], panel)
                 if len(tasks) == 1 or column == 0:
                     axis.set_ylabel(drawable(label(panel.y)))
-                if len(tasks) > 1 and row == 0:
+                if len(tasks) > 1 and (row == 0 or len(rows) == 1):
                     axis.set_title(drawable(tasks[task]["task_label"].iloc[0]))
+                if len(rows) == 1 and column < len((*places, ())[row + 1]):
+                    axis.set_xlabel("")  # the same stands below
             for axis in axes[row][len(cells) :]:
                 axis.remove()
         lines = {str(line.get_label()): line for axis in figure.axes for line in axis.get_lines()}
@@ -96,11 +99,11 @@ def _parses(line: str) -> bool:
 
 def _places(tasks: list[str], panels: Sequence[Panel]) -> list[list[tuple[str, Panel]]]:
     """Which task and panel lies where, row by row."""
-    if len(tasks) > 1:
+    if len(tasks) > 1 and len(panels) > 1:
         return [[(task, panel) for task in tasks] for panel in panels]
-    rows = math.ceil(len(panels) / WIDEST)
-    across = math.ceil(len(panels) / rows)
-    cells = [(tasks[0], panel) for panel in panels]
+    cells = [(task, panel) for task in tasks for panel in panels]
+    rows = math.ceil(len(cells) / WIDEST)
+    across = math.ceil(len(cells) / rows)
     return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
 
 

@@ -49,7 +49,8 @@ def runs(name: str, budget: str = "auto") -> list[Run]:
     return figures.runs(figure_named(name, budget), [])
 
 
-LONG = {"methods", "rate", "figure_2_top_k"}  # of sixteen runs and more
+# Of sixteen runs and more.
+LONG = {"methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds"}
 
 
 @pytest.mark.parametrize(
@@ -228,6 +229,15 @@ def test_budgets_and_seeds_that_are_not(options, message):
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         figures.runs(replace(figure_named(name), **change), overrides)
+
+
+def test_claims_are_about_the_names_that_runs_have():
+    grid = (("task=logreg/digits",), ("algorithm=amsgrad", "algorithm=cd_adam algorithm.name=mine"))
+    demo = figure_named("demo")
+    claim = replace(demo.claims[0], options={**demo.claims[0].options, "subject": "mine"})
+    assert len(figures.runs(replace(demo, grid=grid, claims=(claim,)), [])) == 2
+    with pytest.raises(UsageError, match="is about cd_adam"):
+        figures.runs(replace(demo, grid=grid, claims=demo.claims[:1]), [])
 
 
 def test_a_task_may_measure_what_it_likes():

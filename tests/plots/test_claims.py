@@ -120,6 +120,37 @@ def test_stops_early(half: float, end: float, expected: str) -> None:
     assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == NOT_DECIDABLE
 
 
+# ends_above, ends_below
+
+
+@pytest.mark.parametrize(
+    ("end", "above", "below"),
+    [
+        (2.0, FAILS, FAILS),
+        (2.1, HOLDS, FAILS),
+        (0.5, FAILS, FAILS),
+        (0.49, FAILS, HOLDS),
+        (np.nan, NOT_DECIDABLE, NOT_DECIDABLE),
+    ],
+)
+def test_an_end_is_held_against_what_was_reached_before(end: float, above: str, below: str) -> None:
+    # At 0.5 of the rounds it had 1; round 40 and those between say the opposite.
+    frame = flat(1 / end).assign(grad_norm=[1 / end] * 5 + [1.0] + [1 / end] * 4 + [end])
+    options = {"subjects": ["a"], "since": 0.5, "factor": 2.0}
+    text = "a ends at –" if np.isnan(end) else f"a ends at {end:g}×"
+    assert found("ends_above", {"a": frame}, **options) == (above, text)
+    assert found("ends_below", {"a": frame}, **options) == (below, text)
+
+
+def test_every_subject_must_end_there() -> None:
+    rising = curve(lambda r: np.where(r > 90, 9.0, 1.0))
+    falling = curve(lambda r: np.where(r > 90, 0.1, 1.0))
+    curves = {"up": rising, "down": falling}
+    for check, one in (("ends_above", "up"), ("ends_below", "down")):
+        assert verdict(check, curves, subjects=[one, one], since=0.5, factor=2.0) == HOLDS
+        assert verdict(check, curves, subjects=["up", "down"], since=0.5, factor=2.0) == FAILS
+
+
 def test_all_subjects_must_stop() -> None:
     falling = curve(lambda r: 100.0 * 0.9**r)
     curves = {"a": flat(10.0), "b": flat(5.0), "c": falling, "ref": flat(1.0)}

@@ -85,6 +85,16 @@ def test_panels_of_a_single_task_stand_beside_each_other(count: int, rows: list[
         assert below.get_position().x0 > above.get_position().x0 or below.get_position().y1 < above.get_position().y0
 
 
+def test_tasks_of_a_single_panel_stand_four_to_a_row() -> None:
+    frame = two_by_two().query("task == 's'")
+    each = [frame.assign(task=f"{number}", task_label=f"T{number}") for number in range(6)]
+    axes = panels(pd.concat(each), ROWS[:1])
+    assert [axis.get_title() for axis in axes] == [f"T{number}" for number in range(6)]
+    assert [axis.get_xlabel() for axis in axes] == [""] * 3 + [label("bits")] * 3
+    assert [axis.get_ylabel() for axis in axes] == [label("grad_norm"), "", ""] * 2
+    assert len({round(axis.get_position().y0, 2) for axis in axes}) == 2
+
+
 def test_panels_of_a_single_task_say_what_they_show() -> None:
     figure = one_task(4)
     assert [axis.get_xlabel() for axis in figure.axes] == ["epochs"] + ["communication bits"] * 3

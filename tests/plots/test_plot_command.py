@@ -134,7 +134,7 @@ def test_methods_without_the_step_size_are_named(results, drawn, capsys):
 
 def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, drawn, capsys):
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    kept = ("round", "epoch", "trial", "lr", "bits", "seconds")
+    kept = ("round", "epoch", "trial", "lr", "bits", "bits_up", "seconds")
     rewrite(path, lambda row: {name: row[name] for name in kept} | {"mine": 1 / (1 + row["round"])})
     main([f"results_dir={tmp_path}", "y=mine", "lr=0.1"])
     assert lines(drawn[0])["Plain"] == (
