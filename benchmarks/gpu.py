@@ -38,7 +38,7 @@ RESERVE = 30.0  # seconds before the deadline in which a command writes its chec
 _EVERY = 10.0  # seconds between two looks at the card
 _STATE = "name,driver_version,pstate,clocks.sm,clocks.mem,power.draw,power.limit,temperature.gpu,memory.used"
 
-_SMALL = "task=digits task.model.width=2 task.precision=float32 epochs=2 device=cpu threads=1"
+_SMALL = "task=digits task.model.width=2 epochs=2 device=cpu threads=1"
 """What makes a run one of seconds, whatever its task was."""
 
 
