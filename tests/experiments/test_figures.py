@@ -72,7 +72,13 @@ def test_claims_derivations_and_cells_fit(name):
 
 @pytest.mark.parametrize("name", CIFAR10)
 def test_the_full_budget_is_the_papers(name):
-    step_sizes = {"ef21": (0.1,), "onebit_adam": (1e-4,), "cd_adam": (1e-4,), "amsgrad": (1e-4,)}
+    step_sizes = {
+        "ef21": (0.1,),
+        "onebit_adam": (1e-4,),
+        "cd_adam": (1e-4,),
+        "amsgrad": (1e-4,),
+        "cd_adam_layer": (1e-4,),
+    }
     by_name = {run.algorithm.name: run for run in runs(name, "full")}
     for method, run in by_name.items():
         task = run.task.options
@@ -105,7 +111,7 @@ def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name)
 @pytest.mark.parametrize(
     ("name", "other", "budget", "shared"),
     [
-        ("figure_1", "figure_3", "full", 2),  # 1-bit Adam's and CD-Adam's
+        ("figure_1", "figure_3", "full", 3),  # 1-bit Adam's and both of CD-Adam's
         ("figure_1", "figure_3", "quick", 2),
         ("why", "figure_2", "auto", 16),
         ("figure_2_top_k", "figure_2", "auto", 4),  # AMSGrad's
