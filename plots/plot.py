@@ -62,7 +62,7 @@ def plot(request: dict[str, str], console: Console) -> Path:
     """
     x, y = AXES[chosen("x", request["x"], AXES)], request["y"]
     x_scale = chosen(
-        "x_scale", request["x_scale"] or ("log" if x in ("bits", "modelled_seconds") else "linear"), SCALES
+        "x_scale", request["x_scale"] or ("log" if x in ("bits", "bits_up", "modelled_seconds") else "linear"), SCALES
     )
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
     target = Path(request["out"] or _name(request, x))

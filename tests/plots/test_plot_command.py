@@ -71,6 +71,13 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     assert "with step size 0.1" in " ".join(drawn[0].get_supxlabel().split())
 
 
+def test_bits_of_the_uplink_are_an_axis(results, drawn):
+    main([f"results_dir={results}", "x=bits_up", "task=toy", "algorithm=noisy", "seed=1", "lr=0.1"])
+    [(x, _)] = lines(drawn[0]).values()
+    assert x == [40.0 * t for t in range(10, 101, 10)]  # logarithmic, as bits are
+    assert drawn[0].axes[0].get_xlabel() == "uplink bits"
+
+
 def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
     monkeypatch.setattr(curves, "draw", lambda *arguments: Figure())
     settings = ["lr=0.1", "x_scale=linear", "y_scale=linear", "bandwidth=10", "latency=5", "shared_link=false"]
