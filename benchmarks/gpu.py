@@ -76,8 +76,8 @@ def _items() -> Iterator[Item]:
         ("figure_3_wrn16_4", "0"),
     ]:  # fmt: skip
         command = f"experiments.reproduce figure={figure} budget=full seeds=[{seeds}] results_dir={{results_dir}}"
-        yield Item(f"{figure}-seeds-{seeds.replace(',', '-')}", command)
-    yield Item("one_rank", f"{tests}tests/cluster/test_one_rank.py", "", limit=180)
+        yield Item(f"{figure}-seeds-{seeds.replace(',', '-')}", command, f"{_SMALL} task.precision=float32")
+    yield Item("one_rank", f"{tests}tests/cluster/test_one_rank.py -k cuda", "-k cpu", limit=240)
     language = "experiments.run -m task=text/shakespeare_base algorithm=adam,cd_adam,onebit_adam,ef21"
     yield Item("language", f"{language} results_dir={{results_dir}}", needs="conf/task/text/shakespeare_base.yaml")
 
