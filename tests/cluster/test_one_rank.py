@@ -26,9 +26,10 @@ def test_one_rank_equals_the_simulation(algorithm: str, device: str, tmp_path: P
     """By gloo on a CPU, by NCCL on a GPU."""
     torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m"]
     ended = []
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     for place, launcher in (("alone", []), ("rank", torchrun)):
         command = [sys.executable, "-m", *launcher, "experiments.run", *RUN, f"algorithm={algorithm}"]
-        outside = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        outside = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
         command += [f"device={device}", f"results_dir={tmp_path / place}"]
         done = subprocess.run(command, cwd=ROOT, env=outside, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
