@@ -13,6 +13,7 @@ machine, what it has finished is not done again.
 
 import json
 import math
+import os
 import subprocess
 import sys
 import tarfile
@@ -50,7 +51,7 @@ class Item:
     """
 
     name: str
-    command: str
+    command: str  # in which {results_dir} is filled in
     rehearsing: str = _SMALL
     limit: float = math.inf
     needs: str = "."
@@ -76,10 +77,18 @@ def _items() -> Iterator[Item]:
         ("figure_3_wrn16_4", "0"),
     ]:  # fmt: skip
         command = f"experiments.reproduce figure={figure} budget=full seeds=[{seeds}] results_dir={{results_dir}}"
-        yield Item(f"{figure}-seeds-{seeds.replace(',', '-')}", command)
-    yield Item("one_rank", f"{tests}tests/cluster/test_one_rank.py", "", limit=180)
-    language = "experiments.run -m task=text/shakespeare_base algorithm=adam,cd_adam,onebit_adam,ef21"
-    yield Item("language", f"{language} results_dir={{results_dir}}", needs="conf/task/text/shakespeare_base.yaml")
+        yield Item(f"{figure}-seeds-{seeds.replace(',', '-')}", command, f"{_SMALL} task.precision=float32")
+    yield Item("one_rank", f"{tests}tests/cluster/test_one_rank.py -k cuda", "-k cpu", limit=240)
+    for algorithm, more in [
+        ("adam", "lr=0.001 update.form=torch"), ("cd_adam", "lr=0.001"), ("onebit_adam", "lr=0.001"),
+        ("ef21", "lr=0.1"),
+    ]:  # fmt: skip
+        command = f"experiments.run task=text/shakespeare_base algorithm={algorithm} {more}"
+        yield Item(
+            f"language-{algorithm}",
+            f"{command} results_dir={{results_dir}}",
+            needs="conf/task/text/shakespeare_base.yaml",
+        )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -90,6 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
         results, rehearse = Path(given["results_dir"]).absolute(), given["rehearse"] == "true"
         if not (rehearse or torch.cuda.is_available()):
             raise UsageError("torch sees no CUDA GPU here; rehearse=true does the same, tiny and on the CPU")
+        results.mkdir(parents=True, exist_ok=True)
         try:
             said = [(item.name, do(item, results, rehearse, deadline)) for item in _items()]
         finally:
@@ -103,7 +113,7 @@ def do(item: Item, results: Path, rehearse: bool, deadline: float) -> str:
 
     Raises Interrupted where the user stopped it.
     """
-    command = f"{item.command} {item.rehearsing if rehearse else ''}".format(results_dir=results).strip()
+    command = f"{item.command} {item.rehearsing if rehearse else ''}".strip()
     record, log = (results / "items" / f"{item.name}.{ending}" for ending in ("json", "log"))
     with suppress(OSError, ValueError):
         before = json.loads(record.read_text())
@@ -115,8 +125,9 @@ def do(item: Item, results: Path, rehearse: bool, deadline: float) -> str:
     if time_left <= 0:
         return "skipped: no time is left"
     print(f"# {item.name}: python -m {command}", flush=True)
-    words = [word.strip("'") for word in command.split(" ")]
-    job = Job([sys.executable, "-m", "common.parent", *words], log, lambda slot: {"PYTHONPATH": str(ROOT)})
+    words = [word.strip("'").format(results_dir=results) for word in command.split()]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    job = Job([sys.executable, "-m", "common.parent", *words], log, lambda slot: {"PYTHONPATH": path})
     states, looked = [_state()], time.monotonic()
 
     def watch() -> None:
@@ -128,7 +139,7 @@ def do(item: Item, results: Path, rehearse: bool, deadline: float) -> str:
             job.kill()
 
     stopped = run_jobs([job], 1, min(time_left, item.limit), lambda job: True, watch, print)
-    status = "stopped" if job.timed_out or stopped else "failed" if job.code else "done"
+    status = "done" if job.code == 0 else "stopped" if job.timed_out or stopped else "failed"
     *_, last = ["", *filter(None, log.read_text(errors="replace").splitlines())]
     facts = {"command": command, "status": status, "exit_status": job.code, "seconds": round(job.seconds, 2)}
     here = {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]}

@@ -7,14 +7,14 @@ index, `nonzero`). What lies on the CPU is computed for real.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -56,24 +56,28 @@ def _is_gpu(one: Any) -> bool:
     return getattr(one if isinstance(one, torch.device) else getattr(one, "device", None), "type", "") == "cuda"
 
 
-class _Guarded(TorchFunctionMode):
-    """What asks a CUDA library first, which may not be there: done by shapes alone."""
+_GUARDED = ("__getitem__", "__setitem__", "__invert__", "contiguous", "copy_")
+"""What asks a CUDA library first, which may not be there."""
 
-    def __init__(self, fake: FakeTensorMode, gpu: PretendedGpu) -> None:
-        super().__init__()
-        self._fake, self._gpu = fake, gpu
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        if func not in (Tensor.__getitem__, Tensor.__setitem__, Tensor.contiguous) or not _is_gpu(args[0]):
-            return func(*args, **(kwargs or {}))
-        others = [one for one in tree_leaves(args[1:]) if isinstance(one, Tensor)]  # indices and what is put there
-        indices = tree_leaves(args[1:2]) if func is Tensor.__getitem__ else []
-        if any(isinstance(one, Tensor) and one.dtype == torch.bool for one in indices):
+def _by_shape(name: str, gpu: PretendedGpu, fake: FakeTensorMode) -> Callable[..., Any]:
+    """A method of tensors of whose result the shape alone is made."""
+    whole = getattr(Tensor, name)
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not _is_gpu(self):
+            return whole(self, *args, **kwargs)
+        others = [one for one in tree_leaves(args) if isinstance(one, Tensor)]
+        if name == "__getitem__" and any(one.dtype == torch.bool for one in others):
             raise RuntimeError("a boolean index: the GPU is waited for, to know how many there are")
-        self._gpu.crossings += ["to the GPU" for one in others if _is_on_cpu(one) and one.dim()]
+        gpu.crossings += ["to the GPU" for one in others if _is_on_cpu(one) and (one.dim() or name == "copy_")]
         with unset_fake_temporarily():
-            result = func(*tree_map(_shape, args), **(kwargs or {}))
-        return None if result is None else FakeTensor(self._fake, result, args[0].device)
+            result = whole(*tree_map(_shape, (self, *args)), **kwargs)
+        if name == "copy_":
+            return self
+        return None if result is None else FakeTensor(fake, result, self.device)
+
+    return method
 
 
 def _shape(one: Any) -> Any:
@@ -86,6 +90,8 @@ def _shape(one: Any) -> Any:
 @contextmanager
 def pretended_gpu() -> Iterator[PretendedGpu]:
     """A GPU for the with-block."""
-    with FakeTensorMode(allow_non_fake_inputs=True) as fake, PretendedGpu() as gpu, _Guarded(fake, gpu):
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, PretendedGpu() as gpu, ExitStack() as patches:
+        for name in _GUARDED:
+            patches.enter_context(patch.object(FakeTensor, name, _by_shape(name, gpu, fake), create=True))
         yield gpu
         table.cache_clear()  # what was made once for the GPU is none's any more

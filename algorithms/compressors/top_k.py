@@ -70,6 +70,10 @@ def _counted(flags: Tensor) -> Tensor:
     """How many of the flags [..., d] are set up to each place, itself included: int32."""
     if flags.device.type == "cpu":
         return flags.cumsum(-1, dtype=torch.int32)
-    # A GPU scans each row with a single block of threads, but one long row with all of them.
+    return counted_by_one_scan(flags)
+
+
+def counted_by_one_scan(flags: Tensor) -> Tensor:
+    """`_counted` on any device: a GPU scans each row with a single block of threads, but one long row with all."""
     count = flags.flatten().cumsum(0, dtype=torch.int32).view(flags.shape)
     return count - count[..., :1] + flags[..., :1]

@@ -64,6 +64,7 @@ def test_it_stops_before_the_deadline(programs: Path, monkeypatch: pytest.Monkey
     assert said.startswith("stopped after")
     assert time.monotonic() < begin + 20
     assert record(programs / "r", "three")["status"] == "stopped"
+    assert "begun" in (programs / "r" / "items" / "three.log").read_text()
     assert do(Item("four", "counts"), programs / "r", False, begin + 5) == "skipped: no time is left"
 
 
