@@ -12,6 +12,8 @@ from experiments.config.identity import folder
 
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 
+FORMED = ("clip_worker=0.05", "clip_aggregate=0.005", "warmup_rounds=2", "lr_schedule=cosine")
+
 VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "random_k": ("algorithm=ef21", "compressor=random_k", "compressor.k=5", "algorithm.dense_start=true"),
     "random_k unbiased": ("algorithm=naive", "compressor=random_k", "compressor.k=5", "compressor.unbiased=true"),
@@ -21,6 +23,9 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "layer": ("algorithm=cd_adam", "partition=layer", "weight_decay=0.01"),
     "layer qadam": ("algorithm=qadam", "partition=layer"),
     "uplink_only": ("algorithm=quantized_adam", "algorithm.uplink_only=true"),
+    "clipped cd_adam": ("algorithm=cd_adam", *FORMED),
+    "clipped onebit_adam": ("algorithm=onebit_adam", *FORMED),
+    "clipped quantized_adam": ("algorithm=quantized_adam", *FORMED),
     "dense_start": ("algorithm=cd_adam", "algorithm.dense_start=true", "algorithm.uplink_only=true"),
 }
 
