@@ -20,9 +20,9 @@ or how it is shown. Keys of the first kind are its identity, and so is every key
 class Key:
     """What the schema says of one key besides its name, type and default.
 
-    help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above zero
-    and finite. choices: the valid values, where they are few. affects: see Affects. derived: whether null is filled in
-    while composing, so that a run has a value.
+    help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above
+    zero and finite. choices: the valid values, where they are few. affects: see Affects. derived: whether null is
+    filled in while composing, so that a run has a value.
     """
 
     help: str
