@@ -98,7 +98,7 @@ class Unusual(nn.Linear):
 
 
 @pytest.mark.parametrize(
-    ("layer", "kind"), [(nn.PReLU(), "PReLU"), (nn.LayerNorm(2), "LayerNorm"), (Unusual(), "Unusual")]
+    ("layer", "kind"), [(nn.PReLU(), "PReLU"), (nn.GroupNorm(1, 2), "GroupNorm"), (Unusual(), "Unusual")]
 )
 def test_layers_without_a_rule(layer: nn.Module, kind: str) -> None:
     with pytest.raises(ValueError, match=rf"1\.inner: no rule for the initial parameters of a {kind}"):
