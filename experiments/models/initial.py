@@ -51,8 +51,8 @@ def initialise(module: nn.Module, seed: int) -> None:
             elif any(True for _ in layer.parameters(recurse=False)):
                 raise ValueError(
                     f"{name or 'the module itself'}: no rule for the initial parameters of a {type(layer).__name__}; "
-                    "there are rules for Conv2d, Linear, BatchNorm2d, LayerNorm and Embedding, and it can have a method "
-                    "initialise(generator) of its own"
+                    "there are rules for Conv2d, Linear, BatchNorm2d, LayerNorm, Embedding and what has a method "
+                    "initialise(generator)"
                 )
 
 

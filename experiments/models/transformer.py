@@ -92,9 +92,9 @@ def transformer(
     """Codes [N, L ≤ context] → logits [N, L, characters]: the small GPT of karpathy/nanoGPT's readme.
 
     Learned positions, pre-norm blocks of causal attention and a perceptron of four times the width with GELU, a last
-    norm; no biases anywhere, and the head's matrix is the embedding's. Weights begin normal with deviation 0.02, those
-    that write into the residual stream with 0.02/√(2·layers) (Radford et al. 2019), the norms' with 1. 804,096
-    parameters as it stands.
+    norm; no biases anywhere, and the head's matrix is the embedding's. Weights begin normal with deviation 0.02,
+    those that write into the residual stream with 0.02/√(2·layers) (Radford et al. 2019), the norms' at 1.
+    804,096 parameters as it stands.
     Raises ValueError for sizes below 1, a width that heads do not divide, and dropout outside [0, 1).
     """
     sizes = {"characters": characters, "context": context, "layers": layers, "heads": heads, "width": width}

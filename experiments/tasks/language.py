@@ -69,7 +69,7 @@ class LanguageModel:
         self.workers, self.length = workers, len(dataset.train) // workers
         if self.length <= context:
             raise UsageError(
-                f"cluster.workers={workers}: each has {self.length} of the text's {len(dataset.train)} characters, and "
+                f"cluster.workers={workers}: each has {self.length} of {len(dataset.train)} characters, and "
                 f"a window takes {context + 1} (task.context); take fewer workers"
             )
         self.rows, self.evaluated = self.length // context, evaluation_windows
@@ -159,6 +159,7 @@ class LanguageModel:
 
     def _check_model(self, alphabet: int) -> None:
         """Raise ValueError unless the model takes a window of the text, and gives a logit for every character."""
+        self.model.module.eval()
         try:
             with torch.no_grad():
                 found = self._scores(torch.full((1, self.context), alphabet - 1, device=self.device)).shape

@@ -38,11 +38,17 @@ TASKS = {
     ),
 }
 
+TASKS["language"] = (
+    *("task=text/markov", "eval_every=4", "task.model.width=8", "task.model.layers=1", "task.batch_size=2"),
+    *("task.dataset.length=2000", "task.evaluation_windows=8", "task.model.dropout=0.2", "warmup_rounds=2"),
+)
+
 SOME = ("adam", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam")
 
 SETTINGS = [  # task, ranks, workers, variants
     ("logreg", 2, 4, tuple(VARIANTS)),
     ("digits", 4, 8, SOME),
+    ("language", 2, 4, ("adam", "cd_adam", "quantized_adam")),
     *(
         pytest.param(*setting, tuple(VARIANTS), marks=pytest.mark.slow)
         for setting in [
