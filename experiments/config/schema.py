@@ -208,7 +208,11 @@ class Reproduction:
     """What `experiments.reproduce` is asked for; every other key goes to the runs."""
 
     figure: Any = field(metadata={"key": Key("the cells, how they are drawn, the claims"), "part": True})
-    budget: str = key("auto", "auto: full with a GPU, quick without", choices=("auto", "full", "quick"))
+    budget: str = key(
+        "auto",
+        "auto: the largest whose runs, timed here by a few rounds, take at most two hours",
+        choices=("auto", "full", "medium", "quick"),
+    )
     seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
     overrides: Sequence[str] = key((), "of every run")
     packages: Sequence[str] = key((), "of yours, for the figure and its runs")

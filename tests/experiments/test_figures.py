@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -36,8 +37,8 @@ def node(name: str) -> dict[str, Any]:
     return resolved(compose([f"figure={name}"], "reproduce"))["figure"]
 
 
-def read(figure: object, budget: str = "auto", seeds: object = None, gpu: bool = False) -> Figure:
-    return figures.read(Reproduction(figure=figure, budget=budget, seeds=seeds), lambda: gpu)
+def read(figure: object, budget: str = "auto", seeds: object = None) -> Figure:
+    return figures.read(Reproduction(figure=figure, budget=budget, seeds=seeds), itemgetter(-1))
 
 
 def figure_named(name: str, budget: str = "auto", seeds: Sequence[int] | None = None) -> Figure:
@@ -90,7 +91,7 @@ def test_the_full_budget_is_the_papers(name):
 @pytest.mark.parametrize("name", CIFAR10)
 def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name):
     figure, found = figure_named(name, "quick"), runs(name, "quick")
-    assert figure.note.startswith("quick budget: ")
+    assert figure.note.startswith("quick budget, a check of the pipeline: ")
     assert f"width {found[0].task.options['model']['width']} of" in figure.note
     assert len({(run.rounds, run.eval_every) for run in found}) == 1
     assert all(run.task == found[0].task for run in found)
@@ -134,9 +135,35 @@ def test_overrides_reach_every_cell_and_win():
     assert [(run.task.name, run.algorithm.name) for run in found] == wanted
 
 
-def test_auto_goes_by_the_hardware():
-    assert [read(node("figure_3"), gpu=gpu).budget for gpu in (True, False)] == ["full", "quick"]
-    assert read(node("figure_2"), gpu=True).budget is None
+@pytest.mark.parametrize("name", CIFAR10)
+def test_the_medium_budget_has_the_papers_rounds_and_step_sizes_and_one_effort(name):
+    full, medium = figure_named(name, "full"), figure_named(name, "medium")
+    papers, found = figures.runs(full, []), figures.runs(medium, [])
+    assert medium.published == full.published
+    assert {run.lr for run in papers} <= {(lr,) for lr in medium.published.values()}
+    for paper, run in zip(papers, found, strict=True):
+        assert (run.algorithm, run.compressor, run.lr_schedule) == (
+            paper.algorithm,
+            paper.compressor,
+            paper.lr_schedule,
+        )
+        assert abs(run.rounds / paper.rounds - 1) < 0.02
+        assert len(run.lr) == 4
+        assert medium.published[run.algorithm.name] in run.lr
+        options = {**run.task.options, "evaluation_rows": None, "precision": "", "batch_size": 0}
+        assert options | {"model": {}} == paper.task.options | {"precision": "", "batch_size": 0, "model": {}}
+    assert f"width {found[0].task.options['model']['width']} of" in medium.note
+    assert "4,875 rounds" in medium.note
+    assert {run.rounds for run in found} == {4875}
+
+
+def test_budgets_come_with_the_largest_first_to_whoever_picks_one():
+    picked: list[list[str | None]] = []
+    figures.read(
+        Reproduction(figure=node("figure_3")), lambda some: picked.append([one.budget for one in some]) or some[0]
+    )
+    assert picked == [["full", "medium", "quick"]]
+    assert read(node("figure_2")).budget is None
 
 
 PANEL = {"x": "bits", "y": "grad_norm"}

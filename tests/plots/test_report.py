@@ -65,7 +65,7 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     report(folders, TOY, target, Console(file=io.StringIO()))
     drawn = frame[frame["drawn"]].groupby("algorithm")["lr"].unique()
     assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
-    assert "| toy | 0.5 | 0.1 |" in text
+    assert "| toy | 0.5 (edge) | 0.1 (edge) |" in text
     assert "Claims" not in text
     assert text.startswith(f"{HEAD}A toy. Up to")
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
