@@ -104,8 +104,7 @@ bench: $(READY)  ## what things cost, as ratios measured here
 
 # A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.
 gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds; OUT=folder gets what is to be kept
-	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) -m benchmarks.gpu \
-		$(if $(DEADLINE),deadline=$(DEADLINE)) $(if $(OUT),out=$(OUT)) $(KEYS) $(ARGS)
+	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) -m benchmarks.gpu $(DEADLINE:%=deadline=%) $(OUT:%=out=%) $(KEYS) $(ARGS)
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache docs/_build

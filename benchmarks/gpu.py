@@ -144,7 +144,7 @@ def do(item: Item, results: Path, rehearse: bool, deadline: float) -> str:
     facts = {"command": command, "status": status, "exit_status": job.code, "seconds": round(job.seconds, 2)}
     here = {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]}
     record.write_text(json.dumps({**facts, **here, "card_before": states[0], "card_during": states[-1]}, indent=1))
-    said = f"{status} after {job.seconds:.0f} s: {job.error() if job.code else last}"
+    said = f"{status} after {job.seconds:.0f} s: {job.error() or last}"
     print(f"  {said}\n  {json.dumps(states[-1])}", flush=True)
     if stopped:
         raise Interrupted("stopped; the same command goes on")
