@@ -80,8 +80,8 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
     for text in overrides:
         if text.partition("=")[0] in ours:
             raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
-    set_by_line = [dict(text.partition("=")[::2] for text in line) for line in lines]
-    methods = {line.get("algorithm.name", line.get("algorithm", "")) for line in set_by_line}
+    settings = [{key: value for key, _, value in (text.partition("=") for text in line)} for line in lines]
+    methods = {line.get("algorithm.name", line.get("algorithm", "")) for line in settings}
     for claim in figure.claims:
         named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
         if not named <= methods:
