@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-run demo report test test-full soak test-avx2 lint types format docs audit lock data bench \
+.PHONY: help setup setup-run demo report test test-full soak test-avx2 lint types format docs audit lock data bench gpu \
 	reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
@@ -14,9 +14,9 @@ LOCKS := requirements
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation
 
 # What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
-KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
-ifneq ($(and $(KEYS),$(filter-out demo report reproduce-%,$(or $(MAKECMDGOALS),help))),)
-$(error $(KEYS): only demo, report and reproduce-... take keys)
+KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=% DEADLINE=% OUT=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
+ifneq ($(and $(KEYS),$(filter-out demo report gpu reproduce-%,$(or $(MAKECMDGOALS),help))),)
+$(error $(KEYS): only demo, report, gpu and reproduce-... take keys)
 endif
 
 help:  ## list the targets
@@ -101,6 +101,10 @@ bench: $(READY)  ## what things cost, as ratios measured here
 	$(BIN)/python -m benchmarks.mirror
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.folders
+
+# A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.
+gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds; OUT=folder gets what is to be kept
+	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) -m benchmarks.gpu $(DEADLINE:%=deadline=%) $(OUT:%=out=%) $(KEYS) $(ARGS)
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache docs/_build

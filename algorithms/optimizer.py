@@ -33,8 +33,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
     require a gradient are left alone; one that does but has none sends zero, for which one bit has no code. A step
     starts from the parameters as they are, so that they may be changed from outside, alike on all ranks (but
     not with quantized_adam, whose server holds the weights). `meter` counts what one worker sent and received. The
-    step size is `param_groups[0]["lr"]`, where torch's schedulers find it. `state_dict` holds this rank's memories,
-    moments and counters; save and load it on every rank.
+    step size is `param_groups[0]["lr"]`, where torch's schedulers find it. A worker's gradient is clipped as in any
+    loop, by `torch.nn.utils.clip_grad_norm_` before `step`, which is what a run's `clip_worker` does; the aggregate
+    by the algorithm's own `clip`, as `clip_aggregate` does: `dataclasses.replace(algorithm, clip=1.0)`.
+    `state_dict` holds this rank's memories, moments and counters; save and load it on every rank.
 
     Beside every payload cross 32 bytes, which the meter does not count, by which ranks compare round, step size and
     parameters before they step: where one differs, every rank raises Disagreement, and nothing has changed on any.
@@ -177,7 +179,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return {
             "rank": self.rank,
             "workers": self.workers,
-            "algorithm": re.sub(r" at 0x[0-9a-f]+", "", repr(self.algorithm)),  # without addresses in memory
+            # Without addresses in memory; a state from before there was `clip` is of an algorithm without.
+            "algorithm": re.sub(r" at 0x[0-9a-f]+|, clip=None", "", repr(self.algorithm)),
             "seed": self.seed,
             "d": sum(param.numel() for param in self._params),
             "dtype": str(self._params[0].dtype),

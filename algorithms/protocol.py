@@ -9,13 +9,14 @@ State is dataclasses of tensors. The functions return new state and change none 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from algorithms.channels import Channel, dense
+from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Payload
 from algorithms.randomness import Key
 from algorithms.updates import Moments, Update
@@ -70,11 +71,21 @@ def from_dicts(saved: Any, like: S) -> S:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method made of an uplink channel, a downlink channel and an update rule."""
+    """A method made of an uplink channel, a downlink channel and an update rule.
+
+    clip: the longest norm ‖u‖₂ of the aggregate u that replicas move by, whose direction stays; None for any. The
+    aggregate is what a replica received, before its update and weight decay: the signal g̃_t, in the rounds in which a
+    method sends momentum a momentum. What channels remember is not clipped. A subclass whose replicas do not move by
+    what they receive clips, by `clipped_aggregate`, the mean by which it moves.
+    """
 
     uplink: Channel
     downlink: Channel
     update: Update
+    clip: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip, "clip")
 
     @classmethod
     def both_ways(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
@@ -122,8 +133,12 @@ class Algorithm:
         """The replica after round t, with step size lr (a float or [*T, 1])."""
         message = self.downlink.decode(payload, state.x.shape[-1], t)
         signal = self.downlink.receive(message, state.signal)
-        x, moments = self.update.step(state.x, signal, state.moments, lr, t)
+        x, moments = self.update.step(state.x, self.clipped_aggregate(signal), state.moments, lr, t)
         return ReplicaState(x=x, signal=signal, moments=moments)
+
+    def clipped_aggregate(self, aggregate: Tensor) -> Tensor:
+        """The aggregate [*T, d], no longer than `clip`."""
+        return clipped(aggregate, self.clip)
 
     def unpacked(self) -> Algorithm:
         """This algorithm on the dense path: the same numbers, nothing packed."""

@@ -1,5 +1,10 @@
 """Step sizes over a run, as factors of the configured one."""
 
+from math import cos, pi
+
+COOL_DOWN = 0.2
+"""The share of the rounds in which `wsd` comes down."""
+
 
 def constant(t: int, rounds: int) -> float:
     """α_t = α."""
@@ -21,5 +26,41 @@ def horizon(t: int, rounds: int) -> float:
     return rounds**-0.5
 
 
-SCHEDULES = {"constant": constant, "step_decay": step_decay, "inverse_sqrt": inverse_sqrt, "horizon": horizon}
-"""By configured name; each takes the round t (from 1) and the number of rounds."""
+def cosine(t: int, rounds: int) -> float:
+    """α_t = α(1 + cos(π(t−1)/T))/2, half a period from α down to 0 after T rounds (Loshchilov and Hutter 2017)."""
+    return (1 + cos(pi * (t - 1) / rounds)) / 2
+
+
+def wsd(t: int, rounds: int) -> float:
+    """α_t = α, over the last fifth of the rounds down a line to 0 after T rounds.
+
+    Warm-up, stable, decay: Hu et al. 2024 (MiniCPM); the line over the last 20 % is of Hägele et al. 2024.
+    """
+    return min(1.0, (rounds - t + 1) / (COOL_DOWN * rounds))
+
+
+SCHEDULES = {
+    "constant": constant,
+    "step_decay": step_decay,
+    "inverse_sqrt": inverse_sqrt,
+    "horizon": horizon,
+    "cosine": cosine,
+    "wsd": wsd,
+}
+"""By configured name; each takes the round t (from 1) and the number of rounds T."""
+
+_FALLING = ("cosine", "wsd")
+
+
+def factor(schedule: str, t: int, rounds: int, *, warmup: int = 0, final: float = 0.0) -> float:
+    """α_t/α in round t of T, with W = `warmup` rounds in front of the schedule's own T − W:
+
+        t ≤ W   t/(W+1) of the schedule's first factor
+        t > W   the schedule's factor s of round t − W of T − W;  final + (1 − final)·s for cosine and wsd
+
+    With W = 100, the cosine and `final` = 0.1 these are nanoGPT's step sizes (karpathy/nanoGPT, train.py, `get_lr`).
+    """
+    share = SCHEDULES[schedule](max(t - warmup, 1), rounds - warmup)
+    if schedule in _FALLING:
+        share = final + (1 - final) * share
+    return share * t / (warmup + 1) if t <= warmup else share

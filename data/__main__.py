@@ -1,4 +1,4 @@
-"""Fetch and verify the four LibSVM sets and CIFAR-10: `python -m data [data_dir=DIRECTORY] [NAME ...]`.
+"""Fetch and verify the LibSVM sets, CIFAR-10 and tiny Shakespeare: `python -m data [data_dir=DIRECTORY] [NAME ...]`.
 
 DIRECTORY is DATA_DIR, or data/downloads, unless given; a folder may also be named alone, as ./folder. NAMEs are all
 sets unless given.
@@ -11,13 +11,13 @@ import sys
 from common.characters import acting, visible
 from common.errors import DataError
 from common.names import unknown
-from data import cifar10, libsvm
+from data import cifar10, libsvm, shakespeare
 from data.dataset import shape
 
 
 def main() -> None:
     """Load every set asked for and say what it is; what failed, once the others are done."""
-    known = [*libsvm.PINNED, "cifar10"]
+    known = [*libsvm.PINNED, "cifar10", "shakespeare"]
     parser = argparse.ArgumentParser(
         prog="python -m data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -47,6 +47,9 @@ def _described(name: str, directory: str) -> str:
     if name == "cifar10":
         images = cifar10.load(directory)
         return f"{len(images.train_images)} training and {len(images.test_images)} test images"
+    if name == "shakespeare":
+        text = shakespeare.load(directory)
+        return f"{len(text.train)} characters to train on, {len(text.held_out)} held out"
     rows, features = shape(libsvm.load(name, directory).features)
     return f"{rows} rows, {features} features"
 

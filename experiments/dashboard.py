@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config import figure as figures
@@ -31,7 +31,7 @@ from experiments.config.schema import Run
 from experiments.loggers.layout import group, ids, name_of, reached
 from experiments.loggers.logger import build_logger
 from experiments.loggers.service import mode_and_reason, one_line, serving
-from experiments.reproduce import has_gpu, moved
+from experiments.reproduce import moved
 from plots.figure.spec import Figure, Panel
 from plots.runs.columns import column, higher_is_better, in_words
 
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         overrides = moved(others)
         with explained(overrides, "reproduce"):
             asked = figures.asked_of(resolved(compose(overrides, "reproduce", packages_of(overrides))))
-        figure, logging = figures.read(asked, has_gpu), load_run(["logger=wandb", *of_logger])
+        figure, logging = figures.read(asked, _which), load_run(["logger=wandb", *of_logger])
         build_logger(logging)
         chosen = logging.logger.options
         if not files:
@@ -139,6 +139,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             with serving():
                 print(f"dashboard: {_create(figure, runs, chosen)}")
+
+
+def _which(candidates: Sequence[Figure]) -> NoReturn:
+    """A page shows the runs of one budget, which nothing is timed for."""
+    names = ", ".join(str(figure.budget) for figure in candidates)
+    raise UsageError(f"budget: which one? budget={names}")
 
 
 def _create(figure: Figure, runs: list[Run], chosen: Mapping[str, Any]) -> str:

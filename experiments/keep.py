@@ -5,7 +5,8 @@
 
 Where only code was edited, a finished run has another id today. Its folder is renamed to it if tests/golden passes,
 is as it was committed, and held the same when the run was begun, from committed code, and if golden runs use every
-module that was edited. Its code.json then says what it was kept from. dry_run=true only says what would be kept.
+module that was edited. A key that there was none of then is taken to have stood at its default. Its code.json then
+says what it was kept from. dry_run=true only says what would be kept.
 """
 
 import json
@@ -14,16 +15,19 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from common.errors import RunError, UsageError
 from common.files import atomic
-from experiments.config import identity
+from experiments.config import identity, schema
 from experiments.config.run import load_run, read
+from experiments.config.signatures import defaults
 from experiments.record.environment import git
 from plots.request import answering, chosen, folder, parse, words
 from plots.runs.checksums import renew
@@ -53,7 +57,7 @@ def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
     Raises RunError where the golden trajectories are not what was committed, or today's code does not take them.
     """
     try:
-        today = read(run.config, run.config["packages"])
+        today = read(_filled(run.config), run.config["packages"])
         settings, code = identity.settings(today), identity.code(today)
     except (UsageError, KeyError) as error:
         return f"{run.folder}: not kept: {error}"
@@ -61,7 +65,7 @@ def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
     if target == run.folder:
         return ""
     changes = ", ".join(identity.changed(run.code, code))
-    if identity.identity(settings, run.code) != run.id:
+    if identity.identity(_known(settings, run.config), run.code) != run.id:
         doubt = "its settings give another id too"
     elif target.exists():
         doubt = f"{target} is there"
@@ -73,6 +77,32 @@ def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
     if not dry_run:
         _move(run, target, code, results_dir)
     return f"{run.folder}: {'would be kept' if dry_run else 'kept'} as {target.name} ({changes})"
+
+
+def _filled(config: Mapping[str, Any], of: type = schema.Run) -> dict[str, Any]:
+    """A run's configuration, with every key and option that it does not have at its default of today."""
+    known = {one.name: one.default for one in fields(of) if one.default is not MISSING}
+    parts = {one.name: _optional(config[one.name]) for one in fields(of) if schema.is_part(one)}
+    cluster = {"cluster": _filled(config["cluster"], schema.Cluster)} if "cluster" in config else {}
+    return known | dict(config) | parts | cluster
+
+
+def _optional(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A node, and those within it, with the options of its target that it does not have."""
+    known = defaults(node["_target_"]) if node.get("_target_") else {}
+    return known | {
+        name: _optional(value) if isinstance(value, Mapping) and "_target_" in value else value
+        for name, value in node.items()
+    }
+
+
+def _known(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a configuration has a key for; the names of parts are no keys."""
+    return {
+        name: _known(value, config[name]) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if name in config or name == "name"
+    }
 
 
 @cache

@@ -7,10 +7,10 @@
 
 A Hydra application. `figure`, `budget` and `seeds` are about the figure, the keys of `Launch` about how its runs are
 started, by default one after the other in this process; all other keys go to every run. A figure can have a budget
-`full`, the paper's setting, and one `quick`, for a small machine without a GPU, which is marked on the figure; `auto`
-takes the first where there is a GPU. Runs already finished are used as they are, interrupted ones go on. What is
-written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
-folder's name.
+`full`, the paper's setting, and smaller ones, which are marked on the figure: `medium`, the paper's rounds with a
+smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does in two hours,
+by a few rounds of each. Runs already finished are used as they are, interrupted ones go on. What is written lies in
+<results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,9 +61,13 @@ def application(composed: DictConfig) -> None:
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
-        figure = figures.read(asked, has_gpu)
+        figure = figures.read(asked, partial(_affordable, asked, packages, launch))
         runs = figures.runs(figure, asked.overrides, packages)
-        if _brought_to_end(figure, runs, launch):
+        if figure.held_out is not None:
+            done, runs = _in_two_steps(figure, asked.overrides, packages, launch)
+        else:
+            done = _brought_to_end(figure, runs, launch)
+        if done:
             from plots.figure.publish import report
 
             report([identity.folder(run) for run in runs], figure, _folder(figure, asked, runs[0]), Console())
@@ -90,11 +95,27 @@ def moved(overrides: Sequence[str]) -> list[str]:
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
 
 
-def has_gpu() -> bool:
-    """Whether torch sees one, which takes a while to import."""
-    import torch
+def _affordable(asked: Reproduction, packages: list[str], launch: Launch, candidates: Sequence[Figure]) -> Figure:
+    """The one of a figure's budgets that is for this machine."""
+    from experiments.planning.budget import affordable
 
-    return torch.cuda.is_available()
+    return affordable(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
+
+
+def _in_two_steps(
+    figure: Figure, overrides: Sequence[str], packages: list[str], launch: Launch
+) -> tuple[bool, list[Run]]:
+    """Run what is missing where step sizes are chosen on a seed of their own. Whether to draw it, and the runs."""
+    from experiments.planning import held_out
+
+    first = held_out.trials(figure, overrides, packages)
+    if not launch.dry_run and not _brought_to_end(first, figures.runs(first, (), packages), launch):
+        return False, []
+    both, is_known = held_out.both_steps(figure, overrides, packages)
+    if not is_known:
+        print(f"more runs follow, with the best step sizes by seed {figure.held_out}", file=sys.stderr)
+    runs = figures.runs(both, (), packages)
+    return _brought_to_end(both, runs, launch), runs
 
 
 def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:

@@ -13,12 +13,9 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from common.errors import UsageError
-from experiments.config.signatures import COMPUTED, REQUIRED, options
+from experiments.config.signatures import defaults
 
 _GROUP = "target/"
-
-_GIVEN = ("compressor", "update", "rounds", "workers", "seed", "ids", "device")
-"""What a class is called with besides its options."""
 
 
 class TargetPath(SearchPathPlugin):
@@ -47,15 +44,9 @@ class TargetSource(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         target = config_path.removeprefix(_GROUP).removesuffix(".yaml")
         try:
-            known = options(target)
+            config = OmegaConf.create({"_target_": target, **defaults(target)})
         except UsageError as error:
             raise ConfigLoadError(str(error)) from error
-        defaults = {
-            name: option.default
-            for name, option in known.items()
-            if option.default not in (REQUIRED, COMPUTED) and name not in _GIVEN
-        }
-        config = OmegaConf.create({"_target_": target, **defaults})
         return ConfigResult(self.provider, f"target://{target}", config, header={"package": None})
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:

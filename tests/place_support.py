@@ -15,10 +15,11 @@ from docs_support import ROOT, blocks
 from hydra import compose as hydra_compose
 from omegaconf import DictConfig
 
-from data import cifar10, libsvm
+from data import cifar10, libsvm, shakespeare
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
+from data.text import Text
 from experiments.config import compose
 from experiments.run import main
 
@@ -26,6 +27,10 @@ SMALLER = {
     "logreg": ["rounds=20", "eval_every=5"],
     "digits": ["rounds=8", "eval_every=4", "task.rows=64", "task.batch_size=4"],
     "cifar10": ["rounds=8", "eval_every=4", "task.rows=64", "task.batch_size=4", "task.model.width=2"],
+    "text": [
+        *("rounds=8", "eval_every=4", "warmup_rounds=2", "task.batch_size=2", "task.model.width=8"),
+        *("task.model.heads=2", "task.evaluation_windows=4"),
+    ],
 }
 """What makes runs small, by the first part of their task's name."""
 
@@ -90,6 +95,7 @@ def furnish(place: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(compose, "hydra_compose", composed)
     monkeypatch.setattr(libsvm, "load", _of("data.libsvm", _small_rows))
     monkeypatch.setattr(cifar10, "load", _of("data.cifar10", _small_images))
+    monkeypatch.setattr(shakespeare, "load", _of("data.shakespeare", _small_text))
 
 
 def lay_out(page: Path, place: Path) -> None:
@@ -126,6 +132,11 @@ def _small_images(data_dir: str, url: str = "") -> Images:
     train, test = (draw.integers(256, size=(count, 32, 32, 3), dtype=np.uint8) for count in (64, 10))
     labels = [np.arange(len(images), dtype=np.uint8) % 10 for images in (train, test)]
     return Images("cifar10", train, labels[0], test, labels[1], mean=(0.5,) * 3, std=(0.25,) * 3)
+
+
+def _small_text(data_dir: str, url: str = "") -> Text:
+    """Of as many kinds of characters as the real one."""
+    return Text("shakespeare", np.random.default_rng(0).integers(65, size=4000, dtype=np.uint8))
 
 
 def _of(module: str, function: Callable) -> Callable:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors.scaled_codes import ScaledCodes, check_bits
+from algorithms.compressors.tables import table
 from algorithms.randomness import Key
 
 
@@ -41,5 +42,5 @@ class LogQuantize(ScaledCodes):
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
         powers = [2.0 ** (level - self.top) for level in range(1, self.top + 1)]
-        table = [-power for power in reversed(powers)] + [0.0] + powers
-        return torch.tensor(table, dtype=dtype, device=levels.device)[levels + self.top]
+        values = (*(-power for power in reversed(powers)), 0.0, *powers)
+        return table(values, dtype, levels.device)[levels + self.top]

@@ -9,11 +9,12 @@ from torch import Tensor
 from algorithms.compressors.base import Compressor
 from algorithms.compressors.noise import uniform
 from algorithms.compressors.packing import pack, unpack
+from algorithms.compressors.tables import table
 from algorithms.randomness import Key
 
 _SMALLEST, _LARGEST = -126, 127  # exponents of the normal float32 numbers; codes are their exponent fields, 1 to 254
 _NOT_FINITE = 255
-_MAGNITUDES = [0.0, *(2.0**e for e in range(_SMALLEST, _LARGEST + 1)), float("nan")]  # by code
+_MAGNITUDES = (0.0, *(2.0**e for e in range(_SMALLEST, _LARGEST + 1)), float("nan"))  # by code
 
 
 class Powers(NamedTuple):
@@ -70,5 +71,5 @@ class Natural(Compressor):
         return torch.where(x.isfinite(), codes, _NOT_FINITE)
 
     def _values(self, negative: Tensor, codes: Tensor, dtype: torch.dtype) -> Tensor:
-        size = torch.tensor(_MAGNITUDES, dtype=dtype, device=codes.device)[codes.to(torch.int32)]
+        size = table(_MAGNITUDES, dtype, codes.device)[codes.to(torch.int32)]
         return torch.where(negative, -size, size)

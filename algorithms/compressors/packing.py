@@ -1,11 +1,11 @@
 """Eight booleans to a byte, and codes of a few bits each side by side."""
 
-from functools import cache
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from algorithms.compressors.tables import table
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
 _CHUNK = 1 << 16  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
@@ -31,14 +31,14 @@ def unpack(packed: Tensor, d: int) -> Tensor:
 
 def pack_by_torch(flags: Tensor) -> Tensor:
     """`pack` on any device."""
-    places = _places(flags.device)
+    places = table(_PLACES, torch.uint8, flags.device)
     octets = pad(flags, (0, -flags.shape[-1] % 8)).unflatten(-1, (-1, 8))
     return (octets * places).sum(-1, dtype=torch.uint8)
 
 
 def unpack_by_torch(packed: Tensor, d: int) -> Tensor:
     """`unpack` on any device."""
-    places = _places(packed.device)
+    places = table(_PLACES, torch.uint8, packed.device)
     return (packed.unsqueeze(-1) & places).ne(0).flatten(-2)[..., :d]
 
 
@@ -62,12 +62,6 @@ def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
     chunk = _chunk(packed.device, -(-d // 8) * 8)
     chunks = packed.split(chunk // 8 * bits, -1)
     return torch.cat([_unpack_chunk(c, bits, min(chunk, d - n * chunk)) for n, c in enumerate(chunks)], -1)
-
-
-@cache
-def _places(device: torch.device) -> Tensor:
-    """What each bit of a byte counts; made once, since a GPU is waited for when it gets a new table."""
-    return torch.tensor(_PLACES, dtype=torch.uint8, device=device)
 
 
 def _chunk(device: torch.device, d: int) -> int:

@@ -28,8 +28,7 @@ class TopK(Sparsifier):
     name = "top_k"
 
     def encode(self, x: Tensor, key: Key | None = None) -> Sparse:
-        keep = self._keep(x)
-        indices = keep.nonzero()[:, -1].view(*x.shape[:-1], -1)
+        indices = _indices(self._keep(x), self.count(x.shape[-1]))
         return Sparse(x.gather(-1, indices), indices.to(torch.int32))
 
     def decode(self, payload: Sparse, d: int) -> Tensor:
@@ -53,10 +52,28 @@ class TopK(Sparsifier):
         return above | (ties & (_counted(ties) <= room))
 
 
+def _indices(flags: Tensor, k: int) -> Tensor:
+    """Where the flags [..., d] are set, k of them in every row: int64 [..., k], ascending."""
+    if flags.device.type == "cpu":
+        return flags.nonzero()[:, -1].view(*flags.shape[:-1], -1)
+    return indices_by_search(flags, k)
+
+
+def indices_by_search(flags: Tensor, k: int) -> Tensor:
+    """`_indices` on any device: a GPU would be waited for to know how many `nonzero` finds."""
+    count = torch.arange(1, k + 1, dtype=torch.int32, device=flags.device).expand(*flags.shape[:-1], k).contiguous()
+    # Of a vector with NaN fewer are kept; an index outside would end the process.
+    return torch.searchsorted(_counted(flags), count).clamp(max=flags.shape[-1] - 1)
+
+
 def _counted(flags: Tensor) -> Tensor:
     """How many of the flags [..., d] are set up to each place, itself included: int32."""
     if flags.device.type == "cpu":
         return flags.cumsum(-1, dtype=torch.int32)
-    # A GPU scans each row with a single block of threads, but one long row with all of them.
+    return counted_by_one_scan(flags)
+
+
+def counted_by_one_scan(flags: Tensor) -> Tensor:
+    """`_counted` on any device: a GPU scans each row with a single block of threads, but one long row with all."""
     count = flags.flatten().cumsum(0, dtype=torch.int32).view(flags.shape)
     return count - count[..., :1] + flags[..., :1]

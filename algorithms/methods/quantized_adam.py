@@ -21,7 +21,10 @@ class ServerWeights(ServerState):
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizedAdam(Algorithm):
-    """The rounds of `quantized_adam`; its `update` is not used, since replicas take over the weights they receive."""
+    """The rounds of `quantized_adam`; its `update` is not used, since replicas take over the weights they receive.
+
+    What `clip` bounds is the mean step by which the server moves its weights.
+    """
 
     beta: float
     theta: float
@@ -30,6 +33,7 @@ class QuantizedAdam(Algorithm):
     weight_decay: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("beta", "theta"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
@@ -66,7 +70,7 @@ class QuantizedAdam(Algorithm):
     def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerWeights]:
         assert isinstance(state, ServerWeights)
         step = self.mean(payloads, state.aggregate.shape[-1], t)
-        x = state.x - step
+        x = state.x - self.clipped_aggregate(step)
         payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
         return payload, ServerWeights(aggregate=step, memory=memory, x=x)
 

@@ -18,6 +18,10 @@ def complete(config: Config) -> None:
         raise UsageError(f"epochs={config['epochs']}: task={task['name']} counts in rounds; set rounds")
     elif None in (config["rounds"], config["eval_every"]):
         raise UsageError(f"rounds, eval_every: task={task['name']} does not count in epochs; set both")
+    if config["rounds"] <= config["warmup_rounds"]:
+        raise UsageError(
+            f"warmup_rounds={config['warmup_rounds']}: of {config['rounds']} rounds in all; the schedule needs some"
+        )
     _pin_files(task)
     if task.get("precision") == "auto":
         # What is fast depends on the machine, and so torch is asked; the run is known by the answer.

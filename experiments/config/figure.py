@@ -1,6 +1,7 @@
 """From a figure of conf/figure to what it is and to its runs; what would fail only once these are done is refused."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from functools import partial
@@ -19,10 +20,11 @@ from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
 from plots.runs.columns import axes, higher_is_better, misspelt
 
-BUDGETS = ("full", "quick")
+BUDGETS = ("full", "medium", "quick")
+"""The largest first."""
 
 _ABOUT_CLAIM = [one.name for one in fields(Claim) if one.name != "options"]
-_KEYS = [*(one.name for one in fields(Figure) if one.name != "budget"), "budgets", "of_claim"]
+_KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "seeds")), "budgets", "of_claim"]
 
 Spec = TypeVar("Spec")
 
@@ -32,9 +34,10 @@ def asked_of(config: Config) -> Reproduction:
     return Reproduction(figure=config["figure"], **checked(Reproduction, config))
 
 
-def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
-    """The figure that is asked for, its budget chosen and its seeds an axis of its grid.
+def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Figure:
+    """The figure that is asked for, its budget chosen, by `pick` where that is `auto`, and its seeds set.
 
+    These are an axis of its grid, but where step sizes are chosen on another one (experiments.planning.held_out).
     What is null counts as left out. Raises UsageError for a budget that the figure does not have, and for anything
     that could not be drawn or judged.
     """
@@ -49,21 +52,36 @@ def read(asked: Reproduction, has_gpu: Callable[[], bool]) -> Figure:
     for name, settings in budgets.items():
         check_keys(settings, _KEYS, f"{place}: budgets.{name}")
     if budgets:
-        check_keys(budgets, BUDGETS, f"{place}: budgets", BUDGETS)
-    budget: str | None = asked.budget
-    if budget == "auto":
-        budget = ("full" if has_gpu() else "quick") if budgets else None
-    elif budget not in budgets:
-        raise UsageError(f"budget={budget}: {place} has one setting only; leave it out")
-    chosen = budgets[budget] if budget else {}
-    overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
-    figure = _figure({**node, **chosen, "overrides": overrides, "name": node["name"]}, budget, place)
-    if asked.seeds is None:
-        return figure
-    seeds = asked.seeds
-    if not isinstance(seeds, list) or len(set(map(str, seeds))) < len(seeds):
+        check_keys(budgets, BUDGETS, f"{place}: budgets", ("full", "quick"))
+    if asked.budget == "auto":
+        names: list[str | None] = [name for name in BUDGETS if name in budgets] or [None]
+    elif asked.budget in budgets:
+        names = [asked.budget]
+    else:
+        has = f"has {', '.join(budgets)}" if budgets else "has one setting only; leave it out"
+        raise UsageError(f"budget={asked.budget}: {place} {has}")
+    figures = []
+    for name in names:
+        chosen = budgets[name] if name else {}
+        overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
+        figure = _figure({**node, **chosen, "overrides": overrides, "name": node["name"]}, name, place)
+        figures.append(_seeded(figure, asked.seeds, place))
+    return figures[0] if len(figures) == 1 else pick(figures)
+
+
+def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
+    """The figure with the seeds that are asked for, if any are. Raises UsageError."""
+    if seeds is None:
+        return figure if figure.held_out is None else replace(figure, seeds=(0,))
+    if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
         raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
-    return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
+    if figure.held_out is None:
+        return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
+    if str(figure.held_out) in map(str, seeds):
+        raise UsageError(
+            f"seeds={seeds}: {place} chooses step sizes on seed {figure.held_out}, so nothing is judged on it"
+        )
+    return replace(figure, seeds=tuple(seeds))
 
 
 def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[Run]:
@@ -80,21 +98,26 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
     for text in overrides:
         if text.partition("=")[0] in ours:
             raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
-    settings = [{key: value for key, _, value in (text.partition("=") for text in line)} for line in lines]
-    methods = {line.get("algorithm.name", line.get("algorithm", "")) for line in settings}
+    also = [one.name for one in fields(Reproduction)]
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
+    methods = {run.algorithm.name for run in found}
     for claim in figure.claims:
         named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
         if not named <= methods:
             missing = ", ".join(sorted(named - methods))
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
-    also = [one.name for one in fields(Reproduction)]
-    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
+    for run in found if figure.published else ():
+        name = run.algorithm.name
+        if name not in figure.published:
+            raise UsageError(f"{place}: published has no step size of {name}; give every method one, or none")
+        if figure.held_out is None and figure.published[name] not in run.lr:
+            raise UsageError(f"{place}: published.{name}={figure.published[name]}: not among {list(run.lr)}")
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
         raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
-    curves = [(run.task.name, run.algorithm.name, run.rounds, run.seed) for run in found]
-    for curve in curves:
-        if curves.count(curve) > 1:
+    curves = [(run.task.name, run.algorithm.name, run.rounds, run.seed, lr) for run in found for lr in run.lr]
+    for curve, times in Counter(curves).items():
+        if times > 1:
             task, method, *_ = curve
             raise UsageError(
                 f"{method} on {task} stands twice in the figure: its curves would become one; give the runs "

@@ -20,14 +20,15 @@ or how it is shown. Keys of the first kind are its identity, and so is every key
 class Key:
     """What the schema says of one key besides its name, type and default.
 
-    help: what it is. unit: what a number counts. least: the smallest value. positive: above zero and finite.
-    choices: the valid values, where they are few. affects: see Affects. derived: whether null is filled in while
-    composing, so that a run has a value.
+    help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above
+    zero and finite. choices: the valid values, where they are few. affects: see Affects. derived: whether null is
+    filled in while composing, so that a run has a value.
     """
 
     help: str
     unit: str = ""
     least: int | None = None
+    most: int | None = None
     positive: bool = False
     choices: Sequence[str] = ()
     affects: Affects = "numbers"
@@ -105,8 +106,19 @@ class Run:
     lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
     lr_schedule: str = key(
         "constant",
-        "constant, a tenth at 50 % and 75 % of the rounds, α/√t, or α/√T",
+        "constant, a tenth at 50 % and 75 % of the rounds, α/√t, α/√T, or down to `lr_final` along half a cosine, or "
+        "along a line over the last fifth of the rounds",
         choices=tuple(SCHEDULES),
+    )
+    lr_final: float = key(0.1, "the share of α at which cosine and wsd end", least=0, most=1)
+    warmup_rounds: int = key(
+        0, "in which the step size rises along a line; the schedule has the others", unit="rounds", least=0
+    )
+    clip_worker: float | None = key(
+        None, "the longest norm of a worker's gradient, before it is compressed; null: any", positive=True
+    )
+    clip_aggregate: float | None = key(
+        None, "the longest norm of the aggregate that a replica received, before its update; null: any", positive=True
     )
     weight_decay: float = key(0.0, "λ, of whichever update or method the run has", affects="others")
     rounds: int = key(
@@ -196,7 +208,11 @@ class Reproduction:
     """What `experiments.reproduce` is asked for; every other key goes to the runs."""
 
     figure: Any = field(metadata={"key": Key("the cells, how they are drawn, the claims"), "part": True})
-    budget: str = key("auto", "auto: full with a GPU, quick without", choices=("auto", "full", "quick"))
+    budget: str = key(
+        "auto",
+        "auto: the largest whose runs, timed here by a few rounds, take at most two hours",
+        choices=("auto", "full", "medium", "quick"),
+    )
     seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
     overrides: Sequence[str] = key((), "of every run")
     packages: Sequence[str] = key((), "of yours, for the figure and its runs")

@@ -29,6 +29,9 @@ class _Marker:
 REQUIRED = _Marker("REQUIRED")
 COMPUTED = _Marker("COMPUTED")
 
+_GIVEN = ("compressor", "update", "rounds", "workers", "seed", "ids", "device")
+"""What a class is called with besides its options."""
+
 
 def options(target: str) -> dict[str, Option]:
     """What `package.module.Name` is called with, by name and in order: a function's parameters, or those of the
@@ -42,6 +45,15 @@ def options(target: str) -> dict[str, Option]:
     if isinstance(node, ast.ClassDef):
         return _of_class(source, node) or {}
     raise UsageError(f"{target}: neither a class nor a function ({source.path}, line {getattr(node, 'lineno', 1)})")
+
+
+def defaults(target: str) -> dict[str, object]:
+    """The options of a target that a configuration has without being told: those with a default that it can write.
+
+    Raises as `options`.
+    """
+    found = {name: option.default for name, option in options(target).items() if name not in _GIVEN}
+    return {name: default for name, default in found.items() if default not in (REQUIRED, COMPUTED)}
 
 
 def _of_class(source: Source, node: ast.ClassDef) -> dict[str, Option] | None:

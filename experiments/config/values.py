@@ -81,7 +81,7 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
     hint = f"; it counts {about.unit}" if about.unit else ""
     if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
         hint = f"; write {int(value)}"
-    value = held(value, kind, key, hint, ge=about.least, gt=0 if about.positive else None)
+    value = held(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
     return tuple(value) if kind.startswith("Sequence") else value

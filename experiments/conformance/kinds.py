@@ -14,6 +14,7 @@ from algorithms.updates import Update
 from common.errors import UsageError
 from data.dataset import Dataset
 from data.images import Images
+from data.text import Text
 from experiments.config.classes import Classes, parameter_types, targets
 from experiments.config.compose import Config
 from experiments.conformance.test_algorithm import cases
@@ -22,6 +23,7 @@ from experiments.tasks.task import Task
 STAND_INS: dict[object, object] = {
     Dataset: {"_target_": "data.embedded.breast_cancer"},
     Images: {"_target_": "data.embedded.digit_images"},
+    Text: {"_target_": "data.markov.markov", "length": 2000},
     nn.Module: {"_target_": "experiments.models.small_cnn.small_cnn", "width": 4},
 }
 """What a task's parameters of these types are where they are not set."""
@@ -51,7 +53,7 @@ def subject(node: Config) -> Subject:
         compressor = classes.build(node, kind, Compressor)
         return Subject(kind, kind, {str(compressor): compressor})
     if kind == "dataset":
-        load = partial(classes.build, node, kind, Dataset | Images)
+        load = partial(classes.build, node, kind, Dataset | Images | Text)
         load()
         return Subject(kind, "load", {"": load})
     types = parameter_types(target)
@@ -80,7 +82,11 @@ def _kind(target: Callable) -> str:
     signature = inspect.signature(target, eval_str=True)
     made = target if inspect.isclass(target) else signature.return_annotation
     if inspect.isclass(made):
-        for kind, classes in {"compressor": Compressor, "dataset": Dataset | Images, "algorithm": Algorithm}.items():
+        for kind, classes in {
+            "compressor": Compressor,
+            "dataset": Dataset | Images | Text,
+            "algorithm": Algorithm,
+        }.items():
             if issubclass(made, classes):
                 return kind
     if inspect.isclass(target) and hasattr(target, "gradients") and hasattr(target, "evaluate"):
@@ -92,6 +98,6 @@ def _kind(target: Callable) -> str:
         f"{target.__module__}.{target.__qualname__}: can be checked if it is a compressor, a subclass of "
         "algorithms.compressors.Compressor; a task, a class with the methods `gradients` and `evaluate` of "
         "experiments.tasks.task.Task; an algorithm, a function annotated to return an algorithms.protocol.Algorithm, "
-        "with a parameter `compressor`; or a data set, a function annotated to return a data.dataset.Dataset or "
-        "data.images.Images"
+        "with a parameter `compressor`; or a data set, a function annotated to return a data.dataset.Dataset, "
+        "data.images.Images or data.text.Text"
     )

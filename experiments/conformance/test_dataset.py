@@ -9,20 +9,30 @@ from scipy import sparse
 
 from data.dataset import Dataset
 from data.images import Images
+from data.text import Text
 
-Load = Callable[[], Dataset | Images]
+Load = Callable[[], Dataset | Images | Text]
 
 
 class TestDataset:
     def test_is_a_dataset(self, load: Load) -> None:
-        """It is a data.dataset.Dataset or data.images.Images, with a name for folders and figures."""
+        """It is a data.dataset.Dataset, data.images.Images or data.text.Text, with a name for folders and figures."""
         found = load()
-        assert isinstance(found, Dataset | Images), f"expected a Dataset or Images, saw {type(found).__name__}"
+        known = isinstance(found, Dataset | Images | Text)
+        assert known, f"expected a Dataset, Images or Text, saw {type(found).__name__}"
         assert re.fullmatch(r"\w[\w.+-]*", found.name), f"name={found.name!r}: expected letters, digits, _ . + and -"
 
     def test_has_rows(self, load: Load) -> None:
-        """Features are a finite float64 CSR array [N, d] in order; images are uint8 [N, h, w, c], of one shape."""
+        """Features are a finite float64 CSR array [N, d] in order; images are uint8 [N, h, w, c], of one shape; texts
+        are uint8 [N], and each character of the held-out part is one of the training part's."""
         found = load()
+        if isinstance(found, Text):
+            characters = found.characters
+            assert characters.dtype == np.uint8, f"characters of {characters.dtype}: expected uint8"
+            assert characters.ndim == 1, f"characters {characters.shape}: expected [N]"
+            new = set(found.held_out.tolist()) - set(found.train.tolist())
+            assert not new, f"expected the held-out part's characters in the training part, {len(new)} are not"
+            return
         if isinstance(found, Images):
             for name, images in (("train_images", found.train_images), ("test_images", found.test_images)):
                 assert images.dtype == np.uint8, f"{name} of {images.dtype}: expected uint8"
@@ -43,6 +53,8 @@ class TestDataset:
     def test_has_labels(self, load: Load) -> None:
         """Labels are int8 +1 and −1, both of them; those of images uint8 0, 1, …, each in the training part."""
         found = load()
+        if isinstance(found, Text):
+            pytest.skip("a text has no labels")
         if isinstance(found, Images):
             parts = [(found.train_labels, len(found.train_images)), (found.test_labels, len(found.test_images))]
             dtype, wanted = np.uint8, set(range(found.classes))

@@ -15,6 +15,9 @@ def initialise(module: nn.Module, seed: int) -> None:
       deviation of 0.01 instead, meant for layers 4,096 wide; this one goes with the width, so that a narrow network's
       features see a gradient from the first round on.
     - `BatchNorm2d`: weight 1, bias 0, running mean 0 and variance 1.
+    - `LayerNorm`: weight 1, bias 0.
+    - `Embedding`: normal with deviation 0.02 (Radford et al. 2019).
+    - a layer of a type with a method `initialise(generator)`: what that makes of its parameters.
 
     Values are drawn on the CPU in the order of `module.modules()` and of each tensor's own indices: they depend
     neither on the device nor on the memory format, and torch's global generator is neither read nor moved.
@@ -38,10 +41,18 @@ def initialise(module: nn.Module, seed: int) -> None:
                 _fill(layer.bias, 0)
                 _fill(layer.running_mean, 0)
                 _fill(layer.running_var, 1)
+            elif type(layer) is nn.LayerNorm:
+                _fill(layer.weight, 1)
+                _fill(layer.bias, 0)
+            elif type(layer) is nn.Embedding:
+                layer.weight.copy_(torch.empty(layer.weight.shape).normal_(0, 0.02, generator=generator))
+            elif callable(rule := getattr(layer, "initialise", None)):
+                rule(generator)
             elif any(True for _ in layer.parameters(recurse=False)):
                 raise ValueError(
                     f"{name or 'the module itself'}: no rule for the initial parameters of a {type(layer).__name__}; "
-                    "there are rules for Conv2d, Linear and BatchNorm2d"
+                    "there are rules for Conv2d, Linear, BatchNorm2d, LayerNorm, Embedding and what has a method "
+                    "initialise(generator)"
                 )
 
 

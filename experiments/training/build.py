@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from algorithms.compressors import Blocks, Compressor
 from algorithms.protocol import Algorithm
+from algorithms.schedules import factor
 from algorithms.updates import Update
 from common.errors import UsageError
 from experiments.cluster.ranks import Group, Ranks
@@ -47,7 +50,8 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
             )
     if "rounds" in hints:
         parts["rounds"] = run.rounds
-    return classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
+    algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
+    return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
 
 
 def build_task(run: Run, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
@@ -110,7 +114,8 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
             cluster,
             lrs=run.lr,
             rounds=run.rounds,
-            schedule=run.lr_schedule,
+            schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
+            clip=run.clip_worker,
             unit=task.step_unit(algorithm.uplink.compressor),
         )
     except ValueError as error:

@@ -3,16 +3,17 @@
 import math
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
 import torch
 from torch import Tensor
 
+from algorithms.clipping import clipped
 from algorithms.meter import Meter
 from algorithms.protocol import as_dicts, from_dicts
-from algorithms.schedules import SCHEDULES
+from algorithms.schedules import constant
 from common.errors import RunError
 from experiments.cluster.base import Cluster, ClusterState
 from experiments.tasks.task import Task
@@ -21,7 +22,9 @@ from experiments.tasks.task import Task
 class Trainer:
     """Trains all trials of a run, one per step size, in one batch, with the workers of this process.
 
-    `lrs` are as configured, in units of `unit`: the step size of a trial is lr · unit, before the schedule.
+    `lrs` are as configured, in units of `unit`: the step size of a trial is lr · unit, before the schedule, which is
+    a function of the round and of `rounds`. Every worker's gradient is clipped to the norm `clip`, if there is one,
+    before the method sees it.
     `t` is the number of rounds done. `verified` says whether all of them are known to be finite: on a GPU that is
     looked at only where rows are due, so that nothing waits for it in between.
     """
@@ -33,12 +36,13 @@ class Trainer:
         *,
         lrs: Sequence[float],
         rounds: int,
-        schedule: str = "constant",
+        schedule: Callable[[int, int], float] = constant,
+        clip: float | None = None,
         unit: float = 1.0,
     ) -> None:
         cluster.algorithm.check(task.d)
         self.task, self.cluster, self.lrs, self.rounds = task, cluster, lrs, rounds
-        self.schedule = SCHEDULES[schedule]
+        self.schedule, self.clip = schedule, clip
         self.step_sizes = [lr * unit for lr in lrs]
         self._lr = torch.tensor(self.step_sizes, dtype=task.dtype, device=task.device).unsqueeze(-1)
         self.t = 0
@@ -59,6 +63,7 @@ class Trainer:
         begin, t = time.perf_counter(), self.t + 1
         gradients, self.statistics = self.task.gradients(self.state.replica.x, self.statistics, t)
         self._note(torch.isfinite(gradients.sum(-1)), t)
+        gradients = clipped(gradients, self.clip)
         lr = self._lr * self.schedule(t, self.rounds)
         before = self.state
         self.state, self.t = self.cluster.round(gradients, before, lr, t), t

@@ -99,38 +99,49 @@ def alike_early(
 
 
 def fewer_bits(
-    curves: Curves, subject: str, reference: str, metrics: list[str], times: float, within: float
+    curves: Curves, subject: str, reference: str, metrics: list[str], times: float, within: float, alike: float
 ) -> Finding:
-    """Whether the reference needs about `times` the subject's bits, up to a factor of `within`, to the same level of
-    every metric: the best that both reach.
+    """Whether the reference needs at least `times` the subject's bits, up to a factor of `within`, to the same level
+    of every metric: the best that both reach.
 
     Bits are those at the first evaluation at that level or beyond; the range in parentheses is what the ratio may be
-    if either got there just after its evaluation before. The claim holds where every range lies within the factor,
-    fails where one lies outside it, and is otherwise not decidable, as it is of a level that one of them has at the
-    start. Measured: for each metric the level, and the ratio.
+    if either got there just after its evaluation before. The claim fails where a whole range lies below times/within.
+    It holds where every range lies above that and the subject's best is the reference's or better, up to a factor of
+    `alike` in a loss and in an error rate (1 − accuracy): on the way to a level that the other leaves far behind,
+    fewer bits are those of shorter messages, not of a method that gets as far. It is otherwise not decidable, as it
+    is of a level that one of them has at the start. Measured: for each metric the level, the ratio of bits, that of
+    rounds, and the best of both where these are not alike.
     """
-    least, most = times / within, times * within
+    least = times / within
     verdicts, texts = [], []
     for metric in metrics:
-        both = [curves[name].assign(badness=sign(metric) * curves[name][metric]) for name in (subject, reference)]
-        target = float(np.max([frame["badness"].min() for frame in both]))
-        (mine_before, mine), (theirs_before, theirs) = (
-            _bits_to(frame["bits"], frame["badness"] <= target) for frame in both
-        )
-        verdict, place = NOT_DECIDABLE, f"{metric} {sign(metric) * target:.3g}"
+        mine, theirs = (_way(curves[name], metric) for name in (subject, reference))
+        target = float(np.max([mine["badness"].min(), theirs["badness"].min()]))
         if math.isnan(target):
+            verdicts.append(NOT_DECIDABLE)
             texts.append(f"{metric}: not measured in both")
-        elif not mine or not theirs:
+            continue
+        place = f"{metric} {sign(metric) * target:.3g}"
+        (mine_before, mine_there), (theirs_before, theirs_there) = (_reached(way, target) for way in (mine, theirs))
+        if not mine_there["bits"] or not theirs_there["bits"]:
+            verdicts.append(NOT_DECIDABLE)
             texts.append(f"{place}: reached at the start")
+            continue
+        low = theirs_before["bits"] / mine_there["bits"]
+        high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
+        bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
+        text = f"{place}: {as_times(bits)} the bits ({_range(low, high)}), {as_times(rounds)} the rounds"
+        ends = [_shortfall(metric, sign(metric) * way["badness"].min()) for way in (mine, theirs)]
+        is_alike = ends[0] <= alike * ends[1]
+        if high < least:
+            verdicts.append(FAILS)
         else:
-            low, high = theirs_before / mine, theirs / mine_before if mine_before else math.inf
-            if high < least or low > most:
-                verdict = FAILS
-            elif least <= low and high <= most:
-                verdict = HOLDS
-            texts.append(f"{place}: {as_times(theirs / mine)} ({_range(low, high)})")
-        verdicts.append(verdict)
-    return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), ", ".join(texts))
+            verdicts.append(HOLDS if low >= least and is_alike else NOT_DECIDABLE)
+        if not is_alike:
+            bests = (f"{sign(metric) * way['badness'].min():.3g}" for way in (mine, theirs))
+            text += f", best not alike: {' against '.join(bests)}"
+        texts.append(text)
+    return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), "; ".join(texts))
 
 
 def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
@@ -138,10 +149,20 @@ def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFr
     return frame.loc[(frame[axis] > 0) & (frame["round"] >= since), [axis, metric]].astype(float)
 
 
-def _bits_to(bits: pd.Series, is_there: pd.Series) -> tuple[float, float]:
-    """Bits at the last evaluation before the first one that is there, and at that one."""
-    first = int(is_there.to_numpy().argmax())
-    return (float(bits.iloc[first - 1]) if first else 0.0), float(bits.iloc[first])
+def _way(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Bits and rounds of a curve, and its metric turned so that less is better."""
+    return frame[["bits", "round"]].astype(float).assign(badness=sign(metric) * frame[metric].astype(float))
+
+
+def _reached(way: pd.DataFrame, target: float) -> tuple[pd.Series, pd.Series]:
+    """The last evaluation before the first at the target or beyond, and that one; both the same at the start."""
+    first = int((way["badness"] <= target).to_numpy().argmax())
+    return way.iloc[max(first - 1, 0)], way.iloc[first]
+
+
+def _shortfall(metric: str, value: float) -> float:
+    """What a factor compares: a loss itself, and of an accuracy what it lacks of 1."""
+    return 1 - value if higher_is_better(metric) else value
 
 
 def _range(low: float, high: float) -> str:

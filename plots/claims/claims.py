@@ -1,7 +1,8 @@
 """What a paper claims, held against measured curves.
 
-Which methods and which thresholds a claim is about stands in conf/figure/*.yaml; a claim is checked once with every
-method's best step size and once for each step size that all methods share, each time in every seed.
+Which methods and which thresholds a claim is about stands in conf/figure/*.yaml; a claim is checked under each
+protocol: with every method's published step size, with every method's best, and with each step size that all methods
+share, each time in every seed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,22 +39,43 @@ CHECKS: dict[str, Callable[..., Finding]] = {
 """By the name a figure's configuration calls them."""
 
 
-def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
-    """Every claim on every task, with best and with equal step sizes.
+PAPERS, BEST = "paper's", "best"
+"""The protocols that have a name, as column `step_size` of findings holds them; others go by their step size."""
 
-    `frame` is that of `mark_best`. Returns columns number, statement, task, step_size ("best" or the number),
-    verdict, measured.
+
+def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
+    """Every claim on every task, under every protocol.
+
+    `frame` is that of `mark_best`, with a column `published` where the figure has such step sizes. Returns columns
+    number, statement, task, step_size (the protocol), verdict, measured.
     """
     findings = []
     for claim in claims:
         for task, rows in frame.groupby("task", sort=False):
-            methods = rows["algorithm"].nunique()
-            equal = {f"{lr:.12g}": some for lr, some in rows.groupby("lr") if some["algorithm"].nunique() == methods}
-            for setting, chosen in ({"best": rows[rows["best"]]} | equal).items():
+            for setting, chosen in protocols(rows).items():
                 finding = _in_every_seed(chosen, claim)
                 place = (claim.number, claim.statement, task, setting)
                 findings.append((*place, finding.verdict, finding.measured))
     return pd.DataFrame(findings, columns=["number", "statement", "task", "step_size", "verdict", "measured"])
+
+
+def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows of one task by protocol, each with one step size a method.
+
+    That is the paper's where every method has a published one, best, and every step size that all methods share.
+    Beside the paper's, what holds the same rows as one before is left out.
+    """
+    methods = rows["algorithm"].nunique()
+    named = {PAPERS: rows[rows["published"]]} if "published" in rows else {}
+    named[BEST] = rows[rows["best"]]
+    equal = {f"{lr:.12g}": some for lr, some in rows.groupby("lr")}
+    found: dict[str, pd.DataFrame] = {}
+    for setting, some in (named | equal).items():
+        whole = setting == BEST or some["algorithm"].nunique() == methods
+        said = PAPERS in found and any(some.index.equals(other.index) for other in found.values())
+        if whole and not said:
+            found[setting] = some
+    return found
 
 
 def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> Finding:

@@ -2,13 +2,16 @@
 
 import pandas as pd
 
+_SHADES = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b000")  # viridis, its yellow darkened for paper
+_MARKERS = "osD^v"
 
-def second_moment_ratio(frame: pd.DataFrame, over: str) -> pd.DataFrame:
-    """Adds `second_moment_ratio`: Σ v̂ over that of the algorithm `over` at the same task, step size, seed, round."""
+
+def ratio(frame: pd.DataFrame, metric: str, over: str) -> pd.DataFrame:
+    """Adds `<metric>_ratio`: the metric over that of the method `over` at the same task, step size, seed, round."""
     keys = ["task", "lr", "seed", "round"]
-    reference = frame.loc[frame["algorithm"] == over, [*keys, "second_moment"]]
+    reference = frame.loc[frame["algorithm"] == over, [*keys, metric]]
     merged = frame.merge(reference, how="left", on=keys, suffixes=("", "_reference"))
-    merged["second_moment_ratio"] = merged["second_moment"] / merged.pop("second_moment_reference")
+    merged[f"{metric}_ratio"] = merged[metric] / merged.pop(f"{metric}_reference")
     return merged
 
 
@@ -22,5 +25,24 @@ def minimum_over_rounds(frame: pd.DataFrame) -> pd.DataFrame:
     return last
 
 
-DERIVATIONS = {"second_moment_ratio": second_moment_ratio, "minimum_over_rounds": minimum_over_rounds}
+def relative_error(frame: pd.DataFrame) -> pd.DataFrame:
+    """Adds `relative_error`: how far what the replicas step by is from the mean of the workers' gradients,
+    ‖g̃ − g‖₂, as a multiple of ‖∇f(x)‖₂ after the same round. At 1 the error is as large as what it is about."""
+    return frame.assign(relative_error=frame["signal_error"] / frame["grad_norm"])
+
+
+def by_step_size(frame: pd.DataFrame, algorithm: str) -> pd.DataFrame:
+    """The rows of one algorithm alone, every step size as a method of its own, in colours from small to large."""
+    rows = frame[frame["algorithm"] == algorithm].copy()
+    rows["algorithm"] = [f"{algorithm} {lr:g}" for lr in rows["lr"]]
+    rows["label"] = [f"α = {lr:g}" for lr in rows["lr"]]
+    places = rows["lr"].rank(method="dense").astype(int) - 1
+    rows["color"] = [_SHADES[place % len(_SHADES)] for place in places]
+    rows["marker"] = [_MARKERS[place % len(_MARKERS)] for place in places]
+    return rows.sort_values("lr", kind="stable")
+
+
+DERIVATIONS = {
+    derivation.__name__: derivation for derivation in (ratio, minimum_over_rounds, relative_error, by_step_size)
+}
 """By the name a figure's configuration calls them."""

@@ -12,9 +12,22 @@ from plots.runs.seeds import in_order
 
 
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
-    """The best step size of each method on each task."""
+    """The best step size of each method on each task; those on the edge of their grid are marked."""
     best = frame[frame["best"]].drop_duplicates(["task", "algorithm"])
-    return _table(best.assign(cell=best["lr"].map("{:.12g}".format)), "task", "algorithm")
+    edge = on_edge(frame)
+    cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
+    marked = ["", "*edge*: no smaller, or no larger, step size was tried; the best may lie beyond."] if edge else []
+    return [*_table(best.assign(cell=cells), "task", "algorithm"), *marked]
+
+
+def on_edge(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """The tasks and methods whose best step size is the least or the greatest of several that were tried."""
+    found = []
+    for key, rows in frame.groupby(["task", "algorithm"], sort=False):
+        tried, best = rows["lr"], rows.loc[rows["best"], "lr"]
+        if tried.nunique() > 1 and best.isin([tried.min(), tried.max()]).any():
+            found.append(key)
+    return found
 
 
 def grids(frame: pd.DataFrame) -> list[str]:
@@ -46,33 +59,53 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
     return lines
 
 
+def in_short(findings: pd.DataFrame) -> list[str]:
+    """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
+    lines = []
+    for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
+        said = "; ".join(f"{name} step sizes: {count}" for name, count in tally(rows).items())
+        lines.append(f"- {number}. {statement}: **{said}**.")
+    return [*lines, ""] if lines else []
+
+
 def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
     """The claims, a table each: tasks down, step sizes across."""
-    others = "; the others: all methods with this step size" if (findings["step_size"] != "best").any() else ""
-    lines = ["", "## Claims", ""]
-    lines += [f"Column *best*: each method with its own best step size{others}."]
+    kinds = findings["step_size"].map(kind).unique()
+    lines = ["", "## Claims", "", f"{' '.join(_PROTOCOLS[name] for name in _PROTOCOLS if name in kinds)}"]
     if several_seeds:
         lines += [
             "Every claim is checked seed by seed: it holds where it holds in all of them, fails where it fails",
             "in all, and is otherwise not decidable.",
         ]
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        tallies = [f"{kind} step sizes: {count}" for kind, count in tally(rows).items()]
-        lines += ["", f"### {number}. {statement}", "", f"{'; '.join(tallies)}.", ""]
+        lines += ["", f"### {number}. {statement}", ""]
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
         lines += _table(cells, "task", "step_size")
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 
 
+_PROTOCOLS = {
+    "paper's": "Column *paper's*: each method with its published step size.",
+    "best": "Column *best*: each method with its own best step size.",
+    "equal": "The columns of numbers: all methods with this step size.",
+}
+"""What the columns of claims are, by their kind."""
+
+
+def kind(setting: str) -> str:
+    """Of which kind a protocol is: paper's, best, or equal step sizes."""
+    return setting if setting in (claims.PAPERS, claims.BEST) else "equal"
+
+
 def tally(rows: pd.DataFrame) -> dict[str, str]:
-    """How often a claim holds, apart for best and for equal step sizes where there are any."""
-    counted = {}
-    for kind, some in (("best", rows[rows["step_size"] == "best"]), ("equal", rows[rows["step_size"] != "best"])):
+    """How often a claim holds, apart for every kind of protocol that there is."""
+    counted, kinds = {}, rows["step_size"].map(kind)
+    for name in (name for name in _PROTOCOLS if name in set(kinds)):
+        some = rows[kinds == name]
         counts = some["verdict"].value_counts()
         open_ones = f", {counts[checks.NOT_DECIDABLE]} not decidable" if checks.NOT_DECIDABLE in counts else ""
-        if len(some):
-            counted[kind] = f"holds in {counts.get(checks.HOLDS, 0)} of {len(some)}{open_ones}"
+        counted[name] = f"holds in {counts.get(checks.HOLDS, 0)} of {len(some)}{open_ones}"
     return counted
 
 

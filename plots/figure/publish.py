@@ -40,29 +40,54 @@ def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Cons
     frame = table(runs)
     for derivation in figure.derive:
         frame = DERIVATIONS[derivation.name](frame, **derivation.options)
-    frame = mark_best(frame, figure.select)
-    frame["drawn"] = frame["best"] if figure.step_size == "best" else frame["lr"] == figure.step_size
+    frame = mark_best(frame, figure.select, figure.held_out)
+    if figure.published:
+        frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
+    judged = frame[frame["seed"] != figure.held_out]
+    tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
+    shown = _shown(judged, figure)
+    frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
-    drawn = curves.draw(frame[frame["drawn"]], figure.rows, _caption(figure, frame, precisions))
+    drawn = curves.draw(shown, figure.rows, _caption(figure, shown, tried, precisions))
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
     target.mkdir(parents=True, exist_ok=True)
     frame.drop(columns=_HIDDEN).to_csv(target / f"{figure.name}.csv", index=False)
-    text = _introduction(frame, figure)
+    findings = claims.judge(judged, figure.claims)
+    text = [*_head(figure), *markdown.in_short(findings), *_introduction(figure, judged, tried)]
     if figure.targets:
-        parts = {some.metric: bits_to_reach(frame, some.metric, list(some.levels)) for some in figure.targets}
+        parts = {some.metric: bits_to_reach(judged, some.metric, list(some.levels)) for some in figure.targets}
         reached = pd.concat([part.assign(metric=metric) for metric, part in parts.items()])
         reached.to_csv(target / "targets.csv", index=False)
         text += [line for metric, part in parts.items() for line in markdown.targets(part, metric)]
     if figure.claims:
-        findings = claims.judge(frame, figure.claims)
         findings.to_csv(target / "claims.csv", index=False)
-        text += markdown.judged(findings, figure, repeated(frame))
+        text += markdown.judged(findings, figure, repeated(judged))
         _show(findings, console)
     (target / "report.md").write_text("\n".join(text) + "\n")
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
-def _caption(figure: Figure, frame: pd.DataFrame, precisions: list[str]) -> str:
+def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
+    """The rows that are drawn. Where there is a published step size beside the best, each has panels of its own."""
+    if figure.step_size != "best":
+        return frame[frame["lr"] == figure.step_size]
+    if not figure.published:
+        return frame[frame["best"]]
+    parts = []
+    for task, rows in frame.groupby("task", sort=False):
+        label, found = rows["task_label"].iloc[0], claims.protocols(rows)
+        named = {name: found[name] for name in (claims.PAPERS, claims.BEST) if name in found}
+        for name, some in named.items():
+            apart = {"task": f"{task} · {name}", "task_label": f"{label}\n{_TITLES[name]}"} if len(named) > 1 else {}
+            parts.append(some.assign(**apart))
+    return pd.concat(parts)
+
+
+_TITLES = {claims.PAPERS: "the paper's step sizes", claims.BEST: "best step sizes"}
+
+
+def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precisions: list[str]) -> str:
+    """What stands below the panels of the rows `shown`, with best step sizes from `tried`."""
     about, chosen = [f"{figure.title}."], []
     if any(panel.x == "bits" for panel in figure.rows):
         about.append("Bits are those of one worker, both directions.")
@@ -70,17 +95,23 @@ def _caption(figure: Figure, frame: pd.DataFrame, precisions: list[str]) -> str:
         about.append(f"Convolutions in {' or '.join(precisions)}, also in evaluations.")
     if figure.step_size != "best":
         chosen.append(f"All methods with step size {figure.step_size:g}.")
-    elif _was_selected(frame):
-        chosen.append(f"Each method with {rule_in_words(frame, figure.select)}.")
+    elif _was_selected(tried):
+        which = "Best is" if figure.published else "Each method with"
+        chosen.append(f"{which} {_rule(figure, tried)}.")
+        if edge := markdown.on_edge(tried):
+            first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"]).loc[edge]
+            several = tried["task"].nunique() > 1
+            names = first["label"] + (" on " + first["task_label"] if several else "")
+            chosen.append(f"On the edge of what was tried: {', '.join(names)}.")
     else:
         chosen.append("Each method with the one step size it was given.")
-    if repeated(frame):
+    if repeated(shown):
         chosen.append(
-            f"Lines are means over seeds {in_order(frame['seed'])}, geometric on logarithmic axes, and bands go from "
+            f"Lines are means over seeds {in_order(shown['seed'])}, geometric on logarithmic axes, and bands go from "
             "the least to the greatest."
         )
     for panel in figure.rows:
-        if panel.y_max is not None and frame.loc[frame["drawn"], panel.y].max() > panel.y_max:
+        if panel.y_max is not None and shown[panel.y].max() > panel.y_max:
             chosen.append(f"The {in_words(panel.y)} goes on above {panel.y_max:g}.")
     cut = [panel.y_min for panel in figure.rows if panel.y_min is not None]
     if cut:
@@ -89,25 +120,33 @@ def _caption(figure: Figure, frame: pd.DataFrame, precisions: list[str]) -> str:
     return f"{figure.note}\n{said}" if figure.note else said
 
 
-def _introduction(frame: pd.DataFrame, figure: Figure) -> list[str]:
+def _head(figure: Figure) -> list[str]:
+    """The name, what marks the figure, and the figure."""
+    note = [f"**{figure.note}**", ""] if figure.note else []
+    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", *note]
+
+
+def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
     """What was run, and the step sizes: the best, and all that were tried where no claim's columns name them."""
-    selected, seeds = _was_selected(frame), f"seed{'s' * repeated(frame)} {in_order(frame['seed'])}"
-    differ = frame.groupby(["task", "algorithm"])["lr"].agg(in_order).groupby("task").nunique().max() > 1
-    rule = f"Best step sizes, that is {rule_in_words(frame, figure.select)}:"
+    selected, seeds = _was_selected(tried), f"seed{'s' * repeated(judged)} {in_order(judged['seed'])}"
+    differ = tried.groupby(["task", "algorithm"])["lr"].agg(in_order).groupby("task").nunique().max() > 1
+    names = tried.drop_duplicates("algorithm").set_index("algorithm")["label"]
+    published = ", ".join(f"{names[name]} {lr:g}" for name, lr in figure.published.items() if name in names)
     return [
-        f"# {figure.name}",
+        f"{figure.title}. Up to {judged['round'].max()} rounds, {seeds}.",
         "",
-        *([" ".join(figure.finding.split()), ""] if figure.finding else []),
-        f"![{figure.title}]({figure.name}.png)",
+        *([f"The paper's step sizes: {published}.", ""] if published else []),
+        *(markdown.grids(tried) if differ and selected and figure.claims else []),
+        f"Best step sizes, that is {_rule(figure, tried)}:" if selected else "Step sizes, one a method:",
         "",
-        *([f"**{figure.note}**", ""] if figure.note else []),
-        f"{figure.title}. Up to {frame['round'].max()} rounds, {seeds}.",
-        "",
-        *(markdown.grids(frame) if differ and selected and figure.claims else []),
-        rule if selected else "Step sizes, one a method:",
-        "",
-        *markdown.best_step_sizes(frame),
+        *markdown.best_step_sizes(tried),
     ]
+
+
+def _rule(figure: Figure, tried: pd.DataFrame) -> str:
+    """What the best step sizes were chosen by."""
+    apart = "" if figure.held_out is None else f", on seed {figure.held_out} alone, which is judged nowhere"
+    return f"{rule_in_words(tried, figure.select)}{apart}"
 
 
 def _was_selected(frame: pd.DataFrame) -> bool:
@@ -116,8 +155,10 @@ def _was_selected(frame: pd.DataFrame) -> bool:
 
 
 def _show(findings: pd.DataFrame, console: Console) -> None:
-    rows = []
-    for (number, statement), some in findings.groupby(["number", "statement"], sort=False):
-        tally = markdown.tally(some)
-        rows.append([str(number), tally.get("best", "–"), tally.get("equal", "–"), statement])
-    tables.show(console, ["claim", "best step sizes", "equal step sizes", ""], rows)
+    tallies = {about: markdown.tally(some) for about, some in findings.groupby(["number", "statement"], sort=False)}
+    kinds = list(dict.fromkeys(kind for tally in tallies.values() for kind in tally))
+    rows = [
+        [str(number), *(tally.get(kind, "–") for kind in kinds), statement]
+        for (number, statement), tally in tallies.items()
+    ]
+    tables.show(console, ["claim", *(f"{kind} step sizes" for kind in kinds), ""], rows)

@@ -51,15 +51,15 @@ class Target:
 class Figure:
     """A figure with its budget chosen.
 
-    finding: what its claims come to, in words, which the report begins with.
     grid: every combination of its axes is one run; an entry sets one key or, with spaces between, several.
     overrides: of every run. rows: its panels, a column a task. select: the metric that a method's best step size is
     chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
+    published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes.
+    held_out: the seed that the best are chosen on, and on which nothing is judged. seeds: those that are judged then.
     """
 
     name: str
     title: str
-    finding: str = ""
     grid: tuple[tuple[str, ...], ...]
     rows: tuple[Panel, ...]
     overrides: tuple[str, ...] = ()
@@ -69,4 +69,7 @@ class Figure:
     select: str = ""
     step_size: Literal["best"] | float = "best"
     note: str = ""
+    published: Mapping[str, float] = field(default_factory=dict)
+    held_out: int | None = None
+    seeds: tuple[int, ...] = ()
     budget: str | None = None

@@ -69,10 +69,11 @@ function showClaims() {
   }
 }
 
-/** A figure's claims: those with best step sizes, and on demand those with equal ones. */
+/** A figure's claims: those with the paper's and with best step sizes, and on demand those with equal ones. */
 function figureClaims(figure, open) {
-  const best = figure.claims.filter(claim => claim.step_size === "best");
-  const others = figure.claims.filter(claim => claim.step_size !== "best");
+  const isNamed = claim => ["best", "paper's"].includes(claim.step_size);
+  const best = figure.claims.filter(isNamed);
+  const others = figure.claims.filter(claim => !isNamed(claim));
   const summary = make("summary", {}, make("strong", {}, figure.name), tally(best.length ? best : others));
   const place = make("div", { class: "scroll" }, claimsTable(best.length ? best : others));
   const details = make("details", open ? { open: "" } : {}, summary);

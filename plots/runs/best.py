@@ -54,17 +54,19 @@ def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
     return " or ".join(sorted(set(said)))
 
 
-def mark_best(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
+def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None) -> pd.DataFrame:
     """The frame with a column `best`: whether the row belongs to its task's and method's best step size.
 
-    `metric` is each task's own unless it is given. A method is shown also where none of its step sizes can win, with
-    the first by `ranked`; of a task that measures no metric, only a method's one step size is best.
+    `metric` is each task's own unless it is given, and `held_out` the one seed that the best is chosen on, of all
+    unless it is given. A method is shown also where none of its step sizes can win, with the first by `ranked`; of a
+    task that measures no metric, only a method's one step size is best.
     Raises ValueError for a metric that no run has.
     """
     if metric and metric not in frame:
         raise ValueError(f"select: {metric}: no run has this metric")
     best = {}
-    for task, of_task in frame.groupby("task", sort=False):
+    tried = frame if held_out is None else frame[frame["seed"] == held_out]
+    for task, of_task in tried.groupby("task", sort=False):
         own = metric or metric_of(of_task)
         several = of_task.groupby("algorithm")["lr"].transform("nunique") > 1
         best |= {(task, row.algorithm): row.lr for row in of_task[~several].drop_duplicates("algorithm").itertuples()}

@@ -1,5 +1,7 @@
 """A small network and the algorithms it is trained with, shared by test_optimizer.py and the ranks it starts."""
 
+from dataclasses import replace
+
 import torch
 
 from algorithms.compressors import (
@@ -39,6 +41,8 @@ ALGORITHMS = {
     "qadam": qadam(MinMaxUint8(), ROUNDS, warmup=3),
     "apmsqueeze": apmsqueeze(ScaledSign(), ROUNDS, warmup=3),
     "quantized_adam": quantized_adam(LogQuantize()),
+    "cd_adam clipped": replace(cd_adam(ScaledSign(), AMSGrad()), clip=0.1),
+    "quantized_adam clipped": replace(quantized_adam(LogQuantize()), clip=0.01),
 }
 
 

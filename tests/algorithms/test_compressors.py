@@ -22,6 +22,7 @@ from algorithms.compressors import (
 )
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
+from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
 from algorithms.randomness import Key
 from experiments.conformance.test_compressor import TestCompressor
 
@@ -175,11 +176,24 @@ def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
     assert TopK(ratio=ratio).count(d) == RandomK(ratio=ratio).count(d) == k
 
 
-@pytest.mark.parametrize("compressor", [c for c in COMPRESSORS if not isinstance(c, TopK)], ids=str)
+@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
 def test_payloads_lie_on_the_device_of_x(compressor):
-    """Tried with the device that holds no data; top_k looks at values to find how many there are."""
+    """Tried with the device that holds no data."""
     payload = compressor.encode(torch.zeros(3, D, device="meta"), Key(0, "up", 1, (0, 1, 2)))
     assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (9, 4), (1000, 16), (64, 64)])
+def test_top_k_finds_on_a_gpu_what_it_finds_on_a_cpu(d, k):
+    x = torch.randn(2, 3, d, generator=torch.Generator().manual_seed(0)).mul(3).round()  # with many ties
+    flags = TopK(k=k)._keep(x)
+    assert torch.equal(counted_by_one_scan(flags), flags.cumsum(-1, dtype=torch.int32))
+    assert torch.equal(indices_by_search(flags, k), flags.nonzero()[:, -1].view(2, 3, k))
+
+
+def test_top_k_on_a_gpu_stays_inside_a_vector_with_nan():
+    flags = torch.zeros(2, 5, dtype=torch.bool)
+    assert indices_by_search(flags, 2).tolist() == [[4, 4], [4, 4]]
 
 
 def test_top_k_keeps_the_lower_index_of_equal_magnitudes():

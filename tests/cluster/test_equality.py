@@ -12,6 +12,8 @@ from experiments.config.identity import folder
 
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 
+FORMED = ("clip_worker=0.05", "clip_aggregate=0.005", "warmup_rounds=2", "lr_schedule=cosine")
+
 VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "random_k": ("algorithm=ef21", "compressor=random_k", "compressor.k=5", "algorithm.dense_start=true"),
     "random_k unbiased": ("algorithm=naive", "compressor=random_k", "compressor.k=5", "compressor.unbiased=true"),
@@ -21,6 +23,9 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "layer": ("algorithm=cd_adam", "partition=layer", "weight_decay=0.01"),
     "layer qadam": ("algorithm=qadam", "partition=layer"),
     "uplink_only": ("algorithm=quantized_adam", "algorithm.uplink_only=true"),
+    "clipped cd_adam": ("algorithm=cd_adam", *FORMED),
+    "clipped onebit_adam": ("algorithm=onebit_adam", *FORMED),
+    "clipped quantized_adam": ("algorithm=quantized_adam", *FORMED),
     "dense_start": ("algorithm=cd_adam", "algorithm.dense_start=true", "algorithm.uplink_only=true"),
 }
 
@@ -33,11 +38,17 @@ TASKS = {
     ),
 }
 
+TASKS["language"] = (
+    *("task=text/markov", "eval_every=4", "task.model.width=8", "task.model.layers=1", "task.batch_size=2"),
+    *("task.dataset.length=2000", "task.evaluation_windows=8", "task.model.dropout=0.2", "warmup_rounds=2"),
+)
+
 SOME = ("adam", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam")
 
 SETTINGS = [  # task, ranks, workers, variants
     ("logreg", 2, 4, tuple(VARIANTS)),
     ("digits", 4, 8, SOME),
+    ("language", 2, 4, ("adam", "cd_adam", "quantized_adam")),
     *(
         pytest.param(*setting, tuple(VARIANTS), marks=pytest.mark.slow)
         for setting in [

@@ -8,9 +8,10 @@ from cifar10_support import small_arrays
 
 from common.errors import DataError
 from data import __main__ as command
-from data import cifar10, libsvm
+from data import cifar10, libsvm, shakespeare
 from data.dataset import Dataset
 from data.images import Images
+from data.text import Text
 
 Asked = list[tuple[str, str]]
 
@@ -24,17 +25,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         noted.append((name, directory))
         if (name, directory) == ("w8a", "bad"):
             raise DataError("no w8a today")
+        if name == "shakespeare":
+            return Text(name, np.frombuffer(b"O for a muse", np.uint8))
         if name != "cifar10":
             return Dataset.from_dense(name, np.ones((4, 3)), np.array([True, False, True, False]))
         return Images("cifar10", **small_arrays(), mean=(0.0,) * 3, std=(1.0,) * 3)
 
     monkeypatch.setattr(cifar10, "load", lambda directory: load("cifar10", directory))
+    monkeypatch.setattr(shakespeare, "load", lambda directory: load("shakespeare", directory))
     monkeypatch.setattr(libsvm, "load", load)
     monkeypatch.setenv("DATA_DIR", "from the environment")
     return noted
 
 
-ALL = [*libsvm.PINNED, "cifar10"]
+ALL = [*libsvm.PINNED, "cifar10", "shakespeare"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_fetching_from_the_command_line(
 @pytest.mark.parametrize(
     ("arguments", "code", "count"),
     [
-        (["data_dir=bad"], "error: w8a: no w8a today", 5),
+        (["data_dir=bad"], "error: w8a: no w8a today", 6),
         (["cifar10", "a9b"], "2", 0),
         (["--help"], "0", 0),
         (["-x"], "2", 0),

@@ -201,6 +201,7 @@ RULES = [
     Rule(r"torchrun --nnodes=2 --node-rank=1", configure_launched, "started by the slow test of the first machine's"),
     Rule(r"(torchrun|srun) .*-m experiments\.run ", configure_launched, "starts processes", launch),
     Rule(r"torchrun .*\.py ", is_there, "starts processes", launch),
+    Rule(r"python -m benchmarks\.gpu ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
     Rule(r"make ", make, "what it would run is tested in its place", make_for_real),
     Rule(r"wandb (login|sync) ", is_a_command_of_wandb, "an account"),
     Rule(r"docker build ", is_there, "minutes, and a network"),

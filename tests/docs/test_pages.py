@@ -36,3 +36,15 @@ def test_what_one_round_quotes_exists():
     assert len(quoted) > 8
     for path, name in quoted:
         assert callable(get_object(f"{path.replace('/', '.')}.{name}")), name
+
+
+def test_every_file_that_asks_for_the_device_is_on_its_page():
+    text = (DOCS / "gpu_differences.md").read_text()
+    asking = [
+        file.relative_to(DOCS.parent).as_posix()
+        for package in ("algorithms", "benchmarks", "common", "data", "experiments", "plots")
+        for file in (DOCS.parent / package).rglob("*.py")
+        if re.search(r"device\.type|\.is_cuda|torch\.cuda\.", file.read_text())
+    ]
+    assert len(asking) > 8
+    assert not [file for file in asking if f"../{file}" not in text]

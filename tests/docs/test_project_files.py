@@ -149,7 +149,7 @@ def test_what_make_is_given_goes_to_the_command(words, passed):
 def test_targets_without_keys_refuse_them(target):
     answer = made(target, "budget=quick")
     assert answer.returncode == 2
-    assert "budget=quick: only demo, report and reproduce-... take keys" in answer.stderr
+    assert "budget=quick: only demo, report, gpu and reproduce-... take keys" in answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hydra.utils import get_object
 from algorithms.compressors import LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
 from algorithms.updates import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
+from data.markov import markov
 from data.synthetic import synthetic
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
@@ -17,7 +18,9 @@ from experiments.conformance.test_algorithm import TestAlgorithm, cases
 from experiments.conformance.test_dataset import TestDataset
 from experiments.conformance.test_task import TestTask
 from experiments.models.small_cnn import small_cnn
+from experiments.models.transformer import transformer
 from experiments.tasks.images import ImageClassification
+from experiments.tasks.language import LanguageModel
 from experiments.tasks.logreg import LogisticRegression
 
 __all__ = ["TestAlgorithm", "TestDataset", "TestTask"]
@@ -64,6 +67,13 @@ def images(**of_the_run: Any) -> ImageClassification:
     return ImageClassification(digit_images(), small_cnn(4), device=torch.device("cpu"), **options, **of_the_run)
 
 
+def language(dropout: float = 0.0, **of_the_run: Any) -> LanguageModel:
+    """Likewise."""
+    model = transformer(characters=16, context=8, layers=2, heads=2, width=8, dropout=dropout)
+    options = {"batch_size": 3, "context": 8, "evaluation_windows": 20, "evaluation_batch": 7}
+    return LanguageModel(markov(2000), model, device=torch.device("cpu"), **options, **of_the_run)
+
+
 TASKS = {
     "breast cancer": partial(LogisticRegression, breast_cancer()),
     "digits": partial(LogisticRegression, digits(), partition="dirichlet", regularization=0.5),
@@ -71,12 +81,15 @@ TASKS = {
     "batches": partial(LogisticRegression, breast_cancer(), batch_size=5),
     "step size of theory": partial(LogisticRegression, FEW, step_unit="theory"),
     "images": images,
+    "language": language,
+    "language with dropout": partial(language, dropout=0.2),
 }
 DATASETS = {
     "breast cancer": breast_cancer,
     "digits": digits,
     "digit images": digit_images,
     "synthetic": partial(synthetic, rows=50, features=4, workers=3),
+    "markov text": partial(markov, length=3000),
 }
 
 

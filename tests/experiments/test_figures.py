@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -36,8 +37,8 @@ def node(name: str) -> dict[str, Any]:
     return resolved(compose([f"figure={name}"], "reproduce"))["figure"]
 
 
-def read(figure: object, budget: str = "auto", seeds: object = None, gpu: bool = False) -> Figure:
-    return figures.read(Reproduction(figure=figure, budget=budget, seeds=seeds), lambda: gpu)
+def read(figure: object, budget: str = "auto", seeds: object = None) -> Figure:
+    return figures.read(Reproduction(figure=figure, budget=budget, seeds=seeds), itemgetter(-1))
 
 
 def figure_named(name: str, budget: str = "auto", seeds: Sequence[int] | None = None) -> Figure:
@@ -71,7 +72,13 @@ def test_claims_derivations_and_cells_fit(name):
 
 @pytest.mark.parametrize("name", CIFAR10)
 def test_the_full_budget_is_the_papers(name):
-    step_sizes = {"ef21": (0.1,), "onebit_adam": (1e-4,), "cd_adam": (1e-4,), "amsgrad": (1e-4,)}
+    step_sizes = {
+        "ef21": (0.1,),
+        "onebit_adam": (1e-4,),
+        "cd_adam": (1e-4,),
+        "amsgrad": (1e-4,),
+        "cd_adam_layer": (1e-4,),
+    }
     by_name = {run.algorithm.name: run for run in runs(name, "full")}
     for method, run in by_name.items():
         task = run.task.options
@@ -91,7 +98,7 @@ def test_the_full_budget_is_the_papers(name):
 @pytest.mark.parametrize("name", CIFAR10)
 def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name):
     figure, found = figure_named(name, "quick"), runs(name, "quick")
-    assert figure.note.startswith("quick budget: ")
+    assert figure.note.startswith("quick budget, a check of the pipeline: ")
     assert f"width {found[0].task.options['model']['width']} of" in figure.note
     assert len({(run.rounds, run.eval_every) for run in found}) == 1
     assert all(run.task == found[0].task for run in found)
@@ -104,7 +111,7 @@ def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name)
 @pytest.mark.parametrize(
     ("name", "other", "budget", "shared"),
     [
-        ("figure_1", "figure_3", "full", 2),  # 1-bit Adam's and CD-Adam's
+        ("figure_1", "figure_3", "full", 3),  # 1-bit Adam's and both of CD-Adam's
         ("figure_1", "figure_3", "quick", 2),
         ("why", "figure_2", "auto", 16),
         ("figure_2_top_k", "figure_2", "auto", 4),  # AMSGrad's
@@ -135,9 +142,35 @@ def test_overrides_reach_every_cell_and_win():
     assert [(run.task.name, run.algorithm.name) for run in found] == wanted
 
 
-def test_auto_goes_by_the_hardware():
-    assert [read(node("figure_3"), gpu=gpu).budget for gpu in (True, False)] == ["full", "quick"]
-    assert read(node("figure_2"), gpu=True).budget is None
+@pytest.mark.parametrize("name", CIFAR10)
+def test_the_medium_budget_has_the_papers_rounds_and_step_sizes_and_one_effort(name):
+    full, medium = figure_named(name, "full"), figure_named(name, "medium")
+    papers, found = figures.runs(full, []), figures.runs(medium, [])
+    assert medium.published == full.published
+    assert {run.lr for run in papers} <= {(lr,) for lr in medium.published.values()}
+    for paper, run in zip(papers, found, strict=True):
+        assert (run.algorithm, run.compressor, run.lr_schedule) == (
+            paper.algorithm,
+            paper.compressor,
+            paper.lr_schedule,
+        )
+        assert abs(run.rounds / paper.rounds - 1) < 0.02
+        assert len(run.lr) == 4
+        assert medium.published[run.algorithm.name] in run.lr
+        options = {**run.task.options, "evaluation_rows": None, "precision": "", "batch_size": 0}
+        assert options | {"model": {}} == paper.task.options | {"precision": "", "batch_size": 0, "model": {}}
+    assert f"width {found[0].task.options['model']['width']} of" in medium.note
+    assert "4,875 rounds" in medium.note
+    assert {run.rounds for run in found} == {4875}
+
+
+def test_budgets_come_with_the_largest_first_to_whoever_picks_one():
+    picked: list[list[str | None]] = []
+    figures.read(
+        Reproduction(figure=node("figure_3")), lambda some: picked.append([one.budget for one in some]) or some[0]
+    )
+    assert picked == [["full", "medium", "quick"]]
+    assert read(node("figure_2")).budget is None
 
 
 PANEL = {"x": "bits", "y": "grad_norm"}
@@ -159,7 +192,7 @@ WRONG = [
     ({"claims": [{**CLAIM, "within": "abc"}]}, "claims[0]: within=abc: must be a valid number"),
     ({"claims": [{"number": 1, "statement": "", "check": "one_bit_a_coordinate", "subjects": "cd_adam"}]},
      "claims[0]: subjects=cd_adam: must be a valid list"),
-    ({"derive": [{"name": "second_moment"}]}, "derive[0]: name=second_moment: no such choice; did you mean second"),
+    ({"derive": [{"name": "ratoi"}]}, "derive[0]: name=ratoi: no such choice; did you mean ratio?"),
     ({"targets": [{"metric": "grad_norm", "levels": 0.1}]}, "levels=0.1: must be a valid list"),
     ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "metric=gradnorm: nothing is called that"),
     ({"select": "test_accuracy"}, "select=test_accuracy: select by one of which less is better"),

@@ -11,6 +11,7 @@ from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
+from experiments.models.transformer import transformer
 from experiments.models.vgg import vgg16
 from experiments.models.wide_resnet import wide_resnet_16_4
 
@@ -31,7 +32,11 @@ def equal(some: list[Tensor], others: list[Tensor]) -> bool:
     return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
 
 
-@pytest.mark.parametrize("model", [resnet18, vgg16, wide_resnet_16_4, small_cnn])
+def small_transformer(layers: int) -> nn.Module:
+    return transformer(characters=11, context=7, layers=layers, heads=2, width=8)
+
+
+@pytest.mark.parametrize("model", [resnet18, vgg16, wide_resnet_16_4, small_cnn, small_transformer])
 def test_the_seed_alone_decides(model: Callable) -> None:
     """Neither what the module held before, nor what the global generator has drawn, nor a flat view of it."""
     module = model(4)
@@ -98,7 +103,7 @@ class Unusual(nn.Linear):
 
 
 @pytest.mark.parametrize(
-    ("layer", "kind"), [(nn.PReLU(), "PReLU"), (nn.LayerNorm(2), "LayerNorm"), (Unusual(), "Unusual")]
+    ("layer", "kind"), [(nn.PReLU(), "PReLU"), (nn.GroupNorm(1, 2), "GroupNorm"), (Unusual(), "Unusual")]
 )
 def test_layers_without_a_rule(layer: nn.Module, kind: str) -> None:
     with pytest.raises(ValueError, match=rf"1\.inner: no rule for the initial parameters of a {kind}"):

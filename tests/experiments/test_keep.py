@@ -3,14 +3,17 @@
 import json
 import shutil
 import subprocess
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
+import yaml
 
 from common.errors import RunError
 from experiments import keep as command
 from experiments.config import identity
-from experiments.config.run import as_yaml, load_run
+from experiments.config.run import load_run, plain
 from plots.runs.checksums import renew
 from plots.runs.find import find
 from plots.runs.read import open_run, verified
@@ -33,12 +36,18 @@ def golden(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
 def finished(tmp_path: Path):
     """A finished run that was begun when the given modules were other ones."""
 
-    def make(*modules: str, override: str = "seed=0", **environment: object) -> Path:
-        run = load_run(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path}", override])
+    def make(*modules: str, override: str = "seed=0", unknown: tuple[str, ...] = (), **environment: object) -> Path:
+        """`unknown`: keys that there were none of then."""
+        run = load_run(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path}", *override.split()])
         code = identity.code(run) | dict.fromkeys(modules, OLD)
-        folder = identity.folder(run).with_name(identity.identity(identity.settings(run), code))
+        config, settings = plain(run), identity.settings(run)
+        for key in unknown:
+            *inside, last = key.split(".")
+            for node in (config, settings):
+                del reduce(getitem, inside, node)[last]
+        folder = identity.folder(run).with_name(identity.identity(settings, code))
         folder.mkdir(parents=True)
-        (folder / "config.yaml").write_text(as_yaml(run))
+        (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         row = {"round": 20, "epoch": 20, "bits": 1, "seconds": 0.1, "lr": 0.001, "trial": 0}
         (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
         facts = {"commit": "abc", "uncommitted_changes": False, **environment}
@@ -101,6 +110,41 @@ def test_a_run_of_other_settings_or_whose_place_is_taken_is_not_kept(golden, fin
     finished()
     renew(other.rename(folder))
     assert "is there" in command.keep(open_run(folder), folder.parents[3])
+
+
+NEW = ("warmup_rounds", "clip_worker", "task.batch_size", "update.nu")
+
+
+@pytest.mark.parametrize(("keys", "modules"), [(NEW, ("algorithms.channels",)), (NEW[:1], ())])
+def test_a_run_from_before_there_was_a_key_is_kept_as_the_run_with_its_default(keys, modules, golden, finished):
+    folder = finished(*modules, unknown=keys)
+    today = identity.folder(load_run(["task=logreg/breast_cancer", "rounds=20"]))
+    assert f"kept as {today.name}" in command.keep(open_run(folder), folder.parents[3])
+    assert [kept.name for kept in folder.parent.iterdir()] == [today.name]
+    assert command.keep(open_run(folder.with_name(today.name)), folder.parents[3]) == ""
+
+
+def test_a_run_that_had_another_value_of_a_new_key_is_not_kept_as_the_default(golden, finished):
+    """One in whose configuration the key was left out afterwards, and one that has it, of an id without."""
+    folder = finished("algorithms.channels", override="warmup_rounds=3")
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    del config["warmup_rounds"]
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    renew(folder)
+    assert "its settings give another id too" in command.keep(open_run(folder), folder.parents[3])
+    older = finished("algorithms.channels", unknown=("warmup_rounds",), override="seed=1")
+    config = yaml.safe_load((older / "config.yaml").read_text())
+    (older / "config.yaml").write_text(yaml.safe_dump(config | {"warmup_rounds": 3}))
+    renew(older)
+    assert "its settings give another id too" in command.keep(open_run(older), older.parents[3])
+    assert folder.exists()
+    assert older.exists()
+
+
+def test_a_run_of_another_value_is_kept_as_the_run_with_that_value(golden, finished):
+    folder = finished("algorithms.channels", override="warmup_rounds=3 task.batch_size=5", unknown=("clip_worker",))
+    run = load_run(["task=logreg/breast_cancer", "rounds=20", "warmup_rounds=3", "task.batch_size=5"])
+    assert f"kept as {identity.of(run)}" in command.keep(open_run(folder), folder.parents[3])
 
 
 @pytest.mark.parametrize(

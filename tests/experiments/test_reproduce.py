@@ -68,7 +68,7 @@ def test_the_claims_can_be_read(results: Path) -> None:
     text = (results / "figures" / FOLDER / "report.md").read_text()
     for part in ("# demo\n", "20 rounds, seed 0.", "## 10. A message of d coordinates takes 32 + d bits"):
         assert part in text
-    assert "holds in 2 of 2" in text.partition("## 10.")[2]
+    assert "- 10. A message of d coordinates takes 32 + d bits: **best step sizes: holds in 2 of 2; equal" in text
 
 
 def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, capsys: pytest.CaptureFixture) -> None:

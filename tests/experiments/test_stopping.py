@@ -20,6 +20,7 @@ from experiments.training.trainer import Trainer
 SHORT = {
     "deterministic": (*SMALL, "rounds=23", "checkpoint_every=7"),
     "random": (*SMALL, *RANDOM, "rounds=23", "checkpoint_every=7"),
+    "formed": (*SMALL, "rounds=23", "checkpoint_every=7", "lr_schedule=wsd", "warmup_rounds=3", "clip_worker=0.1"),
 }
 
 
@@ -32,7 +33,12 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
 
 @pytest.mark.parametrize(
     ("which", "how", "round"),
-    [("random", signal.SIGINT, 1), ("deterministic", signal.SIGTERM, 14), ("random", signal.SIGINT, 23)],
+    [
+        ("random", signal.SIGINT, 1),
+        ("deterministic", signal.SIGTERM, 14),
+        ("formed", signal.SIGTERM, 8),
+        ("random", signal.SIGINT, 23),
+    ],
 )
 def test_stopped_then_resumed_is_as_if_never_stopped(
     which: str, how: signal.Signals, round: int, uninterrupted: dict[str, list[dict]], results: str,

@@ -6,7 +6,7 @@ import pytest
 from curve_support import curve, labelled
 
 from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
-from plots.figure.derive import minimum_over_rounds, second_moment_ratio
+from plots.figure.derive import by_step_size, minimum_over_rounds, ratio, relative_error
 from plots.runs.levels import bits_to_reach
 
 
@@ -17,12 +17,12 @@ def test_the_ratio_is_taken_at_the_same_task_step_size_seed_and_round():
         for name, scale in (("plain", 2.0 + seed), ("noisy", noisy))
         for lr in (0.1, 0.5)
     ]
-    frame = second_moment_ratio(pd.concat(frames, ignore_index=True), over="plain")
+    frame = ratio(pd.concat(frames, ignore_index=True), "second_moment", over="plain")
     ratios = frame.groupby(["algorithm", "task", "seed"])["second_moment_ratio"].unique()
     assert [ratios["noisy", *key].tolist() for key in (("a", 0), ("b", 0), ("a", 1))] == [[5.0], [2.0], [2.0]]
     assert ratios["plain", "a", 0].tolist() == [1.0]
     frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0]))
-    assert second_moment_ratio(frame, over="plain")["second_moment_ratio"].isna().all()
+    assert ratio(frame, "second_moment", over="plain")["second_moment_ratio"].isna().all()
 
 
 def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
@@ -35,6 +35,30 @@ def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
         (2, 1.5, 2.25),
         (4, 0.1, pytest.approx(0.01)),
     ]
+
+
+def test_the_relative_error_is_a_multiple_of_the_gradient_norm():
+    frame = labelled("m", "a", curve([4.0, 0.5], (1, 2), signal_error=[1.0, 2.0]))
+    assert relative_error(frame)["relative_error"].tolist() == [0.25, 4.0]
+
+
+def test_every_step_size_of_one_method_becomes_a_curve():
+    frames = [
+        labelled(name, "a", curve([1.0, lr], (1, 2)), lr, seed=seed)
+        for name in ("plain", "noisy")
+        for seed in (0, 1)
+        for lr in (0.5, 0.003)
+    ]
+    apart = by_step_size(pd.concat(frames, ignore_index=True), "noisy")
+    assert apart["algorithm"].unique().tolist() == ["noisy 0.003", "noisy 0.5"]
+    assert apart["label"].unique().tolist() == ["α = 0.003", "α = 0.5"]
+    assert apart.groupby("algorithm")["lr"].unique().map(list).to_dict() == {
+        "noisy 0.003": [0.003],
+        "noisy 0.5": [0.5],
+    }
+    assert apart.groupby("lr")["color"].nunique().tolist() == [1, 1]
+    assert apart["color"].nunique() == apart["marker"].nunique() == 2
+    assert len(apart) == 8
 
 
 def test_targets_take_the_cheapest_step_size_and_the_first_time_there():

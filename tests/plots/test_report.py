@@ -65,7 +65,7 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     report(folders, TOY, target, Console(file=io.StringIO()))
     drawn = frame[frame["drawn"]].groupby("algorithm")["lr"].unique()
     assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
-    assert "| toy | 0.5 | 0.1 |" in text
+    assert "| toy | 0.5 (edge) | 0.1 (edge) |" in text
     assert "Claims" not in text
     assert text.startswith(f"{HEAD}A toy. Up to")
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
@@ -78,7 +78,7 @@ def test_a_step_size_can_be_drawn_for_all(folders):
 
 
 def test_derived_columns_are_there_to_draw(folders):
-    derive = (Derivation(name="second_moment_ratio", options={"over": "plain"}),)
+    derive = (Derivation(name="ratio", options={"metric": "second_moment", "over": "plain"}),)
     frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
 
@@ -131,12 +131,6 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders):
     assert text.startswith(f"{HEAD}**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
 
 
-def test_a_report_begins_with_its_finding(folders):
-    _, text, _ = written(folders, finding="One is\n  below.\n")
-    assert text.startswith(f"# toy\n\nOne is below.\n\n{HEAD.removeprefix('# toy').lstrip()}A toy.")
-    assert "One is below." not in caption(folders, finding="One is below.")
-
-
 def test_the_caption_names_the_precision_of_the_runs(tmp_path):
     run = run_folder(tmp_path, "plain", [0.1], [1e-2], 2.0)
     assert "Convolutions" not in caption([run])
@@ -183,7 +177,7 @@ def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_eq
     assert "geometric mean of" not in text.partition("## Claims")[0]  # nothing was selected
     assert "Step sizes tried" not in text
     assert "Column *best*: each method with its own best step size.\n" in text
-    assert "\nbest step sizes: holds in 1 of 1.\n" in text
+    assert "\n- 3. As low: **best step sizes: holds in 1 of 1**.\n\nA toy. Up to" in text
     assert "| task | best |" in text
     assert "Each method with the one step size it was given." in caption(runs)
 

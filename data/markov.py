@@ -1,0 +1,55 @@
+"""A made-up text whose least possible loss is known."""
+
+import numpy as np
+
+from common.errors import DataError
+from data.keyed import generator
+from data.text import Text
+
+ALPHABET = np.frombuffer(b" abcdefghijklmno", np.uint8)
+SHARPNESS = 0.1  # of the Dirichlet distribution: in a row of 16 chances about two are large
+
+
+def markov(
+    length: int = 60000,  # characters
+    seed: int = 0,  # of the source and of what it writes
+) -> Text:
+    """A text of a Markov source of order 2 over 16 characters.
+
+    What follows the characters a and b is drawn from p(· | a, b), which for each of the 256 pairs was drawn from a
+    symmetric Dirichlet distribution of parameter 0.1. `entropy_rate` is the loss that no model of it falls below,
+    in the mean; the entropy of single characters, which a model without memory comes to, is far above. The first k
+    characters are the same for any length.
+    Raises DataError where there are fewer than 1,000 characters.
+    """
+    if length < 1000:
+        raise DataError(f"markov text: length is {length}: give at least 1000 characters")
+    size = len(ALPHABET)
+    limits = chances(seed).cumsum(-1)
+    draws = generator(seed, "markov text").random(length)
+    codes = np.zeros(length + 2, np.uint8)  # behind two spaces, which are not part of it
+    for place, draw in enumerate(draws, start=2):
+        row = limits[codes[place - 2], codes[place - 1]]
+        codes[place] = min(np.searchsorted(row, draw, side="right"), size - 1)  # a sum of chances may end below 1
+    return Text("markov", ALPHABET[codes[2:]])
+
+
+def chances(seed: int) -> np.ndarray:
+    """p(c | a, b) of the source, float64 [16, 16, 16] by the numbers of a, b and c."""
+    size = len(ALPHABET)
+    return generator(seed, "markov source").dirichlet([SHARPNESS] * size, (size, size))
+
+
+def entropy_rate(seed: int) -> float:
+    """H = −Σ_ab π(a, b) Σ_c p(c | a, b) log p(c | a, b) in nats a character, π the stationary chances of pairs."""
+    p = chances(seed)
+    size = len(p)
+    pairs = np.full((size, size), size**-2)
+    for _ in range(10000):
+        after = np.einsum("ab,abc->bc", pairs, p)
+        if np.abs(after - pairs).sum() < 1e-13:
+            break
+        pairs = after
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surprise = np.where(p > 0, -p * np.log(p), 0).sum(-1)
+    return float((pairs * surprise).sum())

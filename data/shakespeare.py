@@ -1,0 +1,48 @@
+"""Tiny Shakespeare, checked: a million characters of the plays, as Karpathy's char-rnn has them."""
+
+import lzma
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from common.errors import DataError
+from common.marks import Place
+from data.cache import Arrays
+from data.download import download
+from data.limits import PACKED, raw, unpacked
+from data.pinned import pinned
+from data.text import Text
+
+URL = (
+    "https://raw.githubusercontent.com/karpathy/char-rnn/"
+    "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/input.txt"
+)
+FILE = "tinyshakespeare.txt"
+FORMS = [stem + suffix for stem in (FILE, "tinyshakespeare", "input.txt") for suffix in ("", *PACKED)]
+LARGEST = 2**22  # bytes; the text has 1.1 million
+
+SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+
+
+def load(
+    data_dir: Place[str | Path],  # where data sets are looked for and kept
+    url: Place[str] = URL,  # the file on the web
+) -> Text:
+    """1,115,394 characters of 65 kinds, checked: from `data_dir` if they are there, else from their host.
+
+    In `data_dir` or its `text/`, where a download goes too, they are looked for as `tinyshakespeare.txt`,
+    `tinyshakespeare` and, as their host calls them, `input.txt`, plain or with .gz, .bz2 or .xz.
+
+    Raises as `data.pinned.pinned`.
+    """
+    sources = [(download, url, FILE, LARGEST)]
+    return Text("shakespeare", **pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))
+
+
+def _read(file: Path) -> Arrays:
+    try:
+        text = unpacked(raw(file), file.suffix, file)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{file} is truncated or not an archive ({error}): fetch it again") from error
+    return {"characters": np.frombuffer(text, np.uint8).copy()}

@@ -1,0 +1,106 @@
+"""A decoder-only transformer in its usual small form."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, linear, scaled_dot_product_attention
+
+from experiments.models.dropout import KeyedDropout
+
+DEVIATION = 0.02
+
+
+class Projection(nn.Linear):
+    """A linear map without bias, whose weights begin normal with the given standard deviation."""
+
+    def __init__(self, inputs: int, outputs: int, deviation: float = DEVIATION) -> None:
+        super().__init__(inputs, outputs, bias=False)
+        self.deviation = deviation
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Its own rule, which `experiments.models.initial.initialise` calls."""
+        self.weight.copy_(torch.empty(self.weight.shape).normal_(0, self.deviation, generator=generator))
+
+
+class Attention(nn.Module):
+    """Causal self-attention with several heads."""
+
+    def __init__(self, width: int, heads: int, deviation: float, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.inputs = Projection(width, 3 * width)  # queries, keys and values
+        self.output = Projection(width, width, deviation)
+        self.weights_dropout, self.dropout = KeyedDropout(dropout), KeyedDropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        split = self.inputs(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        query, key, value = split.unbind(0)  # [batch, heads, length, width/heads]
+        if self.training and self.weights_dropout.p:
+            # torch's own function draws its masks from the global generator.
+            scores = query @ key.transpose(-2, -1) * (width // self.heads) ** -0.5
+            future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+            mixed = self.weights_dropout(scores.masked_fill(future, float("-inf")).softmax(-1)) @ value
+        else:
+            mixed = scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.dropout(self.output(mixed.transpose(1, 2).reshape(batch, length, width)))
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + perceptron(norm(x)) with four times the width and GELU."""
+
+    def __init__(self, width: int, heads: int, deviation: float, dropout: float) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, bias=False)
+        self.attention = Attention(width, heads, deviation, dropout)
+        self.perceptron_norm = nn.LayerNorm(width, bias=False)
+        self.hidden = Projection(width, 4 * width)
+        self.output = Projection(4 * width, width, deviation)
+        self.dropout = KeyedDropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.dropout(self.output(gelu(self.hidden(self.perceptron_norm(x)))))
+
+
+class Transformer(nn.Module):
+    """Codes [N, L] → logits [N, L, characters]; what it is made of says `transformer`."""
+
+    def __init__(self, characters: int, context: int, layers: int, heads: int, width: int, dropout: float) -> None:
+        super().__init__()
+        deviation = DEVIATION * (2 * layers) ** -0.5
+        self.characters = nn.Embedding(characters, width)
+        self.positions = nn.Embedding(context, width)
+        self.dropout = KeyedDropout(dropout)
+        self.blocks = nn.ModuleList(Block(width, heads, deviation, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width, bias=False)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        x = self.dropout(self.characters(codes) + self.positions.weight[: codes.shape[1]])
+        for block in self.blocks:
+            x = block(x)
+        return linear(self.norm(x), self.characters.weight)
+
+
+def transformer(
+    characters: int = 65,  # of the alphabet
+    context: int = 64,  # characters that it sees, at most
+    layers: int = 4,  # blocks of attention and perceptron
+    heads: int = 4,  # of every attention
+    width: int = 128,  # of the residual stream; a multiple of the heads
+    dropout: float = 0.0,  # share of embeddings, attention weights and blocks' outputs set to zero in training
+) -> nn.Module:
+    """Codes [N, L ≤ context] → logits [N, L, characters]: the small GPT of karpathy/nanoGPT's readme.
+
+    Learned positions, pre-norm blocks of causal attention and a perceptron of four times the width with GELU, a last
+    norm; no biases anywhere, and the head's matrix is the embedding's. Weights begin normal with deviation 0.02,
+    those that write into the residual stream with 0.02/√(2·layers) (Radford et al. 2019), the norms' at 1.
+    804,096 parameters as it stands.
+    Raises ValueError for sizes below 1, a width that heads do not divide, and dropout outside [0, 1).
+    """
+    sizes = {"characters": characters, "context": context, "layers": layers, "heads": heads, "width": width}
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name}={size}: must be at least 1")
+    if width % heads:
+        raise ValueError(f"width={width}, heads={heads}: every head has the same share of the width")
+    return Transformer(characters, context, layers, heads, width, dropout)

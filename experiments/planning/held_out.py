@@ -1,0 +1,62 @@
+"""Step sizes chosen on a seed of their own, before the runs that are judged.
+
+A figure with `held_out` is run in two steps. In the first, every step size of its grid is a run on that seed. In the
+second, every method has its published and its best step size on each of the figure's seeds. So no curve that is
+judged took part in choosing, and every method was given the same number of trials, whatever the seeds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from common.errors import UsageError
+from experiments.config import identity
+from experiments.config.compose import parse
+from experiments.config.figure import combinations, runs
+from experiments.record.folder import RunFolder
+from plots.figure.spec import Figure
+from plots.runs.best import mark_best
+from plots.runs.read import open_run, table
+
+Best = dict[tuple[str, str], float]
+"""By task and method."""
+
+
+def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
+    """The first step, with the overrides among its own: every step size of the grid, a run each, on the seed that is
+    held out. Raises UsageError."""
+    for text in overrides:
+        if parse(text).key_or_group == "seed":
+            raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
+    lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
+    return _of(figure, overrides, [_line(line, lr, figure.held_out) for line, run in lines for lr in run.lr])
+
+
+def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
+    """What the first step came to; empty as long as a run of it is not finished."""
+    folders = [identity.folder(run) for run in runs(first, (), packages)]
+    if not all(RunFolder(folder).is_finished() for folder in folders):
+        return {}
+    frame = mark_best(table([open_run(folder) for folder in folders]), first.select)
+    columns = (frame.loc[frame["best"], name].tolist() for name in ("task", "algorithm", "lr"))
+    return {(task, method): lr for task, method, lr in zip(*columns, strict=True)}
+
+
+def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> tuple[Figure, bool]:
+    """The trials, and with every seed the published and the best step size of every method; and whether the best are
+    known, without which they are left out. Raises UsageError."""
+    first = trials(figure, overrides, packages)
+    best = best_step_sizes(first, packages)
+    found = [entry for axis in first.grid for entry in axis]
+    for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True):
+        wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]
+        found += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
+    return _of(figure, overrides, found), bool(best)
+
+
+def _line(line: Sequence[str], lr: float, seed: int | None) -> str:
+    kept = [text for text in line if parse(text).key_or_group not in ("lr", "seed")]
+    return " ".join([*kept, f"lr={lr}", f"seed={seed}"])
+
+
+def _of(figure: Figure, overrides: Sequence[str], lines: Sequence[str]) -> Figure:
+    return replace(figure, grid=(tuple(dict.fromkeys(lines)),), overrides=(*figure.overrides, *overrides))

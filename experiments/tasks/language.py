@@ -1,0 +1,233 @@
+"""Predicting the next character of a text, every worker with a part of it."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from algorithms.compressors import Compressor
+from algorithms.randomness import keyed_seed
+from common.errors import UsageError
+from data.text import Text
+from experiments.models.dropout import key_masks
+from experiments.models.flat import FlatModel
+from experiments.models.initial import initialise
+from plots.runs.columns import Column, column
+
+_AHEAD = 500
+"""Rounds whose windows are drawn at once: a GPU then waits for none of them."""
+
+
+class LanguageModel:
+    """f(x) = mean_i f_i(x), each f_i the mean cross entropy of next characters in the m = ⌊N/n⌋ of worker i.
+
+    N is the length of the training part, and worker i has its characters i·m to (i + 1)·m − 1, in a row. In round t
+    every worker draws `batch_size` windows of `context` + 1 characters, uniformly among those that lie in its part,
+    and predicts each character of a window but the first from those before it. Drawn windows and dropout's masks
+    depend on (seed, worker, round) alone.
+
+    Training loss and gradient norm are measured without dropout, over `evaluation_windows` windows at even distances
+    in the training part. Test loss is over the whole held-out part, cut into windows that follow one another: every
+    character of it but the very first is predicted once, from what precedes it in its window, of which the last is as
+    long as what remains. All losses are nats a character; bits per character are the test loss over log 2.
+
+    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `precision` is that of
+    matrix products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16` autocast; parameters and everything
+    communicated stay float32. `auto` is resolved before (experiments.tasks.precision) and refused here.
+    Raises ValueError for settings out of range and for a model that does not take the text's characters, and
+    UsageError where a worker's part is shorter than a window.
+    """
+
+    dtype = torch.float32
+    devices = ("cpu", "cuda")
+    metric = "test_loss"
+    columns = (
+        *map(column, ("train_loss", "grad_norm", "test_loss")),
+        Column("bits_per_character", "held-out bits per character", "bits", better="lower", wandb="loss/bits"),
+    )
+
+    def __init__(
+        self,
+        dataset: Text,
+        model: nn.Module,
+        workers: int,
+        seed: int,
+        device: torch.device,
+        ids: Sequence[int] | None = None,
+        batch_size: int = 12,  # windows of a worker and round
+        context: int = 64,  # characters of a window, besides the one that follows
+        precision: Literal["auto", "float32", "tf32", "bf16"] = "float32",  # of products; auto: what is fast here
+        evaluation_windows: int = 200,  # of the training part, for its loss and gradient norm
+        evaluation_batch: int = 64,  # windows at a time
+    ) -> None:
+        self.check_options(batch_size, context, evaluation_windows, evaluation_batch, precision)
+        self.workers, self.length = workers, len(dataset.train) // workers
+        if self.length <= context:
+            raise UsageError(
+                f"cluster.workers={workers}: each has {self.length} of {len(dataset.train)} characters, and "
+                f"a window takes {context + 1} (task.context); take fewer workers"
+            )
+        self.rows, self.evaluated = self.length // context, evaluation_windows
+        self.seed, self.device, self.batch_size, self.context = seed, device, batch_size, context
+        self._dataset, self._ids = dataset, range(workers) if ids is None else ids
+        self._precision, self._evaluation_batch = precision, evaluation_batch
+        self._train, self._held_out = (
+            torch.from_numpy(codes).to(device) for codes in (dataset.train, dataset.held_out)
+        )
+        starts = np.linspace(0, len(dataset.train) - context - 1, evaluation_windows).astype(np.int64)
+        self._evaluated = torch.from_numpy(starts).to(device)
+        self._within = torch.arange(context + 1, device=device)
+
+        initialise(model, seed)
+        self.model = FlatModel(model, device)
+        if self.model.statistics.numel():
+            raise ValueError("model: a batch norm, whose running statistics this task does not keep")
+        self.d, self.sizes = self.model.d, self.model.sizes
+        self._initial = self.model.vector.clone()
+        self._check_model(len(dataset.alphabet))
+        self._block, self._starts = -1, torch.empty(0)
+        if device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
+
+    @staticmethod
+    def check_options(
+        batch_size: int, context: int, evaluation_windows: int, evaluation_batch: int, precision: str
+    ) -> None:
+        """Raise ValueError for settings that no text could mend, before any is loaded."""
+        counts = {"batch_size": batch_size, "context": context}
+        counts |= {"evaluation_windows": evaluation_windows, "evaluation_batch": evaluation_batch}
+        for name, count in counts.items():
+            if count < 1:
+                raise ValueError(f"{name}={count}: must be at least 1")
+        if precision == "auto":
+            raise ValueError("precision=auto: experiments.tasks.precision.resolved_precision says what that is here")
+
+    def start(self) -> Tensor:
+        """The initial parameters [d], which depend on the seed alone."""
+        return self._initial
+
+    def start_statistics(self) -> Tensor:
+        """None for any worker: [W, 0]."""
+        return self._initial.new_empty(len(self._ids), 0)
+
+    def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """∇f_i(x) [T, W, d] on the windows of round t (from 1) at x [T, d], and the empty statistics."""
+        block, round = divmod(t - 1, _AHEAD)
+        if block != self._block:
+            self._block, self._starts = block, self._drawn(block)
+        gradients = x.new_empty(len(x), len(self._ids), self.d)
+        self.model.module.train()
+        for trial in range(len(x)):
+            self.model.vector.copy_(x[trial])
+            for place, worker in enumerate(self._ids):
+                key_masks(self.model.module, self.seed, worker, t)
+                loss = self._loss(self._windows(self._starts[round, place]))
+                self.model.gradient(loss, gradients[trial, place])
+        return gradients, statistics
+
+    def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
+        """Training loss, ‖∇f(x)‖₂, test loss and its bits per character, each [T]."""
+        trials = [self._evaluate(trial) for trial in x]
+        return {name: torch.stack([trial[name] for trial in trials]) for name in trials[0]}
+
+    def epoch(self, t: int) -> float:
+        """Characters predicted in t rounds over those of the training part."""
+        return t * self.batch_size * self.context / self.length
+
+    def step_unit(self, compressor: Compressor) -> float:
+        """Step sizes are what they say."""
+        return 1.0
+
+    def facts(self) -> dict[str, object]:
+        """What the text is and how it was shared, for the record."""
+        return {
+            "data": self._dataset.name,
+            "data_sha256": self._dataset.sha256(),
+            "d": self.d,
+            "characters": len(self._dataset.codes),
+            "alphabet": len(self._dataset.alphabet),
+            "held_out": len(self._held_out),
+            "characters_per_worker": self.length,
+            "characters_left_out": len(self._train) - self.workers * self.length,
+            "device": str(self.device),
+        }
+
+    def _check_model(self, alphabet: int) -> None:
+        """Raise ValueError unless the model takes a window of the text, and gives a logit for every character."""
+        self.model.module.eval()
+        try:
+            with torch.no_grad():
+                found = self._scores(torch.full((1, self.context), alphabet - 1, device=self.device)).shape
+        except (IndexError, RuntimeError) as error:
+            raise ValueError(
+                f"model: does not take {self.context} characters (task.context) of {alphabet} (the text's): {error}"
+            ) from error
+        if found != (1, self.context, alphabet):
+            raise ValueError(
+                f"model: gives {list(found)} for codes of [1, {self.context}] (task.context), and the text has "
+                f"{alphabet} different characters: set task.model.characters={alphabet}"
+            )
+
+    def _drawn(self, block: int) -> Tensor:
+        """Where the windows of `_AHEAD` rounds start in the training part: int64 [rounds, W, batch_size]."""
+        every = np.stack([
+            np.stack([self._starts_of(worker, block * _AHEAD + round + 1) for worker in self._ids])
+            for round in range(_AHEAD)
+        ])  # fmt: skip
+        return torch.from_numpy(every).to(self.device)
+
+    def _starts_of(self, worker: int, t: int) -> np.ndarray:
+        random = np.random.default_rng(keyed_seed(self.seed, "windows", worker, t))
+        return worker * self.length + random.integers(0, self.length - self.context, self.batch_size)
+
+    def _windows(self, starts: Tensor) -> Tensor:
+        """The windows of the training part that start there, int64 [N, context + 1]."""
+        return self._train[starts[:, None] + self._within].long()
+
+    def _loss(self, windows: Tensor) -> Tensor:
+        """The mean cross entropy of every character of windows [N, L + 1] but the first."""
+        scores = self._scores(windows[:, :-1])
+        return cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())
+
+    def _evaluate(self, x: Tensor) -> dict[str, Tensor]:
+        """The measurements of one trial, at x [d]."""
+        self.model.vector.copy_(x)
+        self.model.module.eval()
+        loss, test = x.new_zeros(2, dtype=torch.float64)
+        gradient, part = torch.zeros_like(x), torch.empty_like(x)
+        for starts in self._evaluated.split(self._evaluation_batch):
+            mean = self._loss(self._windows(starts)) * (len(starts) / self.evaluated)
+            self.model.gradient(mean, part)
+            gradient += part
+            loss += mean.detach()
+        with torch.no_grad():
+            for windows in self._held_out_windows():
+                test += self._loss(windows).double() * windows[:, 1:].numel()
+        test = test / (len(self._held_out) - 1)
+        return {
+            "train_loss": loss,
+            "grad_norm": torch.linalg.vector_norm(gradient),
+            "test_loss": test,
+            "bits_per_character": test / math.log(2),
+        }
+
+    def _held_out_windows(self) -> Iterator[Tensor]:
+        """All of the held-out part, int64 [N, L + 1]; the last character of a window is the first of the next."""
+        whole = (len(self._held_out) - 1) // self.context
+        starts = torch.arange(whole, device=self.device) * self.context
+        for some in starts.split(self._evaluation_batch):
+            yield self._held_out[some[:, None] + self._within].long()
+        if whole * self.context < len(self._held_out) - 1:
+            yield self._held_out[None, whole * self.context :].long()
+
+    def _scores(self, codes: Tensor) -> Tensor:
+        """The network's output as float32 [N, L, V]."""
+        # A cache would hold on to casts of parameters that have changed.
+        low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
+        with low if self._precision == "bf16" else contextlib.nullcontext():
+            return self.model.module(codes).float()

@@ -1,0 +1,120 @@
+"""Clipping against torch's, and where in a round it stands."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from optimizer_support import ALGORITHMS, ROUNDS, loss, model
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+
+from algorithms.clipping import clipped
+from algorithms.compressors import Identity, LogQuantize
+from algorithms.methods.adam import adam
+from algorithms.methods.quantized_adam import quantized_adam
+from algorithms.methods.sgd import sgd
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.updates import SGD, Adam
+from experiments.cluster.simulated import Simulated
+
+
+@pytest.mark.parametrize("most", [0.3, 3.0, 100.0])
+def test_every_vector_is_clipped_by_its_own_norm_as_torch_clips(most):
+    torch.manual_seed(0)
+    vectors = torch.randn(2, 3, 7, dtype=torch.float64) * torch.tensor([[0.1], [1.0], [10.0]], dtype=torch.float64)
+    ours = clipped(vectors, most)
+    for trial in range(2):
+        for worker in range(3):
+            parameter = torch.nn.Parameter(torch.zeros(7, dtype=torch.float64))
+            parameter.grad = vectors[trial, worker].clone()
+            clip_grad_norm_([parameter], most)
+            torch.testing.assert_close(ours[trial, worker], parameter.grad, rtol=1e-14, atol=0)
+
+
+def test_short_vectors_stay_bit_for_bit_and_zero_is_no_problem():
+    vectors = torch.tensor([[0.1, -0.2], [0.0, 0.0]])
+    assert torch.equal(clipped(vectors, 1.0), vectors)
+    assert clipped(vectors, None) is vectors
+
+
+@pytest.mark.parametrize("most", [0.0, -1.0, float("nan")])
+def test_a_norm_that_is_not_positive_is_refused(most):
+    with pytest.raises(ValueError, match="a norm above 0"):
+        replace(sgd(Identity(), SGD()), clip=most)
+
+
+def trained(algorithm, workers: int, clip: float | None) -> torch.Tensor:
+    """x [d] after ROUNDS rounds of the simulated cluster, every worker's gradient clipped to `clip`."""
+    net = model(seed=0)
+    cluster = Simulated(algorithm, workers, seed=3)
+    state = cluster.start(parameters_to_vector(net.parameters()).detach())
+    for t in range(1, ROUNDS + 1):
+        vector_to_parameters(state.replica.x.clone(), net.parameters())
+        each = [torch.autograd.grad(loss(net, worker), list(net.parameters())) for worker in range(workers)]
+        gradients = torch.stack([parameters_to_vector(gradient) for gradient in each])
+        state = cluster.round(clipped(gradients, clip), state, 0.05, t)
+    return state.replica.x
+
+
+def test_clipped_workers_and_a_clipped_mean_are_torchs_adamw():
+    """Two workers whose gradients are clipped, their mean clipped again, decoupled decay behind that."""
+    algorithm = replace(adam(Identity(), Adam(form="torch", weight_decay=0.1, decoupled=True)), clip=0.1)
+    net = model(seed=0)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.05, betas=(0.9, 0.99), weight_decay=0.1)
+    norms = []
+    for _ in range(ROUNDS):
+        means = [torch.zeros_like(parameter) for parameter in net.parameters()]
+        for worker in range(2):
+            optimizer.zero_grad()
+            loss(net, worker).backward()
+            clip_grad_norm_(net.parameters(), 0.3)
+            for mean, parameter in zip(means, net.parameters(), strict=True):
+                mean += parameter.grad / 2
+        for mean, parameter in zip(means, net.parameters(), strict=True):
+            parameter.grad = mean
+        norms.append(clip_grad_norm_(net.parameters(), 0.1).item())
+        optimizer.step()
+    assert max(norms) > 0.1 > min(norms)
+    expected = parameters_to_vector(net.parameters()).detach()
+    torch.testing.assert_close(trained(algorithm, 2, clip=0.3), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_in_a_loop_of_ones_own_both_norms_are_those_of_a_run(name):
+    algorithm = replace(ALGORITHMS[name], clip=0.02)
+    net = model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05, seed=3)
+    for _ in range(ROUNDS):
+        optimizer.zero_grad()
+        loss(net, 0).backward()
+        clip_grad_norm_(net.parameters(), 0.3)
+        optimizer.step()
+    ours = parameters_to_vector(net.parameters()).detach()
+    torch.testing.assert_close(ours, trained(algorithm, 1, clip=0.3), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours, trained(ALGORITHMS[name], 1, clip=None), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["naive", "cd_adam", "onebit_adam", "quantized_adam"])
+def test_what_is_remembered_and_sent_is_not_clipped(name):
+    """One round of SGD's kind: the signal is whole, and x moves by the clipped one."""
+    gradient = torch.randn(1, 32, generator=torch.Generator().manual_seed(1))
+    plain, short = ALGORITHMS[name], replace(ALGORITHMS[name], clip=1e-3)
+    whole, cut = (
+        Simulated(one, 1, seed=3).round(gradient, Simulated(one, 1, seed=3).start(torch.zeros(32)), 0.1, 1)
+        for one in (plain, short)
+    )
+    if name != "quantized_adam":  # whose signal is the move itself
+        assert torch.equal(whole.replica.signal, cut.replica.signal)
+    for one, other in ((whole.workers.memory, cut.workers.memory), (whole.server.aggregate, cut.server.aggregate)):
+        assert one is other is None or torch.equal(one, other)
+
+
+def test_quantized_adam_moves_by_no_more_than_the_norm():
+    """Dense weights down: what the server holds is what the replicas have."""
+    algorithm = replace(quantized_adam(LogQuantize(), uplink_only=True), clip=0.01)
+    cluster = Simulated(algorithm, 1, seed=3)
+    state = cluster.start(torch.zeros(32))
+    for t in range(1, 4):
+        before = state.replica.x
+        state = cluster.round(torch.randn(1, 32, generator=torch.Generator().manual_seed(t)), state, 0.1, t)
+        assert torch.linalg.vector_norm(state.replica.x - before) == pytest.approx(0.01, rel=1e-3)
+        assert torch.equal(state.replica.x, state.server.x)

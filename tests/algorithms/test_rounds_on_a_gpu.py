@@ -1,0 +1,163 @@
+"""Every method, compressor and phase on a GPU that computes nothing: where tensors lie, and what waits for what."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import product
+
+import pytest
+import torch
+from pretended_gpu import GPU, PretendedGpu, pretended_gpu
+
+from algorithms.compressors import (
+    Blocks,
+    Compressor,
+    Identity,
+    LogQuantize,
+    MinMaxUint8,
+    Natural,
+    Qsgd,
+    RandomK,
+    ScaledSign,
+    TopK,
+    UniformQuantize,
+)
+from algorithms.compressors.base import tensors
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD, Adam, AMSGrad
+from algorithms.wire import from_bytes, to_bytes
+from experiments.config.compose import CONF
+
+D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
+METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
+WHOLE: list[Compressor] = [
+    Identity(), ScaledSign(), ScaledSign("l2"), TopK(k=3), RandomK(k=3), RandomK(k=3, unbiased=True), MinMaxUint8(),
+    LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(),
+]  # fmt: skip
+COMPRESSORS = [*WHOLE, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
+CASES = [
+    *((compressor, ["naive"]) for compressor in [*WHOLE, Blocks(ScaledSign(), (20, D - 20))]),
+    (ScaledSign(), METHODS),
+    *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
+]
+OPTIONS = {  # a method takes those that it has
+    "plain": {},
+    "other": {"uplink_only": True, "dense_start": True, "signal": "gradient", "weight_decay": 0.1, "decoupled": True},
+}
+UPDATES = {
+    "plain": (AMSGrad(), Adam(), SGD()),
+    "other": (SGD(momentum=0.9), Adam(form="torch"), AMSGrad(form="torch")),
+}
+
+
+def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | None:
+    """What a method makes of a compressor, with the first update that it takes; None where it refuses it."""
+    factory = getattr(import_module(f"algorithms.methods.{method}"), method)
+    parameters = inspect.signature(factory, eval_str=True).parameters
+    given = {**OPTIONS[options], "compressor": compressor, "rounds": ROUNDS, "warmup": WARMUP}
+    given = {name: value for name, value in given.items() if name in parameters}
+    if "update" in parameters:
+        given["update"] = next(one for one in UPDATES[options] if isinstance(one, parameters["update"].annotation))
+    if not isinstance(compressor, parameters["compressor"].annotation):
+        return None
+    try:
+        return factory(**given)
+    except ValueError:  # it takes contractive ones alone
+        return None
+
+
+@pytest.fixture
+def gpu() -> Iterator[PretendedGpu]:
+    with pretended_gpu() as gpu:
+        yield gpu
+
+
+def rounds(tried: Algorithm, is_packed: bool) -> None:
+    """Rounds of the workers, the server and a replica with everything on the GPU."""
+    path = tried if is_packed else tried.unpacked()
+    x = torch.zeros(TRIALS, D, device=GPU)
+    gradients, lr = torch.zeros(TRIALS, WORKERS, D, device=GPU), torch.zeros(TRIALS, 1, device=GPU)
+    workers, server, replica = (
+        path.start_workers(x, torch.arange(WORKERS)),
+        path.start_server(x),
+        path.start_replica(x),
+    )
+    for t in range(1, ROUNDS + 1):
+        up, workers = path.worker(gradients, workers, replica, lr, t, 0)
+        up = crossed(up, 2) if is_packed else up
+        down, server = path.server(up, server, t, 0)
+        down = crossed(down, 1) if is_packed else down
+        replica = path.replica(down, replica, lr, t)
+        assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
+
+
+def crossed(payload, lead: int):
+    return from_bytes(to_bytes(payload, lead), payload, lead)
+
+
+def draws(compressor: Compressor) -> bool:
+    return isinstance(getattr(compressor, "compressor", compressor), (RandomK, Qsgd, Natural))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("compressor", "methods"), CASES, ids=str)
+@pytest.mark.parametrize("is_packed", [False, True], ids=["dense", "packed"])
+def test_a_round_stays_on_the_gpu(
+    is_packed: bool, compressor: Compressor, methods: list[str], options: str, gpu: PretendedGpu
+) -> None:
+    """But for what is drawn on the CPU, and the seeds that random_k's receiver reads."""
+    reads = is_packed and isinstance(getattr(compressor, "compressor", compressor), RandomK)
+    tried = [one for method in methods if (one := algorithm(method, compressor, options))]
+    assert tried
+    if not reads:
+        rounds(tried[0], is_packed)  # makes the tables once
+    for one in tried:
+        gpu.crossings.clear()
+        if reads:
+            with pytest.raises(RuntimeError):  # a number of the GPU's
+                rounds(one, is_packed)
+            assert "to the CPU" in gpu.crossings
+        else:
+            rounds(one, is_packed)
+            assert set(gpu.crossings) == ({"to the GPU"} if draws(compressor) else set()), one
+
+
+def test_every_compressor_and_method_is_tried() -> None:
+    configured = {path.stem.replace("_", "") for path in (CONF / "compressor").glob("*.yaml")}
+    tried = {type(compressor).__name__.lower() for compressor in COMPRESSORS}
+    assert {name.removesuffix("l2") for name in configured} <= tried
+    assert {one[0] for one in product(METHODS, COMPRESSORS, OPTIONS) if algorithm(*one)} == set(METHODS)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda x: x + torch.zeros(D),
+        lambda x: x.sum().item(),
+        lambda x: x.tolist(),
+        lambda x: x[x > 0],
+        lambda x: (x > 0).nonzero(),
+        lambda x: bool(x.sum() > 0),
+        lambda x: x.numpy(),
+    ],
+)
+def test_the_pretended_gpu_refuses_what_waits(mistake, gpu: PretendedGpu) -> None:
+    with pytest.raises(RuntimeError):
+        mistake(torch.zeros(D, device=GPU))
+
+
+def test_the_pretended_gpu_notes_what_crosses(gpu: PretendedGpu) -> None:
+    x = torch.zeros(D, device=GPU)
+    assert (x * torch.tensor(2.0) + 1).device == GPU
+    torch.arange(D, device=GPU)
+    assert gpu.crossings == []
+    x[torch.tensor([1, 2])]
+    torch.tensor([1.0, 2.0], device=GPU)
+    torch.rand(3).to(GPU)
+    assert gpu.crossings == ["to the GPU"] * 3
+    x.cpu()
+    torch.zeros(D)[x.long()]
+    assert gpu.crossings[3:] == ["to the CPU"] * 2
+    assert torch.tensor([1, 2]).tolist() == [1, 2]

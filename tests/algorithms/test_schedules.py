@@ -1,0 +1,51 @@
+"""Warm-up and the schedules that fall to a final share."""
+
+import math
+
+import pytest
+
+from algorithms.schedules import SCHEDULES, factor
+
+
+def published(it: int, warmup: int, last: int, rate: float, least: float) -> float:
+    """The step size of iteration `it` (from 0) as nanoGPT has it: linear to `rate`, then a cosine to `least` at
+    iteration `last`."""
+    if it < warmup:
+        return rate * (it + 1) / (warmup + 1)
+    angle = math.pi * (it - warmup) / (last - warmup)
+    return least + (rate - least) * (math.cos(angle) + 1) / 2
+
+
+def test_warm_up_and_cosine_are_the_published_ones():
+    for it in range(2000):
+        ours = 1e-3 * factor("cosine", it + 1, 2000, warmup=100, final=0.1)
+        assert ours == pytest.approx(published(it, 100, 2000, 1e-3, 1e-4), rel=1e-12)
+    assert factor("cosine", 101, 2000, warmup=100, final=0.1) == 1
+    assert factor("cosine", 2000, 2000, warmup=100, final=0.1) == pytest.approx(0.1, abs=1e-5)
+
+
+def test_wsd_stays_and_comes_down_in_the_last_fifth():
+    factors = [factor("wsd", t, 100, final=0.1) for t in range(1, 101)]
+    assert factors[:81] == [1] * 81
+    assert factors[81:] == pytest.approx([1 - 0.9 * k / 20 for k in range(1, 20)])
+    after = [factor("wsd", t, 110, warmup=10, final=0.1) for t in range(11, 111)]
+    assert after == factors
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_warm_up_leads_along_a_line_to_the_schedule_of_the_other_rounds(name):
+    first = factor(name, 1, 40, final=0.1)
+    rising = [factor(name, t, 50, warmup=10, final=0.1) for t in range(1, 11)]
+    assert rising == pytest.approx([first * t / 11 for t in range(1, 11)])
+    for t in range(1, 41):
+        assert factor(name, t + 10, 50, warmup=10, final=0.1) == factor(name, t, 40, final=0.1)
+
+
+@pytest.mark.parametrize("name", ["constant", "step_decay", "inverse_sqrt", "horizon"])
+def test_without_warm_up_the_others_are_what_they_were_whatever_the_final_share(name):
+    for t in range(1, 101):
+        assert factor(name, t, 100, final=0.5) == SCHEDULES[name](t, 100)
+
+
+def test_a_run_of_one_round_has_a_step():
+    assert factor("cosine", 1, 1) == factor("wsd", 1, 1) == factor("wsd", 2, 2, warmup=1) == 1

@@ -1,0 +1,130 @@
+"""Texts: their parts and numbers, tiny Shakespeare's files, and the Markov source."""
+
+import hashlib
+import lzma
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_support import Web
+
+from common.errors import DataError
+from data import markov as source
+from data import shakespeare
+from data.markov import entropy_rate, markov
+from data.text import Text
+
+WORDS = b"Now is the winter of our discontent\nMade glorious summer by this sun of York;\n"
+REAL = Path(__file__).parents[2].parent / "shared" / "data" / "text"
+
+
+def text(content: bytes = WORDS) -> Text:
+    return Text("words", np.frombuffer(content, np.uint8))
+
+
+def test_characters_are_numbered_in_the_order_of_their_bytes() -> None:
+    found = text()
+    letters = sorted(set(WORDS))
+    assert found.alphabet.tolist() == letters
+    assert [letters[code] for code in found.codes] == list(WORDS)
+    assert found.sha256() == hashlib.sha256(WORDS).hexdigest()
+
+
+@pytest.mark.parametrize("length", [10, 11, 19, 78])
+def test_the_last_tenth_is_held_out(length: int) -> None:
+    found = text(WORDS[:length])
+    assert len(found.train) == math.floor(0.9 * length)
+    assert np.array_equal(np.concatenate([found.train, found.held_out]), found.codes)
+
+
+@pytest.fixture
+def words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """During the test these words are tiny Shakespeare."""
+    monkeypatch.setattr(shakespeare, "SHA256", hashlib.sha256(WORDS).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tinyshakespeare.txt", WORDS),
+        ("text/input.txt", WORDS),
+        ("text/tinyshakespeare.xz", lzma.compress(WORDS)),
+    ],
+)
+def test_files_of_ones_own(file: str, content: bytes, words: None, tmp_path: Path) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(content)
+    found = shakespeare.load(tmp_path, url="http://127.0.0.1:9/input.txt")
+    assert bytes(found.characters) == WORDS
+    assert found.name == "shakespeare"
+
+
+def test_it_is_fetched_once(words: None, web: Web, tmp_path: Path) -> None:
+    web.files["/input.txt"] = WORDS
+    for _ in range(2):
+        assert bytes(shakespeare.load(tmp_path, url=f"{web.url}/input.txt").characters) == WORDS
+    assert web.hits == ["/input.txt"]
+    assert (tmp_path / "text" / "tinyshakespeare.txt").read_bytes() == WORDS
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(WORDS[:-1], "is not tiny shakespeare: expected content of SHA-256"), (b"", "is not tiny shakespeare")],
+)
+def test_another_text_is_refused(content: bytes, message: str, words: None, tmp_path: Path) -> None:
+    (tmp_path / "input.txt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        shakespeare.load(tmp_path)
+
+
+def test_a_damaged_archive_is_refused(words: None, tmp_path: Path) -> None:
+    (tmp_path / "tinyshakespeare.xz").write_bytes(lzma.compress(WORDS)[:-9])
+    with pytest.raises(DataError, match="truncated or not an archive"):
+        shakespeare.load(tmp_path)
+
+
+def test_the_real_text(tmp_path: Path) -> None:
+    if not REAL.is_dir():
+        pytest.skip(f"the real text is not in {REAL}")
+    (tmp_path / "tinyshakespeare.xz").symlink_to(REAL / "tinyshakespeare.xz")
+    found = shakespeare.load(tmp_path)
+    assert (len(found.train), len(found.held_out)) == (1003854, 111540)
+    assert bytes(found.alphabet[:13]) == b"\n !$&',-.3:;?"
+    assert len(found.alphabet) == 65
+    assert bytes(found.characters[:14]) == b"First Citizen:"
+
+
+def test_markov_texts_are_keyed_and_a_longer_one_goes_on() -> None:
+    short, long, other = markov(2000), markov(3000), markov(2000, seed=1)
+    assert np.array_equal(long.characters[:2000], short.characters)
+    assert short.sha256() == markov(2000).sha256() != other.sha256()
+    assert len(short.alphabet) == 16
+
+
+def test_the_entropy_rate_is_the_loss_of_the_source_itself() -> None:
+    """By the law of large numbers: the mean surprise of a long text under the chances it was drawn with."""
+    length = 200000
+    found, p = markov(length), source.chances(0)
+    places = np.searchsorted(source.ALPHABET, found.characters)
+    surprise = -np.log(p[places[:-2], places[1:-1], places[2:]])
+    spread = surprise.std() / math.sqrt(length) * 4  # neighbours are dependent
+    assert surprise.mean() == pytest.approx(entropy_rate(0), abs=4 * spread)
+    assert spread < 0.01
+
+
+def test_the_entropy_rate_of_a_source_without_memory_is_that_of_its_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = np.array([0.5, 0.25, 0.25])
+    monkeypatch.setattr(source, "chances", lambda seed: np.broadcast_to(row, (3, 3, 3)))
+    assert entropy_rate(0) == pytest.approx(1.5 * math.log(2))
+
+
+def test_there_is_something_to_learn() -> None:
+    counts = np.array(list(Counter(markov(20000).characters.tolist()).values())) / 20000
+    assert entropy_rate(0) < 0.5 * -(counts * np.log(counts)).sum()
+
+
+def test_a_short_markov_text_is_refused() -> None:
+    with pytest.raises(DataError, match="length is 999"):
+        markov(999)

@@ -1,0 +1,116 @@
+"""Step sizes chosen on a seed that is judged nowhere: from the command to the files."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments import reproduce
+from plots.runs.best import level
+
+PUBLISHED = {"amsgrad": 0.003, "cd_adam": 0.001}  # the first of them beyond the grid
+GRID = [0.001, 0.01, 0.1]
+STUDY = [
+    "figure=demo",
+    'figure.grid=[["task=logreg/breast_cancer"],["algorithm=amsgrad","algorithm=cd_adam"]]',
+    'figure.claims=[{number: 3, statement: As low, check: reaches_level, subject: cd_adam, reference: amsgrad, '
+    'within: 2.0}]',
+    "+figure.held_out=9",
+    "+figure.published={amsgrad: 0.003, cd_adam: 0.001}",
+    "figure.name=tuned",
+    *("lr=[0.001,0.01,0.1]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where it has been reproduced."""
+    place = tmp_path_factory.mktemp("results")
+    reproduce.main([*STUDY, f"results_dir={place}"])
+    return place
+
+
+@pytest.fixture(scope="module")
+def written(results: Path) -> Path:
+    """The figure's folder."""
+    [folder] = (results / "figures").iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(written: Path) -> pd.DataFrame:
+    return pd.read_csv(written / "tuned.csv")
+
+
+def best(table: pd.DataFrame, method: str) -> float:
+    """The step size that ends lowest on the seed that is held out."""
+    tried = table[(table["algorithm"] == method) & (table["seed"] == 9)]
+    return min(GRID, key=lambda lr: level(tried[tried["lr"] == lr]))
+
+
+def test_every_step_size_is_tried_once_and_the_chosen_ones_on_every_seed(table: pd.DataFrame) -> None:
+    for method, published in PUBLISHED.items():
+        of_method = table[table["algorithm"] == method]
+        runs = of_method.drop_duplicates("run")[["seed", "lr"]]
+        wanted = {(9, lr) for lr in GRID} | {(seed, lr) for seed in (0, 4) for lr in (published, best(table, method))}
+        assert sorted(runs.itertuples(index=False, name=None)) == sorted(wanted)
+        assert of_method.loc[of_method["best"], "lr"].unique().tolist() == [best(table, method)]
+
+
+def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataFrame, written: Path) -> None:
+    assert set(table.loc[table["drawn"], "seed"]) == {0, 4}
+    assert set(table.loc[table["drawn"], "lr"]) == {*PUBLISHED.values(), *(best(table, name) for name in PUBLISHED)}
+    claims = pd.read_csv(written / "claims.csv").set_index("step_size")
+    for protocol, chosen in (("paper's", PUBLISHED), ("best", {name: best(table, name) for name in PUBLISHED})):
+        ends = {
+            (name, seed): level(table[(table["algorithm"] == name) & (table["seed"] == seed) & (table["lr"] == lr)])
+            for name, lr in chosen.items()
+            for seed in (0, 4)
+        }
+        low, high = sorted(ends["cd_adam", seed] / ends["amsgrad", seed] for seed in (0, 4))
+        assert f"({low:.2g}× to {high:.2g}×, 2 seeds)" in claims.loc[protocol, "measured"]
+    text = (written / "report.md").read_text()
+    assert "The paper's step sizes: AMSGrad 0.003, CD-Adam 0.001." in text
+    assert "on seed 9 alone, which is judged nowhere:" in text
+    assert "seeds 0, 4." in text
+
+
+def test_a_second_time_nothing_is_run(results: Path) -> None:
+    before = {file: file.stat().st_mtime_ns for file in results.rglob("metrics.jsonl")}
+    reproduce.main([*STUDY, f"results_dir={results}"])
+    assert {file: file.stat().st_mtime_ns for file in results.rglob("metrics.jsonl")} == before
+
+
+def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    reproduce.main([*STUDY, f"results_dir={tmp_path / 'results'}", "dry_run=true"])
+    said = capsys.readouterr()
+    assert "more runs follow, with the best step sizes by seed 9" in said.err
+    assert "10 runs, 10 of them to do" in said.out  # 3 trials and 2 seeds with the published step size, of 2 methods
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("seeds=[0,9]", "seeds=[0, 9]: figure=tuned chooses step sizes on seed 9, so nothing is judged on it"),
+        ("seed=3", "seed=3: this figure has two kinds of seeds; those it judges are seeds=[0,1], say"),
+        ("+figure.published={amsgrad: 0.003}", "published has no step size of cd_adam; give every method one"),
+        ("lr=abc", "lr=abc"),
+    ],
+)
+def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    key = change.partition("=")[0]
+    with pytest.raises(SystemExit) as stop:
+        reproduce.main([*(text for text in STUDY if text.split("=")[0] != key), change, f"results_dir={tmp_path}"])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_published_step_size_outside_the_grid_needs_a_seed_held_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = [text for text in STUDY if text != "+figure.held_out=9"]
+    with pytest.raises(SystemExit):
+        reproduce.main([*words, f"results_dir={tmp_path}"])
+    assert "published.amsgrad=0.003: not among [0.001, 0.01, 0.1]" in capsys.readouterr().err

@@ -1,0 +1,188 @@
+"""The language task: against a training loop that is written out, what it draws, what it measures, every method."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from reference import transformer as plain
+from run_support import configuration, go, rows
+from torch import Tensor
+
+from common.errors import UsageError
+from data.markov import entropy_rate, markov
+from data.text import Text
+from experiments.cluster.ranks import Ranks
+from experiments.config.compose import CONF
+from experiments.models.small_cnn import small_cnn
+from experiments.models.transformer import transformer
+from experiments.tasks.language import LanguageModel
+from experiments.training.build import build_trainer
+from experiments.training.trainer import Trainer
+
+SMALL = ("task=text/markov", "task.model.width=12", "task.dataset.length=3000", "device=cpu")
+ADAMW = ("algorithm=adam", "update.form=torch", "update.decoupled=true", "weight_decay=0.1", "lr=0.01")
+METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
+SIZES = {"letters": 16, "context": 16, "layers": 2, "width": 12}
+
+
+def task(length: int = 2000, context: int = 8, workers: int = 4, **options) -> LanguageModel:
+    model = transformer(characters=16, context=context, layers=1, heads=2, width=8)
+    return LanguageModel(
+        markov(length), model, workers=workers, seed=3, device=torch.device("cpu"), context=context, **options
+    )
+
+
+def windows(made: LanguageModel, t: int) -> Tensor:
+    """Those of round t, [W, batch_size, context + 1]."""
+    made.gradients(made.start()[None], made.start_statistics()[None], t)
+    return torch.stack([made._windows(starts) for starts in made._starts[(t - 1) % len(made._starts)]])
+
+
+def both(rounds: int, workers: int) -> tuple[Trainer, plain.Weights, plain.Weights]:
+    """A trainer after some of its 40 rounds, and the weights before and after the same steps written out."""
+    run = configuration(*SMALL, *ADAMW, "rounds=40", "warmup_rounds=5", f"cluster.workers={workers}")
+    trainer = build_trainer(run, Ranks())
+    made = trainer.task
+    assert isinstance(made, LanguageModel)
+    before = plain.unpacked(trainer.state.replica.x[0], **SIZES)
+    batches = [windows(made, t).flatten(0, 1) for t in range(1, rounds + 1)]
+    after = plain.trained(before, batches, 2, 2, steps=40, rate=0.01, warmup=5, decay=0.1, longest=1.0)
+    for _ in range(rounds):
+        trainer.step()
+    return trainer, before, after
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_steps_are_those_of_the_loop_written_out(workers):
+    """Warm-up, cosine, clipping, AdamW and the mean over workers, whose windows together are one batch."""
+    trainer, before, after = both(8, workers)
+    ours = trainer.state.replica.x[0]
+    moved = torch.cat([(after[name] - before[name]).flatten() for name in after])
+    found = ours - torch.cat([value.flatten() for value in before.values()])
+    torch.testing.assert_close(found, moved, rtol=0, atol=1e-3 * moved.abs().max().item())
+
+
+@pytest.mark.slow
+def test_the_curve_is_that_of_the_loop_written_out():
+    """Held-out loss after every 10 of 40 rounds, to a thousandth."""
+    for rounds in (10, 20, 30, 40):
+        trainer, _, after = both(rounds, 2)
+        held_out = torch.from_numpy(markov(3000).held_out).long()
+        cut = (len(held_out) - 1) // 16 * 16
+        some = torch.cat([held_out[:cut].view(-1, 16), held_out[16 : cut + 16 : 16][:, None]], 1)
+        total = plain.loss(after, some, 2, 2) * cut
+        total += plain.loss(after, held_out[None, cut:], 2, 2) * (len(held_out) - 1 - cut)
+        [row] = trainer.evaluate()
+        assert row["test_loss"] == pytest.approx(total.item() / (len(held_out) - 1), rel=1e-3)
+
+
+def test_every_worker_draws_from_its_own_part():
+    made, train = task(batch_size=500), markov(2000).train
+    found = windows(made, 1)
+    for worker, some in enumerate(found):
+        part = bytes(train[worker * 450 : (worker + 1) * 450])
+        assert all(part.find(bytes(window.tolist())) >= 0 for window in some.to(torch.uint8))
+    starts = made._starts[0]
+    for worker, some in enumerate(starts - 450 * torch.arange(4)[:, None]):
+        assert (some.min(), some.max()) >= (0, 430), worker
+        assert some.max() + 8 < 450
+    assert not torch.equal(starts[0], starts[1] - 450)
+    assert not torch.equal(starts[0], made._starts[1][0])
+
+
+def test_windows_of_a_round_do_not_depend_on_those_drawn_ahead():
+    one, other = task(), task()
+    for t in (1, 499, 500, 501, 2, 1203):
+        assert torch.equal(windows(one, t), windows(other, t))
+    assert torch.equal(windows(one, 501), windows(task(), 501))
+
+
+@pytest.mark.parametrize("length", [2000, 2010, 2090, 2100])
+def test_every_held_out_character_but_the_first_is_predicted_once(length):
+    """Held out are 200, 201, 209 and 210: behind 24, 25 and 26 windows of 8 remain 7, none, none and 1."""
+    made = task(length)
+    x = made.start()[None] + 0.1 * torch.randn(1, made.d, generator=torch.Generator().manual_seed(0))
+    measured = made.evaluate(x, made.start_statistics()[:1])
+    text = markov(length).held_out.astype(np.int64)
+    weights = plain.unpacked(x[0], letters=16, context=8, layers=1, width=8)
+    total, begin = 0.0, 0
+    while begin < len(text) - 1:
+        window = torch.from_numpy(text[begin : begin + 9])[None]
+        total += float(plain.loss(weights, window, 1, 2)) * (window.numel() - 1)
+        begin += 8
+    assert measured["test_loss"].item() == pytest.approx(total / (len(text) - 1), rel=1e-5)
+    assert measured["bits_per_character"].item() == pytest.approx(measured["test_loss"].item() / math.log(2))
+
+
+def test_training_loss_and_gradient_norm_are_those_of_fixed_windows_over_the_whole_part():
+    made = task(evaluation_windows=11, evaluation_batch=4)
+    text = markov(2000).train.astype(np.int64)
+    starts = [int(k * (1800 - 9) / 10) for k in range(11)]
+    some = torch.tensor(np.stack([text[begin : begin + 9] for begin in starts]))
+    weights = plain.unpacked(made.start(), letters=16, context=8, layers=1, width=8)
+    leaves = [value.requires_grad_() for value in weights.values()]
+    mean = plain.loss(weights, some, 1, 2)
+    gradient = torch.cat([part.flatten() for part in torch.autograd.grad(mean, leaves)])
+    measured = made.evaluate(made.start()[None], made.start_statistics()[:1])
+    assert measured["train_loss"].item() == pytest.approx(mean.item(), rel=1e-6)
+    assert measured["grad_norm"].item() == pytest.approx(gradient.norm().item(), rel=1e-4)
+
+
+def test_dropout_is_a_worker_and_a_rounds_own():
+    """Workers with the same text and windows drop different things, and so does another round."""
+    same = Text("same", np.frombuffer(b"a" * 90 + b"b" * 10, np.uint8))
+    model = transformer(characters=2, context=4, layers=1, heads=1, width=8, dropout=0.5)
+    made = LanguageModel(same, model, workers=2, seed=0, device=torch.device("cpu"), context=4, batch_size=2)
+    x, statistics = made.start()[None], made.start_statistics()[None]
+    [[one, other]], [[later, _]] = (made.gradients(x, statistics, t)[0] for t in (1, 2))
+    assert not torch.allclose(one, other)
+    assert not torch.allclose(one, later)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"workers": 300}, UsageError, "cluster.workers=300: each has 6 of 1800 characters"),
+        ({"batch_size": 0}, ValueError, "batch_size=0"),
+        ({"evaluation_windows": 0}, ValueError, "evaluation_windows=0"),
+        ({"precision": "auto"}, ValueError, "precision=auto"),
+    ],
+)
+def test_nonsense_is_refused(options, kind, message):
+    with pytest.raises(kind, match=message):
+        task(**options)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda: transformer(characters=15, context=8, layers=1, heads=1, width=4), "of 16 .the text's"),
+        (lambda: transformer(characters=17, context=8, layers=1, heads=1, width=4), "task.model.characters=16"),
+        (lambda: transformer(characters=16, context=7, layers=1, heads=1, width=4), "does not take 8 characters"),
+        (lambda: small_cnn(4), "batch norm"),
+    ],
+)
+def test_a_model_that_does_not_fit_the_text_is_refused(model, message):
+    with pytest.raises(ValueError, match=message):
+        LanguageModel(markov(2000), model(), workers=1, seed=0, device=torch.device("cpu"), context=8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_on_the_embedded_text(method: str, tmp_path: Path) -> None:
+    """Those with dense rounds have six of them, in which they learn a second moment worth freezing."""
+    short = ["rounds=12", "warmup_rounds=2", "eval_every=6", "task.batch_size=2", "task.evaluation_windows=8"]
+    dense = ["algorithm.warmup=6"] if "warmup" in configuration(f"algorithm={method}").algorithm.options else []
+    found = rows(go(*SMALL, *short, *dense, f"algorithm={method}", "lr=0.003", f"results_dir={tmp_path}"))
+    assert [row["round"] for row in found] == [0, 6, 12]
+    assert found[0]["test_loss"] == pytest.approx(math.log(16), rel=0.01)
+    assert min(row["test_loss"] for row in found) < found[0]["test_loss"]
+    assert math.isfinite(found[-1]["test_loss"])
+
+
+@pytest.mark.slow
+def test_the_embedded_text_is_learnt_down_to_near_its_entropy_rate(tmp_path: Path) -> None:
+    found = rows(go("task=text/markov", *ADAMW[:-1], "lr=0.01", f"results_dir={tmp_path}"))
+    memoryless = 2.757  # nats, of its single characters
+    assert entropy_rate(0) < found[-1]["test_loss"] < 0.5 * (entropy_rate(0) + memoryless)

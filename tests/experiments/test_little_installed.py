@@ -1,0 +1,63 @@
+"""Runs and figures where loggers, browsers, launchers and documentation tools are not installed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.config.compose import ROOT
+
+# Found by Python at its start: these cannot be imported, as if they were not there.
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+
+MISSING = {
+    "plotly", "wandb", "wandb_workspaces", "playwright", "submitit", "optuna", "ray", "sphinx",
+    "furo", "myst_parser", "pyright", "pip_audit", "uv", "hypothesis",
+}
+
+class Path(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        missing = name.partition(".")[0] in MISSING or name.startswith("hydra_plugins.hydra_")
+        return None if missing else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Path
+"""
+
+SMALL = (
+    "task=digits", "task.model.width=2", "task.precision=float32", "task.evaluation_rows=64", "task.rows=512",
+    "cluster.workers=2", "device=cpu", "threads=1", "epochs=2", "eval_every=6",
+)  # fmt: skip
+
+
+def run(place: Path, *words: str) -> str:
+    """What a command printed, given there."""
+    (place / "sitecustomize.py").write_text(WITHOUT)
+    known = os.environ | {"PYTHONPATH": os.pathsep.join([str(place), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, *words], cwd=place, env=known, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_run(tmp_path: Path) -> None:
+    said = run(tmp_path, "-m", "experiments.run", "algorithm=cd_adam", *SMALL)
+    assert "train_loss" in said
+    assert list(tmp_path.glob("results/digits/*/*/summary.json"))
+
+
+@pytest.mark.slow
+def test_a_figure(tmp_path: Path) -> None:
+    run(tmp_path, "-m", "experiments.reproduce", "figure=digits", *SMALL)
+    [report] = tmp_path.glob("results/figures/*/report.md")
+    assert "digits.png" in report.read_text()
+    assert (report.parent / "claims.csv").is_file()
+
+
+def test_they_are_missing(tmp_path: Path) -> None:
+    for name in ("plotly", "wandb", "sphinx"):
+        assert "missing" in run(tmp_path, "-c", f"try:\n import {name}\nexcept ImportError:\n print('missing')")
