@@ -45,10 +45,11 @@ $(READY_TO_DEVELOP): $(LOCKS)/dev.lock $(READY)
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
 	$(BIN)/python -m experiments.reproduce figure=demo $(KEYS) $(ARGS)
 
-reproduce-%: $(READY)  ## figure-1, -2, -2-top-k, -3, -3-vgg16, -3-wrn16-4, methods, why or rate: data, runs, figure, claims
+reproduce-%: $(READY)  ## figure-1, figure-2, why, … (conf/figure/ has them all): data, runs, figure, claims
 	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(KEYS) $(ARGS)
 
-reproduce-all: $(addprefix reproduce-,figure-2 figure-2-top-k methods why rate figure-3 figure-1 figure-3-vgg16 figure-3-wrn16-4)  ## every figure
+reproduce-all: $(addprefix reproduce-,figure-2 figure-2-top-k methods why why-frozen why-stochastic dependence \
+		dependence-rounds ef21 rate regime language figure-3 figure-1 figure-3-vgg16 figure-3-wrn16-4)  ## every figure
 
 report: $(READY)  ## results/report.html: all runs on one interactive page, which needs no network
 	$(BIN)/python -m experiments.report $(KEYS) $(ARGS)
