@@ -26,6 +26,7 @@ from algorithms.updates import SGD
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
+from data.text import Text
 from experiments.conformance import test_algorithm, test_compressor, test_dataset, test_task
 from experiments.tasks.logreg import LogisticRegression
 
@@ -312,13 +313,16 @@ BACKWARDS = sparse.csr_array(
     (DENSE.ravel(), np.tile([2, 1, 0], 12).astype(np.int32), np.arange(13, dtype=np.int32) * 3)
 )
 DATASETS = [
-    ("is_a_dataset", lambda: (DENSE, POSITIVE), "a Dataset or Images, saw tuple"),
+    ("is_a_dataset", lambda: (DENSE, POSITIVE), "a Dataset, Images or Text, saw tuple"),
     ("is_a_dataset", rows(name="../few"), "name='../few': expected letters"),
     ("has_rows", rows(features=DENSE), "a csr_array, saw ndarray"),
     ("has_rows", rows(features=sparse.csr_array(DENSE.astype(np.float32))), "features of float64, saw float32"),
     ("has_rows", rows(features=BACKWARDS), "column indices that ascend within each row"),
     ("has_rows", rows(features=sparse.csr_array(DENSE * np.inf)), "expected finite features"),
     ("has_rows", pictures(test_images=np.zeros((6, 4, 4, 2), np.uint8)), "expected (4, 5, 2) as train_images"),
+    ("has_rows", lambda: Text("few", np.arange(20)), "characters of int64: expected uint8"),
+    ("has_rows", lambda: Text("few", np.zeros((20, 2), np.uint8)), "characters (20, 2): expected [N]"),
+    ("has_rows", lambda: Text("few", np.arange(20, dtype=np.uint8)), "in the training part, 2 are not"),
     ("has_labels", rows(labels=np.ones(12, np.int8)), "expected all of {1, -1}"),
     ("has_labels", rows(labels=np.where(POSITIVE, 1.0, -1.0)), "labels of float64: expected int8"),
     ("has_labels", pictures(test_labels=np.full(6, 9, np.uint8)), "expected all of {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}"),
