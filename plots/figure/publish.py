@@ -83,6 +83,9 @@ def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     return pd.concat(parts)
 
 
+_NAMED = 4
+"""Best step sizes on the edge of their grid that a caption names; of more it says how many, and the report which."""
+
 _TITLES = {claims.PAPERS: "the paper's step sizes", claims.BEST: "best step sizes"}
 
 
@@ -99,10 +102,12 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
         which = "Best is" if figure.published else "Each method with"
         chosen.append(f"{which} {_rule(figure, tried)}.")
         if edge := markdown.on_edge(tried):
-            first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"]).loc[edge]
+            first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
             several = tried["task"].nunique() > 1
             names = first["label"] + (" on " + first["task_label"] if several else "")
-            chosen.append(f"On the edge of what was tried: {', '.join(names)}.")
+            few = len(edge) <= _NAMED
+            named = ", ".join(names.loc[edge]) if few else f"{len(edge)} of {len(first)} best step sizes"
+            chosen.append(f"On the edge of what was tried: {named}.")
     else:
         chosen.append("Each method with the one step size it was given.")
     if repeated(shown):

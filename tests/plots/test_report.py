@@ -131,6 +131,17 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders):
     assert text.startswith(f"{HEAD}**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
 
 
+def test_best_step_sizes_on_the_edge_of_their_grid_are_named_or_counted(tmp_path, folders):
+    assert "On the edge of what was tried: Plain, Noisy." in caption(folders)
+    inside = [
+        run_folder(tmp_path / "in", name, [0.1, 0.5, 0.9], [1e-2, 1e-4, 1e-2], 2.0) for name in ("plain", "noisy")
+    ]
+    assert "edge" not in caption(inside)
+    assert "edge" not in written(inside)[1]
+    many = [run_folder(tmp_path / "many", f"m{n}", [0.1, 0.5], [1e-2, 1e-4], 2.0) for n in range(5)]
+    assert "On the edge of what was tried: 5 of 5 best step sizes." in caption(many)
+
+
 def test_the_caption_names_the_precision_of_the_runs(tmp_path):
     run = run_folder(tmp_path, "plain", [0.1], [1e-2], 2.0)
     assert "Convolutions" not in caption([run])
