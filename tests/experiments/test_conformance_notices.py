@@ -60,10 +60,10 @@ def encodes(base: type, encode: Callable[[Tensor], Any], **attributes: Any) -> A
 def blind(**parts: Callable[[], Any]) -> RandomK:
     """Draws without a look at one part of the key, which it makes up."""
 
-    def encode(self: RandomK, x: Tensor, key: Key) -> tuple:
-        return RandomK.encode(self, x, key._replace(**{name: make() for name, make in parts.items()}))
+    def sample(self: RandomK, x: Tensor, key: Key) -> tuple:
+        return RandomK._sample(self, x, key._replace(**{name: make() for name, make in parts.items()}))
 
-    return broken(RandomK, 0.1, encode=encode)
+    return broken(RandomK, 0.1, _sample=sample)
 
 
 COMPRESSORS = [

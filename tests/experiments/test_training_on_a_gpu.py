@@ -13,6 +13,7 @@ from torch import Tensor
 
 from algorithms.compressors import ScaledSign
 from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.schedules import step_decay
 from data.images import Images
 from experiments.cluster.simulated import Simulated
 from experiments.models.flat import FlatModel
@@ -58,7 +59,7 @@ def test_a_round_of_training_waits_for_nothing(gpu: PretendedGpu, monkeypatch: p
     waited = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(1))
     algorithm = onebit_adam(ScaledSign(), rounds=6, warmup=2)
-    trainer = Trainer(OnGpu(), Simulated(algorithm, WORKERS, 0), lrs=[0.1, 0.2], rounds=6, schedule="step_decay")
+    trainer = Trainer(OnGpu(), Simulated(algorithm, WORKERS, 0), lrs=[0.1, 0.2], rounds=6, schedule=step_decay)
     gpu.crossings.clear()
     for _ in range(5):
         trainer.step()
