@@ -16,8 +16,9 @@ def _copy(app: Sphinx) -> None:
 
 
 def _change_links(app: Sphinx, page: str, source: list[str]) -> None:
-    """Sources link to what lies beside docs/, so that they can be read in place; built pages have nothing there."""
-    text = source[0].replace(f"](../{RESULTS.name}/", f"]({RESULTS.name}/")
+    """Sources link to what lies beside docs/, and results to docs/, so that they can be read in place; built pages
+    have nothing beside them, and the results among them."""
+    text = source[0].replace(f"](../{RESULTS.name}/", f"]({RESULTS.name}/").replace("](../docs/", "](../")
     source[0] = re.sub(r"\[([^\]]+)\]\(\.\./[\w./-]*/\)", r"\1", text)
 
 
