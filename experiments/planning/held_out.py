@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from common.errors import UsageError
+from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
 from experiments.config.compose import parse
 from experiments.config.figure import combinations, runs
@@ -24,6 +25,11 @@ Best = dict[tuple[str, str], float]
 def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
     """The first step, with the overrides among its own: every step size of the grid, a run each, on the seed that is
     held out. Raises UsageError."""
+    if place_of() is not None:
+        raise UsageError(
+            f"figure={figure.name}: one process chooses step sizes between the runs, and here there are several; "
+            "start it alone, with ranks=N for N processes a run"
+        )
     for text in overrides:
         if parse(text).key_or_group == "seed":
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")

@@ -114,3 +114,13 @@ def test_a_published_step_size_outside_the_grid_needs_a_seed_held_out(
     with pytest.raises(SystemExit):
         reproduce.main([*words, f"results_dir={tmp_path}"])
     assert "published.amsgrad=0.003: not among [0.001, 0.01, 0.1]" in capsys.readouterr().err
+
+
+def test_ranks_that_would_read_what_one_of_them_still_writes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("experiments.planning.held_out.place_of", lambda: object())
+    with pytest.raises(SystemExit):
+        reproduce.main([*STUDY, f"results_dir={tmp_path}"])
+    assert "start it alone, with ranks=N for N processes a run" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
