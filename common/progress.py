@@ -25,7 +25,7 @@ class Display:
 
     def __init__(self, rounds: int, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
-        self._total, self._done, self._said, self._begin = rounds, 0, 0, 0.0
+        self._total, self._done, self._known, self._said, self._begin = rounds, 0, 0, 0, 0.0
         self._name = ""
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -59,13 +59,22 @@ class Display:
         self._name = name
         self._bar.update(self._task, description=name)
 
+    def skip(self, rounds: int) -> None:
+        """So many rounds were done before; they say nothing of how long the others take."""
+        self._known += rounds
+        self._show(rounds)
+
     def advance(self, rounds: int) -> None:
-        """So many more rounds are done (or need not be done)."""
+        """So many more rounds are done."""
+        self._show(rounds)
+
+    def _show(self, rounds: int) -> None:
         self._done += rounds
         self._bar.update(self._task, completed=self._done)
         tenth = 10 * self._done // max(self._total, 1)
         if not self.console.is_terminal and tenth > self._said:
             self._said = tenth
             elapsed = time.monotonic() - self._begin
-            left = elapsed * (self._total - self._done) / self._done
-            self.say(f"{self._name}: {self._done} of {self._total} rounds, {elapsed:.0f} s, {left:.0f} s left")
+            here = self._done - self._known
+            left = f", {elapsed * (self._total - self._done) / here:.0f} s left" if here else ""
+            self.say(f"{self._name}: {self._done} of {self._total} rounds, {elapsed:.0f} s{left}")

@@ -94,9 +94,10 @@ class _Jobs:
         todo = f"{len(self._waiting)} of {len(self._cells)} runs to do, {self._at_once} at once"
         done = f"all {len(self._cells)} runs are finished"
         self._display.say(f"{todo if self._waiting else done}; {self._folder.path}")
+        waiting = set(self._waiting.values())
         for cell in self._cells:
-            if cell not in self._waiting.values():
-                self._advance(cell, cell.run.rounds)
+            self._rounds[cell] = cell.folder.round() if cell in waiting else cell.run.rounds
+            self._display.skip(self._rounds[cell])
         jobs, timeout = list(self._waiting), self._launch.job_timeout
         return run_jobs(jobs, self._at_once, timeout, self._end, self._watch, self._display.say)
 

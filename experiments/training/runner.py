@@ -45,7 +45,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
                 logger.skipped(folder.path, display.say)
-                display.advance(run.rounds)
+                display.skip(run.rounds)
                 folder.describe(plain(run), keep=("study", "logger"))
                 folder.tidy(keep=1)
             else:
@@ -75,7 +75,7 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         display.say(f"resumed at round {trainer.t}: {folder.path}")
         if changes:
             display.say(f"not as the rounds before: {changes}")
-    display.advance(trainer.t)
+    display.skip(trainer.t)
     folder.set_status("running", round=trainer.t)
     return not resumed
 
