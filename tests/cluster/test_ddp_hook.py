@@ -1,0 +1,314 @@
+"""DistributedDataParallel with compressed gradients and torch's optimizers, against the simulated cluster.
+
+One launch of two ranks goes through all cases; the oracle is the harness's own round, with its own update rule.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from cluster_support import fine, launched
+from run_support import configuration
+from torch.nn.functional import softplus
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from algorithms.agreement import Disagreement
+from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
+from algorithms.ddp_hook import compressed
+from algorithms.meter import Meter
+from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.ef21 import ef21
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.naive import naive
+from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.methods.qadam import qadam
+from algorithms.methods.quantized_adam import quantized_adam
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD, Adam, AMSGrad
+from experiments.api import train
+from experiments.cluster.simulated import Simulated
+from experiments.training.build import build_task
+
+RANKS, STEPS, AT, LR, D = 2, 8, 5, 0.05, 32  # what befalls a rank does so in step AT
+SIZES = (15, 5, 10, 2)  # of the network's tensors
+TINY, HUGE = 1e-5, 100.0  # MB of a bucket: a tensor or all of them
+ADAM, AMS = Adam(form="torch"), AMSGrad(form="torch", weight_decay=0.01)
+SIGN = cd_adam(ScaledSign(), AMS)
+ALGORITHMS = {
+    "amsgrad": amsgrad(Identity(), AMS),
+    "naive": naive(Qsgd(), SGD(momentum=0.9)),
+    "error_feedback": error_feedback(TopK(k=3), ADAM),
+    "cd_adam": SIGN,
+    "cd_adam layer": cd_adam(Blocks(ScaledSign(), SIZES), AMS),
+    "cd_adam uplink_only": cd_adam(ScaledSign(), AMS, uplink_only=True),
+    "ef21": ef21(RandomK(k=4), SGD(), dense_start=True),
+    "clipped": replace(SIGN, clip=0.1),
+}
+OTHERS = {
+    "1-bit Adam": onebit_adam(ScaledSign("l2"), STEPS, warmup=3),
+    "1-bit Adam on gradients": onebit_adam(ScaledSign("l2"), STEPS, warmup=3, signal="gradient"),
+    "QAdam": qadam(MinMaxUint8(), STEPS, warmup=3),
+    "Quantized Adam": quantized_adam(TopK(k=5)),
+}
+HARNESS = ["task=logreg/breast_cancer", "cluster.workers=2", "rounds=40", "eval_every=40"]
+METHOD = ["algorithm=cd_adam", "update.form=torch", "lr=0.01"]
+
+
+def network(dtype: torch.dtype = torch.float64) -> torch.nn.Module:
+    """32 parameters in four tensors, the same on all ranks."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).to(dtype)
+
+
+def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
+    """Of a rank's own batch."""
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    inputs, targets = (torch.randn(6, count, generator=generator, dtype=torch.float64) for count in (3, 2))
+    kind = next(net.parameters()).dtype
+    return (net(inputs.to(kind)) - targets.to(kind)).square().mean()
+
+
+def optimizer_of(params: list[torch.Tensor], update: object) -> torch.optim.Optimizer:
+    """torch's own, of the settings of an update rule."""
+    if isinstance(update, SGD):
+        return torch.optim.SGD(params, lr=LR, momentum=update.momentum, weight_decay=update.weight_decay)
+    assert isinstance(update, Adam | AMSGrad)
+    return torch.optim.Adam(
+        params,
+        lr=LR,
+        betas=(update.beta1, update.beta2),
+        eps=update.nu,
+        weight_decay=update.weight_decay,
+        amsgrad=isinstance(update, AMSGrad),
+    )
+
+
+def trained(
+    algorithm: Algorithm,
+    bucket: float = TINY,
+    befalls: Callable[[torch.nn.Module], object] = lambda net: None,
+    scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
+    dtype: torch.dtype = torch.float64,
+) -> dict:
+    """x after every step, in a loop as anyone writes it, and what the hook counted."""
+    net, rank = network(dtype), dist.get_rank()
+    model = DistributedDataParallel(net, bucket_cap_mb=bucket)  # pyright: ignore[reportArgumentType]: it takes floats
+    state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler)
+    model.register_comm_hook(state, hook)
+    optimizer, path = optimizer_of(list(model.parameters()), algorithm.update), []
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        value = loss(model, rank, step)
+        if step == AT and rank == RANKS - 1:
+            value = value + (befalls(net) or 0.0)
+        (scaler.scale(value) if scaler else value).backward()
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+        path.append(parameters_to_vector(net.parameters()).detach().clone())
+    counted = {"t": state.t, "skipped": state.skipped, "bits": state.meter.bits, "bytes": state.meter.payload_bytes}
+    return {"x": torch.stack(path), "memory": state._worker.memory, **counted}
+
+
+def simulated(algorithm: Algorithm, left_out: int | None = None) -> torch.Tensor:
+    """x after every step [STEPS, 32] of the harness's own rounds, of which one may be left out."""
+    net, cluster = network(), Simulated(algorithm, RANKS, seed=3)
+    state, path, t = cluster.start(parameters_to_vector(net.parameters()).detach()), [], 0
+    for step in range(1, STEPS + 1):
+        if step != left_out:
+            t += 1
+            vector_to_parameters(state.replica.x.clone(), net.parameters())
+            gradients = [
+                parameters_to_vector(torch.autograd.grad(loss(net, worker, step), list(net.parameters())))
+                for worker in range(RANKS)
+            ]
+            state = cluster.round(torch.stack(gradients), state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+def infinite(net: torch.nn.Module) -> torch.Tensor:
+    """A loss whose gradient is not finite."""
+    return next(net.parameters()).sum() * torch.inf
+
+
+def drift(net: torch.nn.Module) -> None:
+    """A parameter of this rank moves by its last bit."""
+    with torch.no_grad():
+        net[0].bias[2] *= 1 + 2**-52  # pyright: ignore[reportIndexIssue]
+
+
+def accumulated() -> dict:
+    """One round of two backward passes, of which only the second is synchronised, and the gradient of their sum."""
+    rank, found = dist.get_rank(), {}
+    for name in ("accumulated", "summed"):
+        model = DistributedDataParallel(network())
+        state, hook = compressed(model.parameters(), SIGN)
+        model.register_comm_hook(state, hook)
+        if name == "summed":
+            (loss(model, rank, 1) + loss(model, rank, 2)).backward()
+        else:
+            with model.no_sync():
+                loss(model, rank, 1).backward()
+            loss(model, rank, 2).backward()
+        found[name] = parameters_to_vector([param.grad for param in model.parameters()])  # pyright: ignore
+        found[f"{name} rounds"] = state.t
+    return found
+
+
+class Regression(torch.nn.Module):
+    """Eq. 7.1 over this rank's rows."""
+
+    def __init__(self, features: torch.Tensor, labels: torch.Tensor) -> None:
+        super().__init__()
+        self.x = torch.nn.Parameter(torch.zeros(features.shape[1], dtype=torch.float64))
+        self.features, self.labels = features, labels
+
+    def forward(self) -> torch.Tensor:
+        penalty = (self.x**2 / (1 + self.x**2)).sum()
+        return softplus(-self.labels * (self.features @ self.x)).mean() + 0.1 * penalty
+
+
+def regression() -> torch.Tensor:
+    """The parameters that DDP, CD-Adam's gradients and torch's Adam bring the harness's task to."""
+    task = build_task(configuration(*METHOD, *HARNESS))
+    data = task._dataset  # pyright: ignore[reportAttributeAccessIssue]
+    own = slice(dist.get_rank() * task.rows, (dist.get_rank() + 1) * task.rows)  # pyright: ignore
+    features = torch.from_numpy(data.features[own].toarray()).double()
+    model = DistributedDataParallel(Regression(features, torch.from_numpy(data.labels[own]).double()))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, betas=(0.9, 0.99), eps=1e-8, amsgrad=True)
+    model.register_comm_hook(*compressed(model.parameters(), SIGN))
+    for _ in range(40):
+        optimizer.zero_grad()
+        model().backward()
+        optimizer.step()
+    return model.module.x.detach()
+
+
+def refused(act: Callable[[], object]) -> str:
+    """What a mistake is answered by."""
+    try:
+        act()
+    except (ValueError, Disagreement) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def everything(target: Path) -> None:
+    """All cases, one after the other."""
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    rank, results = dist.get_rank(), {}
+    scaler = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ignore[reportPrivateImportUsage]
+    for name, algorithm in ALGORITHMS.items():
+        results[name] = trained(algorithm)
+    results["one bucket"] = trained(SIGN, bucket=HUGE)
+    results["not finite"] = trained(SIGN, befalls=infinite, scaler=scaler(init_scale=2.0**10))
+    results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
+    results["accumulated"] = accumulated()
+    results["regression"] = regression()
+    for name, algorithm in OTHERS.items():
+        results[name] = refused(partial(compressed, network().parameters(), algorithm))
+    results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
+    results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=rank))
+    results["drift"] = refused(partial(trained, SIGN, befalls=drift))
+    for name, keep in {"too few": slice(2), "too many": slice(None)}.items():
+        net = network()
+        model = DistributedDataParallel(net if name == "too few" else net[0])  # pyright: ignore[reportIndexIssue]
+        model.register_comm_hook(*compressed(list(net.parameters())[keep], SIGN))
+        results[name] = refused(lambda model=model: model(torch.ones(1, 3, dtype=torch.float64)).sum().backward())
+    torch.save(results, target / f"results-{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """What both ranks came to in every case."""
+    target = tmp_path_factory.mktemp("hook")
+    fine(launched(target, RANKS, partial(everything, target)))
+    return [torch.load(target / f"results-{rank}.pt", weights_only=True) for rank in range(RANKS)]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_torchs_optimizer_on_compressed_gradients_is_the_harness_round(name: str, ranks: list[dict]) -> None:
+    expected = simulated(ALGORITHMS[name])
+    for results in ranks:
+        torch.testing.assert_close(results[name]["x"], expected, rtol=1e-11, atol=1e-13)
+    assert torch.equal(ranks[0][name]["x"], ranks[1][name]["x"])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_bits_are_those_of_the_method(name: str, ranks: list[dict]) -> None:
+    meter = Meter()
+    for t in range(1, STEPS + 1):
+        meter.count(ALGORITHMS[name], D, t, torch.float64)
+    for results in ranks:
+        found = results[name]
+        assert (found["t"], found["skipped"]) == (STEPS, 0)
+        assert (found["bits"], found["bytes"]) == (meter.bits, meter.payload_bytes)
+
+
+def test_what_crosses_does_not_depend_on_buckets(ranks: list[dict]) -> None:
+    assert torch.equal(ranks[0]["one bucket"]["x"], ranks[0]["cd_adam"]["x"])
+
+
+def test_the_harness_comes_to_the_same_parameters(ranks: list[dict], tmp_path: Path) -> None:
+    """Evaluated by the harness's own task at x, against the last row of its own run."""
+    [row] = train(*METHOD, *HARNESS, f"results_dir={tmp_path}").query("round == 40").to_dict("records")
+    task = build_task(configuration(*METHOD, *HARNESS))
+    for results in ranks:
+        measured = task.evaluate(results["regression"], task.start_statistics())
+        assert measured["train_loss"].item() == pytest.approx(row["train_loss"], rel=1e-12)
+        assert measured["grad_norm"].item() == pytest.approx(row["grad_norm"], rel=1e-9)
+
+
+def test_a_round_with_an_infinite_gradient_is_left_out_and_the_scale_is_not_remembered(ranks: list[dict]) -> None:
+    """The scale doubles every two steps and is halved by the infinity."""
+    expected = simulated(SIGN, left_out=AT)
+    for results in ranks:
+        found = results["not finite"]
+        assert (found["t"], found["skipped"]) == (STEPS - 1, 1)
+        torch.testing.assert_close(found["x"], expected, rtol=1e-11, atol=1e-13)
+
+
+def test_two_backward_passes_are_one_round(ranks: list[dict]) -> None:
+    for results in ranks:
+        found = results["accumulated"]
+        assert (found["accumulated rounds"], found["summed rounds"]) == (1, 1)
+        torch.testing.assert_close(found["accumulated"], found["summed"])
+
+
+def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) -> None:
+    found = ranks[0]["bf16"]
+    assert (found["x"].dtype, found["memory"].dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(found["x"].double(), simulated(SIGN), rtol=0, atol=4 * LR)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_not_a_compressed_gradient_is_refused(name: str, ranks: list[dict]) -> None:
+    for results in ranks:
+        assert results[name].startswith("ValueError: ")
+        assert "use CompressedOptimizer" in results[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("frozen", "ValueError: no parameter requires a gradient"),
+        ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
+        ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
+        ("too few", "ValueError: DDP has a parameter [2"),
+        ("too many", "ValueError: DDP does not have all of the parameters given: give ddp_model.parameters()"),
+    ],
+)
+def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]) -> None:
+    for results in ranks:
+        assert results[name].startswith(said)
