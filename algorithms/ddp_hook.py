@@ -7,6 +7,7 @@ from functools import reduce
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.futures import Future
 
 from algorithms.agreement import AgreeingWire, agree, is_finite
@@ -55,7 +56,7 @@ class CompressedGradients:
         self._worker = algorithm.start_workers(self._gradient, torch.tensor([self.rank]))
         self._server = algorithm.start_server(self._gradient) if self.rank == 0 else None
 
-    def take(self, bucket: dist.GradBucket) -> Future[Tensor]:
+    def take(self, bucket: GradBucket) -> Future[Tensor]:
         """What DDP calls for every bucket of gradients, in the same order on all ranks; the last begins the round.
 
         Raises ValueError where DDP's parameters are not those given, Disagreement where ranks differ in their
@@ -66,9 +67,8 @@ class CompressedGradients:
         params, gradients = bucket.parameters(), bucket.gradients()
         for param, gradient in zip(params, gradients, strict=True):
             if param not in self._place:
-                raise ValueError(
-                    f"DDP has a parameter {list(param.shape)} that is not among those given: give ddp_model.parameters()"
-                )
+                found = f"a parameter {list(param.shape)} that is not among those given"
+                raise ValueError(f"DDP has {found}: give ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
         self._ready.append((params, gradients, bucket.buffer(), future))
         if bucket.is_last():
@@ -100,7 +100,7 @@ class CompressedGradients:
         return self.algorithm.clipped_aggregate(signal)
 
 
-Hook = Callable[[CompressedGradients, dist.GradBucket], Future[Tensor]]
+Hook = Callable[[CompressedGradients, GradBucket], Future[Tensor]]
 
 
 def compressed(

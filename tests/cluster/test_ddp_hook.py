@@ -93,7 +93,7 @@ def optimizer_of(params: list[torch.Tensor], update: object) -> torch.optim.Opti
 def trained(
     algorithm: Algorithm,
     bucket: float = TINY,
-    befalls: Callable[[torch.nn.Module], object] = lambda net: None,
+    befalls: Callable[[torch.nn.Module], torch.Tensor | None] = lambda net: None,
     scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
     dtype: torch.dtype = torch.float64,
 ) -> dict:
@@ -107,7 +107,8 @@ def trained(
         optimizer.zero_grad()
         value = loss(model, rank, step)
         if step == AT and rank == RANKS - 1:
-            value = value + (befalls(net) or 0.0)
+            more = befalls(net)
+            value = value if more is None else value + more
         (scaler.scale(value) if scaler else value).backward()
         if scaler:
             scaler.step(optimizer)
