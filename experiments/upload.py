@@ -28,7 +28,7 @@ from experiments.loggers.service import one_line, serving
 from plots.runs.find import folders as run_folders
 from plots.runs.read import open_run
 
-OF_A_RUN = ("project", "entity", "job_type", "targets")
+OF_A_RUN = ("project", "entity", "name", "group", "tags", "notes", "job_type", "targets", "git", "model")
 """What a run that was itself mirrored keeps, but for what the command line says."""
 
 

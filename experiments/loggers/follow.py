@@ -31,7 +31,7 @@ def main() -> None:
         options = open_run(folder).config["logger"]
         patience = options["finish_timeout"]  # for the mirror of a run that was killed, which may still be sending
         with serving():
-            Mirror(options["mode"]).show(folder, options, say, _ended, patience)
+            Mirror(options["mode"], watched=os.getppid()).show(folder, options, say, _ended, patience)
     except Exception as error:
         say(f"wandb: incomplete ({one_line(error)}); to send the rest: python -m experiments.upload {folder}")
 

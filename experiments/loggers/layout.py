@@ -5,6 +5,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from common.errors import UsageError
 from plots.runs.columns import column, higher_is_better
 from plots.runs.read import Run
 
@@ -65,22 +66,39 @@ def ids(run: str, lr: Sequence[float]) -> list[str]:
     return [f"{run}-{trial}" for trial in range(len(lr))] if len(lr) > 1 else [run]
 
 
-def arguments(run: Run, trial: int, options: Options) -> dict[str, Any]:
-    """What wandb.init is told of one curve of a run: its id, name, place and configuration."""
+def arguments(run: Run, trial: int, options: Options, said: Mapping[str, str]) -> dict[str, Any]:
+    """What wandb.init is told of one curve of a run: its id, name, place and configuration.
+
+    `said` is the environment, whose WANDB_NAME, WANDB_RUN_GROUP, WANDB_TAGS and WANDB_NOTES hold where `options` name
+    nothing; tags come together. What an agent of wandb's sweeps started is the run that the agent asked for.
+    Raises UsageError where it has several step sizes.
+    """
     facts, commit, lr = run.environment, run.environment.get("commit"), run.lrs[trial]
     kind = "tune" if len(run.lrs) > 1 else "train" if facts.get("ranks", 1) > 1 else "simulate"
     own = _without(run.config, ("logger", "results_dir", "data_dir", "file"))
     own["cluster"]["size"] = run.workers
+    name, step = options["name"] or said.get("WANDB_NAME"), f"-lr{lr:g}"
+    tags = [*filter(None, (run.study, commit and commit[:12])), *said.get("WANDB_TAGS", "").split(",")]
+    id = ids(run.id, run.lrs)[trial]
+    if "WANDB_SWEEP_ID" in said:
+        if len(run.lrs) > 1:
+            raise UsageError("a sweep of wandb counts a run as one curve: have it choose one step size, lr")
+        id = said.get("WANDB_RUN_ID", id)
     return {
         "project": options["project"],
         "entity": options["entity"],
-        "id": ids(run.id, run.lrs)[trial],
-        "name": f"{run.algorithm}-{run.task}-n{run.workers}-s{run.seed}-lr{lr:g}",
-        "group": group(run.study, run.task, run.workers),
+        "id": id,
+        "name": name + step * (len(run.lrs) > 1) if name else _name(run) + step,
+        "group": options["group"] or said.get("WANDB_RUN_GROUP") or group(run.study, run.task, run.workers),
         "job_type": options["job_type"] or kind,
-        "tags": [tag[:64] for tag in (run.study, commit and commit[:12]) if tag],  # wandb takes no longer ones
+        "tags": [tag[:64] for tag in dict.fromkeys([*tags, *(options["tags"] or [])]) if tag],  # no longer ones
+        "notes": options["notes"] or said.get("WANDB_NOTES"),
         "config": {**own, "lr": lr, "environment": facts},
     }
+
+
+def _name(run: Run) -> str:
+    return f"{run.algorithm}-{run.task}-n{run.workers}-s{run.seed}"
 
 
 def _without(config: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Run folders shown in wandb, those of finished runs and of runs under way alike."""
 
+import hashlib
+import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +13,13 @@ from typing import Any
 import wandb
 from filelock import FileLock
 
+from experiments.config.sources import path_of
 from experiments.loggers.layout import BITS, Options, add_to, arguments, named
 from experiments.loggers.service import end_service, mode_and_reason, one_line
 from plots.runs.files import follow
 from plots.runs.read import Run, open_run
+
+ROOT = str(Path(__file__).resolve().parents[2])
 
 AT_ONCE = 250
 """Rows that are sent in a second while the run goes on, which takes some percent of a processor. A run that has more
@@ -30,29 +36,38 @@ class Curve:
     it already has rows of this id, those are not sent again: the rows of an id are always the same.
     """
 
-    def __init__(self, run: Run, trial: int, options: Options, mode: Any) -> None:
-        """Begin it in `<folder>/wandb`. Raises whatever wandb does."""
+    def __init__(self, run: Run, trial: int, options: Options, mode: Any, watched: int | None) -> None:
+        """Begin it in `<folder>/wandb`; `watched` is the process whose machine is measured, None for no measuring.
+
+        Raises whatever wandb does, and UsageError.
+        """
+        commit = options["git"] and run.environment.get("commit")
         settings = wandb.Settings(
             silent=True,
             console="off",
             disable_code=True,
-            disable_git=True,
+            disable_git=not commit,
+            git_commit=commit or None,
+            git_root=ROOT if commit else None,
             host="",
             symlink=False,
             init_timeout=options["init_timeout"],
             finish_timeout=options["finish_timeout"],
             finish_timeout_raises=True,
             x_disable_meta=True,
-            x_disable_stats=True,
-            x_disable_machine_info=True,
+            x_disable_stats=not (options["system"] and watched),
+            x_disable_machine_info=not commit,  # wandb takes git for a part of it; the rest is in x_disable_meta
+            **({"x_stats_pid": watched} if watched else {}),
             x_save_requirements=False,
         )
-        told = arguments(run, trial, options)
+        told = arguments(run, trial, options, os.environ)
         self.run = wandb.init(
             **told, mode=mode, resume="allow", dir=str(run.folder), settings=settings, reinit="create_new"
         )
         self.run.define_metric(BITS)
         self.run.define_metric("*", step_metric=BITS)
+        self._folder, self._with_model = run.folder, options["model"]
+        self._with_source = options["code"] and watched is not None  # later the files may be other ones
         self._targets, self._summary = options["targets"], {}
         self._rows = 0
 
@@ -69,22 +84,44 @@ class Curve:
             self.run.log(named(row))
 
     def finish(self, status: str) -> None:
-        """Add the summary and end the run, for wandb as failed where it was stopped or failed.
+        """Add the summary and what is wanted besides, and end the run, for wandb as failed where it was stopped or
+        failed.
 
         Raises TimeoutError where wandb did not take all of it in time.
         """
         self.run.summary.update({"status": status, **self._summary})
-        self.run.finish(exit_code=int(status in ("interrupted", "failed")))
+        try:
+            for artifact in self._artifacts():
+                self.run.log_artifact(artifact)
+        finally:
+            self.run.finish(exit_code=int(status in ("interrupted", "failed")))
+
+    def _artifacts(self) -> Iterator[wandb.Artifact]:
+        """The modules in code.json, under a name that their digests give, so that wandb keeps them once; the last
+        checkpoint."""
+        if self._with_source:
+            listed = (self._folder / "code.json").read_bytes()
+            source = wandb.Artifact(f"source-{hashlib.sha256(listed).hexdigest()[:16]}", "source")
+            for module in json.loads(listed):
+                if file := path_of(module.removesuffix(".__init__")):
+                    source.add_file(str(file), f"{module.replace('.', '/')}.py")
+            yield source
+        if self._with_model and (self._folder / "checkpoint").is_dir():
+            model = wandb.Artifact(f"model-{self.run.id}", "model")
+            model.add_dir(str(self._folder / "checkpoint"))
+            yield model
 
 
 class Mirror:
     """Mirrors folders one after the other; once wandb could not be reached, all further ones offline.
 
-    mode: that of conf/logger/wandb.yaml. Raises UsageError for a wrong setting of wandb.
+    mode: that of conf/logger/wandb.yaml; watched: the process of a run that goes on. Raises UsageError for a wrong
+    setting of wandb.
     """
 
-    def __init__(self, mode: str | None) -> None:
+    def __init__(self, mode: str | None, watched: int | None = None) -> None:
         self._mode, self.reason = mode_and_reason(mode)
+        self._watched = watched
 
     @property
     def is_cut_off(self) -> bool:
@@ -134,7 +171,7 @@ class Mirror:
         run, and its rows are those that are sent again here."""
         run = open_run(folder)
         shutil.rmtree(folder / "wandb", ignore_errors=True)
-        return [Curve(run, trial, options, self._mode) for trial in range(len(run.lrs))]
+        return [Curve(run, trial, options, self._mode, self._watched) for trial in range(len(run.lrs))]
 
 
 def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict[str, Any]]:

@@ -39,7 +39,15 @@ class WandbLogger(Logger):
         project: str = "cd-adam",  # where the runs are shown
         entity: str | None = None,  # whose project; null: your own default
         mode: Literal["online", "offline"] | None = None,  # null: as your wandb says, offline without a login
+        name: str | None = None,  # of the run; null: WANDB_NAME, else made of algorithm, task, workers, seed and lr
+        group: str | None = None,  # null: WANDB_RUN_GROUP, else made of study, task and workers
+        tags: list | None = None,  # beside those of WANDB_TAGS, the study and the commit
+        notes: str | None = None,  # null: WANDB_NOTES
         job_type: str | None = None,  # null: tune (several step sizes) | train (several ranks) | simulate (one)
+        system: bool = True,  # processor, memory and GPU of this machine while the run goes on
+        git: bool = True,  # the commit, and the address that its repository was cloned from
+        code: bool = True,  # the source of every module that the run computes with, as an artifact
+        model: bool = False,  # the last checkpoint, as an artifact
         init_timeout: float = 15,  # seconds for wandb to begin a run; offline after that
         finish_timeout: float = 30,  # seconds for wandb to take what is left at a run's end
         targets: dict = TARGETS,  # the summary has the bits to each of these levels, as bits_to/grad_norm/1e-1
@@ -52,6 +60,8 @@ class WandbLogger(Logger):
         for metric, levels in targets.items():
             if not isinstance(levels, list) or not all(type(level) in (int, float) for level in levels):
                 raise ValueError(f"targets.{metric}={levels}: must be a list of numbers, such as [0.1, 0.01]")
+        if tags is not None and not all(isinstance(tag, str) and 0 < len(tag) <= 64 for tag in tags):
+            raise ValueError(f"tags={tags}: must be a list of words of 1 to 64 characters")
         self._patience = finish_timeout + _GRACE
 
     @contextmanager

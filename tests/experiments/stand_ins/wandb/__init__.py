@@ -26,12 +26,24 @@ def teardown():
     pass
 
 
+class Artifact:
+    def __init__(self, name, type):
+        self.name, self.type, self.files = name, type, []
+
+    def add_file(self, path, name):
+        self.files.append(name)
+
+    def add_dir(self, path):
+        self.files += sorted(file.name for file in Path(path).iterdir())
+
+
 class _Run:
     url, starting_step = None, 0
 
     def __init__(self, told):
         self.file = Path(told["dir"]) / "wandb" / f"{told['id']}.json"
         self.file.parent.mkdir(exist_ok=True)
+        self.id, self.artifacts = told["id"], []
         self.told, self.rows, self.summary, self.step_of = told, [], {}, {}
 
     def define_metric(self, name, step_metric=None):
@@ -39,6 +51,9 @@ class _Run:
 
     def log(self, row):
         self.rows.append(row)
+
+    def log_artifact(self, artifact):
+        self.artifacts.append(vars(artifact))
 
     def finish(self, exit_code):
         self.file.write_text(json.dumps({**vars(self), "file": "", "exit_code": exit_code}))
