@@ -104,9 +104,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
         super().add_param_group(group)
         self._algorithms.append(algorithm)
         if self._has_started:
+            before = dict(vars(self))
             try:
                 self._start()
             except Exception:
+                vars(self).update(before)
                 del self.param_groups[-1], self._algorithms[-1]
                 raise
 
