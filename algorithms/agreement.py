@@ -4,14 +4,13 @@ import struct
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from algorithms.compressors import Payload
-from algorithms.protocol import ServerState
 from algorithms.randomness import Key, keyed_seed
 from algorithms.wire import Wire, contact
 
@@ -24,6 +23,7 @@ _ADVICE = {
     "round": "every rank loads the state that it saved in the same step",
     "lr": "a scheduler is given the same number on every rank, such as the mean of all ranks' losses",
     "x": "parameters are changed from outside on all ranks alike or not at all, on machines that compute alike",
+    "settings": "lr, weight_decay, betas and momentum of every parameter group are the same on every rank",
 }
 
 
@@ -48,47 +48,49 @@ class Beside(NamedTuple):
 class AgreeingWire(Wire):
     """A wire on which ranks that differ do not step, and on which all step or none does.
 
-    Beside its payload every rank sends a header: round, lr, a digest of x and whether its gradient is usable. The
-    server compares them, and sends its verdict beside its own payload.
+    Beside its payload every rank sends a header: round, lr, a digest of x, and in one number a digest of its other
+    settings and, in the last bit, whether its gradient is usable. The server compares them, and sends its verdict
+    beside its own payload.
     """
 
     _next = 1  # the round that the others take this rank to be in
 
     def step(
-        self, up: Payload, server: ServerState | None, x: Tensor, lr: float, t: int, usable: bool
-    ) -> tuple[Payload | None, ServerState | None]:
+        self, up: Payload, server: Any, x: Tensor, lr: float, t: int, usable: bool, settings: object = ""
+    ) -> tuple[Payload | None, Any]:
         """What `exchange` returns, or None and the state as it was where a rank's gradient is not `usable`.
 
-        x [d] are this rank's parameters before round t. Raises Disagreement, on every rank, and LostContact.
+        x [d] are this rank's parameters before round t; settings: what else is to be the same on all ranks, as text.
+        Raises Disagreement, on every rank, and LostContact.
         """
+        header = [t, _bits(lr), digest(x), keyed_seed(str(settings)) >> 1 << 1 | usable]
         if t != self._next:  # a state was loaded, perhaps not everywhere, and messages of round t may be longer
             key = Key(self.seed, "up", self._next, (self.rank,))
             nothing = self.algorithm.uplink.codec(self._next).encode(torch.zeros_like(x).unsqueeze(0), key)
-            self._compare(nothing, server, x, lr, t, False, like=self._next)
-        down, server = self._compare(up, server, x, lr, t, usable, like=t)
+            self._compare(nothing, server, x, [*header[:-1], header[-1] & ~1], like=self._next)
+        down, server = self._compare(up, server, x, header, like=t)
         self._next = t if down is None else t + 1
         return down, server
 
     def _compare(
-        self, up: Payload, server: ServerState | None, x: Tensor, lr: float, t: int, usable: bool, like: int
-    ) -> tuple[Payload | None, ServerState | None]:
+        self, up: Payload, server: Any, x: Tensor, header: list[int], like: int
+    ) -> tuple[Payload | None, Any]:
         """One exchange, in messages as long as those of round `like`."""
-        header = torch.tensor([[t, _bits(lr), digest(x), usable]], device=x.device)
-        answer, server = self.exchange(Beside(header, up), server, x, like)
+        answer, server = self.exchange(Beside(torch.tensor([header], device=x.device), up), server, x, like)
         assert isinstance(answer, Beside)
         kind, rank, theirs, expected = answer.control.tolist()
         if kind >= _DIFFER:
-            raise _disagreement(list(_ADVICE)[kind - _DIFFER], rank, t, theirs, expected)
+            raise _disagreement(list(_ADVICE)[kind - _DIFFER], rank, header[0], theirs, expected)
         return (answer.payload if kind == _GO else None), server
 
-    def _serve(self, payloads: Payload, server: ServerState, t: int) -> tuple[Payload, ServerState]:
+    def _serve(self, payloads: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         assert isinstance(payloads, Beside)
         verdict = _verdict(payloads.control.tolist())
         if verdict[0] == _GO:
-            down, server = super()._serve(payloads.payload, server, t)
+            down, server = super()._serve(payloads.payload, server, x, t)
         else:
-            down = super()._template(server.aggregate, t)
-        return Beside(torch.tensor(verdict, device=server.aggregate.device), down), server
+            down = super()._template(x, t)
+        return Beside(torch.tensor(verdict, device=x.device), down), server
 
     def _template(self, x: Tensor, t: int) -> Payload:
         return Beside(torch.zeros(4, dtype=torch.int64, device=x.device), super()._template(x, t))
@@ -131,11 +133,11 @@ def is_finite(vector: Tensor) -> bool:
 
 def _verdict(headers: list[list[int]]) -> list[int]:
     """[what to do, and where ranks differ: the rank, its value and the others'], for all ranks' headers."""
-    *_, usable = zip(*headers, strict=True)
-    if found := _odd_one([header[:-1] for header in headers]):
+    same = [[*header[:-1], header[-1] >> 1] for header in headers]
+    if found := _odd_one(same):
         rank, index = found
-        return [_DIFFER + index, rank, headers[rank][index], _commonest(header[index] for header in headers)]
-    return [_GO if all(usable) else _SKIP, 0, 0, 0]
+        return [_DIFFER + index, rank, same[rank][index], _commonest(row[index] for row in same)]
+    return [_GO if all(header[-1] & 1 for header in headers) else _SKIP, 0, 0, 0]
 
 
 def _disagreement(quantity: str, rank: int, t: int, theirs: int, expected: int) -> Disagreement:

@@ -12,13 +12,15 @@ def check_clip(most: float | None, name: str) -> None:
         raise ValueError(f"{name}={most}: a norm above 0, or null for no clipping")
 
 
-def clipped(vectors: Tensor, most: float | None) -> Tensor:
+def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:
     """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector of [..., d], each by its own norm; themselves where c is None.
+
+    norm [..., 1]: instead of their own norms, for vectors that are parts of longer ones.
 
     The 10⁻⁶ is that of `torch.nn.utils.clip_grad_norm_`, so that both give the same vector (but for rounding: torch
     sums the squares tensor by tensor).
     """
     if most is None:
         return vectors
-    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True) if norm is None else norm
     return vectors * (most / (norm + _MARGIN)).clamp(max=1.0)

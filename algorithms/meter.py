@@ -1,6 +1,6 @@
 """Where communication is counted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -30,3 +30,15 @@ class Meter:
         self.bits_down += algorithm.downlink.bits(d, t)
         for channel in (algorithm.uplink, algorithm.downlink):
             self.payload_bytes += channel.payload_bytes(d, t, dtype)
+
+
+@dataclass
+class GroupedMeter(Meter):
+    """The communication of all parameter groups together, and of each by its number in `groups`."""
+
+    groups: list[Meter] = field(default_factory=list)
+
+    def count_group(self, number: int, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
+        """Add round t of the algorithm of one group on its d coordinates."""
+        self.groups[number].count(algorithm, d, t, dtype)
+        self.count(algorithm, d, t, dtype)

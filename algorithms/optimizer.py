@@ -2,7 +2,7 @@
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from math import inf
 from typing import Any
@@ -12,17 +12,23 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from algorithms.agreement import AgreeingWire, agree, digest, is_finite
-from algorithms.meter import Meter
-from algorithms.protocol import Algorithm, as_dicts, from_dicts
-from algorithms.randomness import keyed_seed
+from algorithms.agreement import AgreeingWire, agree, is_finite
+from algorithms.flat import Flat
+from algorithms.groups import SideBySide, States
+from algorithms.meter import GroupedMeter, Meter
+from algorithms.named import named, parameters, unlike
+from algorithms.optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
+from algorithms.protocol import Algorithm
 from algorithms.wire import contact
+
+_ELSEWHERE = ("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize")
+"""What torch's optimizers let a group set: one that has no effect here is refused, since nothing would tell."""
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
     """Steps a module's parameters with an algorithm of this package, every process being one worker.
 
-        optimizer = CompressedOptimizer(model.parameters(), cd_adam(ScaledSign(), AMSGrad()), lr=1e-3)
+        optimizer = CompressedOptimizer(model.parameters(), "cd_adam", lr=1e-3)
         loss(model, my_batch).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -32,55 +38,104 @@ class CompressedOptimizer(torch.optim.Optimizer):
     group was initialised there is one worker, and messages are compressed all the same. Parameters that do not
     require a gradient are left alone; one that does but has none sends zero, for which one bit has no code. A step
     starts from the parameters as they are, so that they may be changed from outside, alike on all ranks (but
-    not with quantized_adam, whose server holds the weights). `meter` counts what one worker sent and received. The
-    step size is `param_groups[0]["lr"]`, where torch's schedulers find it. A worker's gradient is clipped as in any
+    not with quantized_adam, whose server holds the weights). A worker's gradient is clipped as in any
     loop, by `torch.nn.utils.clip_grad_norm_` before `step`, which is what a run's `clip_worker` does; the aggregate
     by the algorithm's own `clip`, as `clip_aggregate` does: `dataclasses.replace(algorithm, clip=1.0)`.
     `state_dict` holds this rank's memories, moments and counters; save and load it on every rank.
 
-    Beside every payload cross 32 bytes, which the meter does not count, by which ranks compare round, step size and
-    parameters before they step: where one differs, every rank raises Disagreement, and nothing has changed on any.
-    Where a gradient is infinite or NaN on some rank, all ranks skip the round: parameters, memories, moments, `t` and
-    `meter` stay as they were, and `skipped` counts it. `torch.amp.GradScaler` is used as with torch's optimizers;
-    every rank's scaler keeps a scale of its own, which its own gradients alone move.
+    algorithm: one that a method's function made, such as `cd_adam(ScaledSign(), AMSGrad())`, or the name of a file of
+    conf/algorithm, with its settings (`algorithms.named`). options: with a name, parameters of the method's function,
+    such as `rounds=10_000`, which those with a warm-up need; and for all groups, whichever the algorithm's
+    `hyperparameters` has of weight_decay, betas and momentum.
 
-    Raises ValueError for no parameters, several dtypes or devices, more than one parameter group, or a step size that
-    is negative or not finite, and where the algorithm's compressor cannot take so few coordinates; Disagreement where
-    ranks do not have the same algorithm, seed and parameter shapes; LostContact where another rank is gone.
+    A parameter group may have its own lr, hyperparameters and `compressor`; None sends it uncompressed, as is usual
+    for biases, norms and embeddings. Every group is a vector of its own, with scales and memories of its own; all
+    groups cross in one message a direction. lr and hyperparameters are read from `param_groups` in every step, where
+    torch's schedulers write them. `meter` counts what one worker sent and received, `meter.groups` by group.
+
+    Parameters of 16 bits are copies of float32 ones, rounded: gradients are widened before they are sent, all states
+    and messages are of float32, and a parameter that was not changed from outside goes on from what it is a copy of.
+
+    Beside every payload cross 32 bytes, which the meter does not count, by which ranks compare round, step size,
+    parameters and settings before they step: where one differs, every rank raises Disagreement, and nothing has
+    changed on any. Where a gradient is infinite or NaN on some rank, all ranks skip the round: parameters, memories,
+    moments, `t` and `meter` stay as they were, and `skipped` counts it. `torch.amp.GradScaler` is used as with
+    torch's optimizers; every rank's scaler keeps a scale of its own, which its own gradients alone move.
+
+    Raises ValueError for no parameters, several dtypes or devices (but 16 and 32 bits), a step size that is negative
+    or not finite, an unknown name or option, and where the algorithm's compressor cannot take so few coordinates;
+    Disagreement where ranks do not have the same algorithm, seed and parameter shapes; LostContact where another rank
+    is gone.
     """
 
     _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves unscaling and skipping to `step`
 
-    def __init__(self, params: Iterable[Tensor], algorithm: Algorithm, lr: float, seed: int = 0) -> None:
+    def __init__(
+        self, params: Iterable[Any], algorithm: Algorithm | str, lr: float, seed: int = 0, **options: Any
+    ) -> None:
         _check_step_size(float(lr))
-        super().__init__(params, {"lr": lr})
-        self._params = [param for param in self.param_groups[0]["params"] if param.requires_grad]
-        if not self._params:
-            raise ValueError("no parameter requires a gradient")
-        if len({(param.dtype, param.device) for param in self._params}) > 1:
-            raise ValueError("parameters differ in dtype or device: they must fit into one vector")
-        together = dist.is_available() and dist.is_initialized()
-        self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
-        self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
-        x = self._vector(self._params)
-        algorithm.check(x.numel())
-        if together:
-            shapes = [tuple(param.shape) for param in self._params]
+        self.algorithm, hyperparameters = _chosen(algorithm, options)
+        self.seed, self.t, self.skipped = seed, 0, 0
+        self._together = dist.is_available() and dist.is_initialized()
+        self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if self._together else (0, 1)
+        self._has_looked = False  # for what would average gradients besides
+        self._has_started = False
+        self._algorithms: list[Algorithm] = []  # of every group
+        defaults = {"lr": lr, **hyperparameters}
+        self._settable = tuple(defaults)  # torch adds to `defaults` what is none of ours
+        super().__init__(params, defaults)
+        self._start()
+
+    def add_param_group(self, param_group: dict) -> None:
+        """One more group before the first step, by every rank alike: what it may set stands above.
+
+        Raises ValueError after the first step, and what the constructor raises; then the group is not added.
+        """
+        if self.t or self.skipped:
+            raise ValueError("a group is added before the first step: memories of all ranks begin together")
+        group = dict(param_group)
+        algorithm = self.algorithm
+        if "compressor" in group:
+            algorithm = algorithm.compressed_by(group.pop("compressor"))
+        for name in _ELSEWHERE:
+            if name in group and name not in self._settable:
+                known = ", ".join([*self._settable, "compressor"])
+                raise ValueError(f"{name}={group[name]}: a group of this method may set {known}, and nothing else")
+        super().add_param_group(group)
+        self._algorithms.append(algorithm)
+        if self._has_started:
+            before = dict(vars(self))
+            try:
+                self._start()
+            except Exception:
+                vars(self).update(before)
+                del self.param_groups[-1], self._algorithms[-1]
+                raise
+
+    def _start(self) -> None:
+        """The states before the first round, alike on all ranks."""
+        groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
+        active = [number for number, params in enumerate(groups) if params]
+        flat = Flat([param for number in active for param in groups[number]])
+        sizes = tuple(sum(param.numel() for param in groups[number]) for number in active)
+        abreast = SideBySide(tuple(self._algorithms[number] for number in active), sizes)
+        abreast.check()
+        self._active, self._flat, self._begun = active, flat, abreast
+        self._settings = self._read_settings()
+        self._abreast = self._with(self._settings)  # of this round
+        x = flat.read()
+        if self._together:
+            shapes = [tuple(param.shape) for param in flat.params]
             agree(x.device, **self._identity() | {"rank": "any", "shapes": shapes})
             with contact():
                 dist.broadcast(x, src=0)
-        self._set_parameters(x)
-        self._replica = algorithm.start_replica(x)
-        self._worker = algorithm.start_workers(x, torch.tensor([self.rank]))
-        self._server = algorithm.start_server(x) if self.rank == 0 else None
-        self._wire = AgreeingWire(algorithm, seed) if together else None
-        self._has_looked = False  # for what would average gradients besides
-
-    def add_param_group(self, param_group: dict) -> None:
-        """Refused after the first group: all parameters are compressed as one vector of fixed length."""
-        if self.param_groups:
-            raise ValueError("one parameter group only: all parameters are compressed as one vector")
-        super().add_param_group(param_group)
+        flat.write(x)
+        self._replicas = abreast.start_replica(x)
+        self._workers = abreast.start_workers(x, torch.tensor([self.rank]))
+        self._servers = abreast.start_server(x) if self.rank == 0 else None
+        self._wire = AgreeingWire(abreast, self.seed) if self._together else None
+        self.meter = GroupedMeter(groups=[Meter() for _ in self.param_groups])
+        self._has_started = True
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
@@ -89,109 +144,141 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """One round: send this worker's gradient, receive the server's answer, update; or skip, as all ranks do.
 
         Returns what `closure` returned, if one was given to compute the gradient. Raises Disagreement where a rank
-        differs from the others, ValueError for a step size that is negative or not finite and, in the first step,
-        for parameters of a module in DistributedDataParallel; LostContact. Then nothing has changed.
+        differs from the others, ValueError for a step size that is negative or not finite, for a hyperparameter
+        outside its range and, in the first step, for parameters of a module in DistributedDataParallel; LostContact.
+        Then nothing has changed.
         """
         self._refuse_averaged()
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        t, lr = self.t + 1, float(self.param_groups[0]["lr"])
+        t, settings = self.t + 1, self._read_settings()
+        abreast, wrong = self._abreast, None
+        try:
+            abreast = abreast if settings == self._settings else self._with(settings)
+        except ValueError as error:
+            wrong = error
         gradient = self._gradient()
         # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
-        usable = is_finite(gradient) and not getattr(self, "found_inf", False) and 0 <= lr < inf
-        replica = replace(self._replica, x=self._vector(self._params))
-        sent, by = (gradient, lr) if usable else (torch.zeros_like(gradient), 0.0)
-        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, replica, by, t, self.seed)
+        usable = not wrong and is_finite(gradient) and not getattr(self, "found_inf", False)
+        x = self._flat.read(self._master())
+        replicas = self._replicas_at(x)
+        sent = gradient if usable else torch.zeros_like(gradient)
+        lrs = [row["lr"] if usable else 0.0 for row in settings]
+        up, workers = abreast.worker(sent.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
         if self._wire:
-            down, server = self._wire.step(up, self._server, replica.x, lr, t, usable)
+            self._wire.algorithm = abreast
+            down, servers = self._wire.step(up, self._servers, x, settings[0]["lr"], t, usable, settings)
         elif usable:
-            assert self._server is not None
-            down, server = self.algorithm.server(up, self._server, t, self.seed)
+            assert self._servers is not None
+            down, servers = abreast.server(up, self._servers, t, self.seed)
         else:
-            down = server = None
-        _check_step_size(lr)  # the same on all ranks, which raise alike
+            down = servers = None
+        if wrong:  # the same on all ranks, which raise alike
+            raise wrong
         if down is None:
             self.skipped += 1
             return loss
-        self._replica = self.algorithm.replica(down, replica, lr, t)
-        self._worker, self._server, self.t = worker, server, t
-        self._set_parameters(self._replica.x)
-        self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
+        self._replicas = abreast.replica(down, replicas, lrs, t)
+        self._workers, self._servers, self.t = workers, servers, t
+        self._settings, self._abreast = settings, abreast
+        self._flat.write(self._master())
+        for number, part, size in zip(self._active, abreast.parts, abreast.sizes, strict=True):
+            self.meter.count_group(number, part, size, t, self._flat.dtype)
         return loss
 
     def state_dict(self) -> dict:
         """This rank's state, in nested dicts of tensors and numbers, with a digest of all but `param_groups`."""
         state = self._state()
-        return {"param_groups": super().state_dict()["param_groups"], **state, "digest": _digest(state)}
+        return {"param_groups": super().state_dict()["param_groups"], **state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
 
-        Raises ValueError for the state of another rank, number of workers, algorithm, seed or number of coordinates,
-        for one of something else, and for a damaged one; then nothing has changed. Ranks that load states of
-        different rounds, or not all of which load one, raise Disagreement in the next step.
+        Raises ValueError for the state of another rank, number of workers, algorithm, seed, number of coordinates or
+        parameter groups, for one of something else, and for a damaged one; then nothing has changed. Ranks that load
+        states of different rounds, or not all of which load one, raise Disagreement in the next step.
         """
-        self._check(state_dict)
+        check_state(state_dict, self._state(), self._identity(), type(self).__name__)
         try:
-            _check_step_size(float(state_dict["param_groups"][0]["lr"]))
-            super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
+            saved = state_dict["param_groups"]
+            for number in range(len(self.param_groups)):
+                _check_step_size(float(saved[number]["lr"]))
+            # A state from before groups had hyperparameters leaves them as they are.
+            own = ({name: group[name] for name in self._settable} for group in self.param_groups)
+            groups = [{**mine, **group} for mine, group in zip(own, saved, strict=True)]
+            super().load_state_dict({"state": {}, "param_groups": groups})
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
-        here = _to(state_dict, self._params[0].device)
-        self._worker = from_dicts(here["worker"], self._worker)
-        self._replica = from_dicts(here["replica"], self._replica)
-        self._server = from_dicts(here["server"], self._server)
-        self.t, self.skipped, self.meter = here["t"], here["skipped"], Meter(**here["meter"])
-        self._set_parameters(self._replica.x)
+        here = to_device(state_dict, self._flat.device)
+        self._workers = to_parts(here["worker"], self._workers)
+        self._replicas = to_parts(here["replica"], self._replicas)
+        self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
+        self.t, self.skipped = here["t"], here["skipped"]
+        self.meter = _meter(here["meter"], len(self.param_groups))
+        self._flat.write(self._master())
 
     def _state(self) -> dict:
+        meter = asdict(self.meter)
+        groups = meter.pop("groups")
+        if len(groups) > 1:
+            meter["groups"] = {str(number): group for number, group in enumerate(groups)}
         return {
             "of": self._identity(),
             "t": self.t,
             "skipped": self.skipped,
-            "meter": asdict(self.meter),
-            "worker": as_dicts(self._worker),
-            "replica": as_dicts(self._replica),
-            "server": as_dicts(self._server),
+            "meter": meter,
+            "worker": of_parts(self._workers),
+            "replica": of_parts(self._replicas),
+            "server": None if self._servers is None else of_parts(self._servers),
         }
 
-    def _check(self, saved: dict) -> None:
-        """Raise ValueError unless `saved` is what `state_dict` gave for an optimizer such as this one."""
-        if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
-            raise ValueError(f"this is no state_dict of a {type(self).__name__}: it does not say what it is of")
-        for what, mine in self._identity().items():
-            if saved["of"].get(what) != mine:
-                found = saved["of"].get(what, "unknown")
-                raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved")
-        own = self._state()
-        state = {name: saved.get(name) for name in own}
-        expected, found = ({name: _kind(leaf) for name, leaf in _leaves(node)} for node in (own, state))
-        for name in expected | found:
-            one, other = found.get(name, "missing"), expected.get(name, "nothing")
-            if one != other:
-                raise ValueError(f"this state is damaged: {name} is {one} where {other} belongs; load another one")
-        if saved.get("digest") != _digest(state):
-            raise ValueError("this state is damaged: it is not what its digest was made of; load another one")
-
     def _identity(self) -> dict[str, object]:
+        parts, sizes = self._begun.parts, list(self._begun.sizes)
         return {
             "rank": self.rank,
             "workers": self.workers,
             # Without addresses in memory; a state from before there was `clip` is of an algorithm without.
-            "algorithm": re.sub(r" at 0x[0-9a-f]+|, clip=None", "", repr(self.algorithm)),
+            "algorithm": re.sub(r" at 0x[0-9a-f]+|, clip=None", "", "\n".join(map(repr, parts))),
             "seed": self.seed,
-            "d": sum(param.numel() for param in self._params),
-            "dtype": str(self._params[0].dtype),
+            "d": sizes if len(sizes) > 1 else sizes[0],
+            "dtype": str(self._flat.dtype),
         }
+
+    def _read_settings(self) -> list[dict[str, Any]]:
+        """What `param_groups` say of lr and hyperparameters, of every group that has parameters."""
+        settings = []
+        for number in self._active:
+            group = self.param_groups[number]
+            row = {name: group[name] for name in self._settable}
+            settings.append({name: tuple(map(float, value)) if isinstance(value, (tuple, list)) else float(value)
+                             for name, value in row.items()})  # fmt: skip
+        return settings
+
+    def _with(self, settings: list[dict[str, Any]]) -> SideBySide:
+        """The groups' algorithms with these hyperparameters. Raises ValueError for a value outside its range."""
+        for row in settings:
+            _check_step_size(row["lr"])
+        parts = [
+            part.with_hyperparameters(**{name: value for name, value in row.items() if name != "lr"})
+            for part, row in zip(self._begun.parts, settings, strict=True)
+        ]
+        return replace(self._begun, parts=tuple(parts))
+
+    def _master(self) -> Tensor:
+        """The parameters after the last round [d], as the replicas hold them."""
+        parts = [replica.x for replica in self._replicas]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _replicas_at(self, x: Tensor) -> States:
+        """The replicas, at the parameters x [d]."""
+        parts = zip(self._replicas, x.split(self._begun.sizes), strict=True)
+        return tuple(replace(replica, x=part) for replica, part in parts)
 
     def _gradient(self) -> Tensor:
         """This worker's gradient [d], divided by the scale that torch.amp.GradScaler leaves where it is in use."""
-        gradient = self._vector(
-            [torch.zeros_like(param) if param.grad is None else param.grad for param in self._params]
-        )
-        scale = getattr(self, "grad_scale", None)
+        gradient, scale = self._flat.gradient(), getattr(self, "grad_scale", None)
         return gradient if scale is None else gradient / scale.to(gradient.device)
 
     def _refuse_averaged(self) -> None:
@@ -200,7 +287,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         The garbage collector knows all objects. It is asked once, in the first step: the module may be wrapped last.
         """
         if self.workers > 1 and not self._has_looked:
-            mine = set(map(id, self._params))
+            mine = set(map(id, self._flat.params))
             for found in gc.get_objects():
                 if DistributedDataParallel in type(found).__mro__ and mine & set(map(id, found.parameters())):
                     raise ValueError(
@@ -209,44 +296,26 @@ class CompressedOptimizer(torch.optim.Optimizer):
                     )
         self._has_looked = True
 
-    def _vector(self, parts: list[Tensor]) -> Tensor:
-        """A new flat vector [d]."""
-        return torch.cat([tensor.detach().reshape(-1) for tensor in parts])
 
-    @torch.no_grad()
-    def _set_parameters(self, x: Tensor) -> None:
-        for param, values in zip(self._params, x.split([param.numel() for param in self._params]), strict=True):
-            param.copy_(values.view(param.shape))
+def _chosen(algorithm: Algorithm | str, options: dict[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
+    """The algorithm, and its hyperparameters as all groups begin with them. Raises ValueError."""
+    own = parameters(algorithm) if isinstance(algorithm, str) else []
+    if isinstance(algorithm, str):
+        algorithm = named(algorithm, **{name: value for name, value in options.items() if name in own})
+    hyperparameters = algorithm.hyperparameters()
+    for name in options:
+        if name not in (*own, *hyperparameters):
+            raise ValueError(unlike("option", name, dict.fromkeys([*own, *hyperparameters])))
+    return algorithm, {name: options.get(name, value) for name, value in hyperparameters.items()}
 
 
-def _to(node: Any, device: torch.device) -> Any:
-    """Nested dicts with their floating-point tensors on a device; worker numbers stay on the CPU."""
-    if isinstance(node, dict):
-        return {key: _to(value, device) for key, value in node.items()}
-    return node.to(device) if isinstance(node, Tensor) and node.is_floating_point() else node
+def _meter(saved: dict[str, Any], groups: int) -> GroupedMeter:
+    """The meter of a state, in which a lone group's numbers stand once."""
+    total = {name: value for name, value in saved.items() if name != "groups"}
+    parts = list(saved["groups"].values()) if groups > 1 else [total]
+    return GroupedMeter(**total, groups=[Meter(**part) for part in parts])
 
 
 def _check_step_size(lr: float) -> None:
     if not 0 <= lr < inf:
         raise ValueError(f"lr={lr}: must be finite and not negative")
-
-
-def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """What nested dicts hold, by dotted names."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            yield from _leaves(value, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, node
-
-
-def _kind(leaf: object) -> str:
-    return f"{leaf.dtype} {list(leaf.shape)}" if isinstance(leaf, Tensor) else type(leaf).__name__
-
-
-def _digest(state: dict) -> int:
-    """A number that depends on every bit of a state."""
-    return keyed_seed(*(
-        f"{name}={digest(leaf.flatten().clone()) if isinstance(leaf, Tensor) else leaf}"  # cloned: aligned
-        for name, leaf in _leaves(state)
-    ))  # fmt: skip

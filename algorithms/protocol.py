@@ -10,14 +10,14 @@ State is dataclasses of tensors. The functions return new state and change none 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from algorithms.channels import Channel, dense
 from algorithms.clipping import check_clip, clipped
-from algorithms.compressors import Payload
+from algorithms.compressors import Compressor, Identity, Payload
 from algorithms.randomness import Key
 from algorithms.updates import Moments, Update
 
@@ -121,7 +121,16 @@ class Algorithm:
 
     def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
         """What the server sends, given the payloads of all n workers in worker order."""
-        aggregate = self.uplink.receive(self.mean(payloads, state.aggregate.shape[-1], t), state.aggregate)
+        return self.answer(self.aggregated(payloads, state, t), state, t, seed)
+
+    def aggregated(self, payloads: Payload, state: ServerState, t: int) -> Tensor:
+        """ĝ_t [*T, d], what the server makes of the payloads of all n workers."""
+        return self.uplink.receive(self.mean(payloads, state.aggregate.shape[-1], t), state.aggregate)
+
+    def answer(
+        self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
+    ) -> tuple[Payload, ServerState]:
+        """What the server sends for its aggregate; `norm` as `clipped_aggregate` has it."""
         payload, memory = self.downlink.send(aggregate, state.memory, Key(seed, "down", t))
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
@@ -131,18 +140,51 @@ class Algorithm:
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         """The replica after round t, with step size lr (a float or [*T, 1])."""
-        message = self.downlink.decode(payload, state.x.shape[-1], t)
-        signal = self.downlink.receive(message, state.signal)
-        x, moments = self.update.step(state.x, self.clipped_aggregate(signal), state.moments, lr, t)
+        return self.moved(self.received(payload, state, t), state, lr, t)
+
+    def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
+        """g̃_t [*T, d], what a replica makes of the server's payload."""
+        return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.signal)
+
+    def moved(
+        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
+    ) -> ReplicaState:
+        """The replica after it received a signal; `norm` as `clipped_aggregate` has it."""
+        x, moments = self.update.step(state.x, self.clipped_aggregate(signal, norm), state.moments, lr, t)
         return ReplicaState(x=x, signal=signal, moments=moments)
 
-    def clipped_aggregate(self, aggregate: Tensor) -> Tensor:
-        """The aggregate [*T, d], no longer than `clip`."""
-        return clipped(aggregate, self.clip)
+    def clipped_aggregate(self, aggregate: Tensor, norm: Tensor | None = None) -> Tensor:
+        """The aggregate [*T, d], no longer than `clip`; or shortened as if `norm` [*T, 1] were its norm."""
+        return clipped(aggregate, self.clip, norm)
 
     def unpacked(self) -> Algorithm:
         """This algorithm on the dense path: the same numbers, nothing packed."""
         return replace(self, uplink=self.uplink.unpacked(), downlink=self.downlink.unpacked())
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """What may be another number in every round, under the names that torch's optimizers and schedulers use."""
+        return self.update.hyperparameters()
+
+    def with_hyperparameters(self, **values: Any) -> Self:
+        """This algorithm with other values of `hyperparameters`. Raises ValueError for one outside its range."""
+        return replace(self, update=self.update.with_hyperparameters(**values))
+
+    def compressed_by(self, compressor: Compressor | None) -> Self:
+        """This algorithm with another compressor, or dense in both directions.
+
+        What has a compressor of its own keeps it: a dense downlink, weights that come down. Raises ValueError where
+        nothing is compressed that another compressor could stand for.
+        """
+        if compressor is None:
+            return replace(self, uplink=dense(), downlink=dense())
+        ours = self.uplink.compressor
+        if isinstance(ours, Identity):
+            raise ValueError(f"compressor={compressor}: this method sends everything uncompressed")
+        uplink, downlink = (
+            replace(channel, compressor=compressor) if channel.compressor == ours else channel
+            for channel in (self.uplink, self.downlink)
+        )
+        return replace(self, uplink=uplink, downlink=downlink)
 
     def check(self, d: int) -> None:
         """Raise ValueError when a compressor cannot take d coordinates."""

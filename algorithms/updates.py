@@ -5,8 +5,8 @@ crosses the wire: u ← u + λx on the replica, or x ← x − αλx where `deco
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -48,6 +48,14 @@ class Update(ABC, Generic[M]):
     def __post_init__(self) -> None:
         if self.weight_decay < 0:
             raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """What may be another number in every round, under the names that torch's optimizers and schedulers use."""
+        return {"weight_decay": self.weight_decay}
+
+    def with_hyperparameters(self, **values: Any) -> Self:
+        """This update with other values of `hyperparameters`. Raises ValueError for one outside its range."""
+        return replace(self, **values)
 
     @abstractmethod
     def start(self, x: Tensor) -> M:
@@ -92,6 +100,10 @@ class SGD(Update[Momentum | tuple[()]]):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
 
+    def hyperparameters(self) -> dict[str, Any]:
+        # Without momentum there is no buffer, in which a scheduler could begin one.
+        return super().hyperparameters() | ({"momentum": self.momentum} if self.momentum else {})
+
     def start(self, x: Tensor) -> Momentum | tuple[()]:
         return Momentum(m=torch.zeros_like(x)) if self.momentum else ()
 
@@ -131,6 +143,14 @@ class Adaptive(Update[A]):
             raise ValueError(f"nu={self.nu}: must be positive, or a coordinate without gradient divides 0 by 0")
         if self.form not in ("paper", "uncorrected", "torch"):
             raise ValueError(f"form={self.form!r}: must be 'paper', 'uncorrected' or 'torch'")
+
+    def hyperparameters(self) -> dict[str, Any]:
+        return super().hyperparameters() | {"betas": (self.beta1, self.beta2)}
+
+    def with_hyperparameters(self, **values: Any) -> Self:
+        if "betas" in values:
+            values["beta1"], values["beta2"] = values.pop("betas")
+        return super().with_hyperparameters(**values)
 
     def _averages(self, u: Tensor, moments: A) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""

@@ -4,13 +4,15 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from algorithms.compressors.base import Compressor, Payload, rebuild, tensors
-from algorithms.protocol import Algorithm, ServerState
+from algorithms.groups import SideBySide
+from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
 
 
@@ -36,24 +38,23 @@ class Wire:
     `payload_bytes` counts.
     """
 
-    def __init__(self, algorithm: Algorithm, seed: int, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, algorithm: Algorithm | SideBySide, seed: int, group: dist.ProcessGroup | None = None) -> None:
         self.algorithm, self.seed, self._group = algorithm, seed, group
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self._templates: dict[Compressor, Payload] = {}
 
-    def exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
-    ) -> tuple[Payload, ServerState | None]:
+    def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         """The server's payload of round t, for the payload `up` of this rank's workers, and the server's new state.
 
-        x [*T, d] is any vector of the run's shape and dtype; `server` is the state on rank 0, None elsewhere.
+        x [*T, d] is any vector of the run's shape and dtype; `server` is the state on rank 0 as the algorithm has it,
+        None elsewhere.
         Raises LostContact.
         """
         lead = x.dim()  # up has the trial axes and the worker axis
         gathered = gather(to_bytes(up, lead), lead - 1, self._group)
         if gathered is not None:
             assert server is not None
-            down, server = self._serve(from_bytes(gathered, up, lead), server, t)
+            down, server = self._serve(from_bytes(gathered, up, lead), server, x, t)
         else:
             down = self._template(x, t)
         message = to_bytes(down, lead - 1)
@@ -61,7 +62,7 @@ class Wire:
             dist.broadcast(message, src=0, group=self._group)
         return from_bytes(message, down, lead - 1), server
 
-    def _serve(self, payloads: Payload, server: ServerState, t: int) -> tuple[Payload, ServerState]:
+    def _serve(self, payloads: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         """What comes down for the payloads of all ranks' workers, and the server's new state."""
         return self.algorithm.server(payloads, server, t, self.seed)
 

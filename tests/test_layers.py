@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
-    "algorithms": {"algorithms", "torch", "numpy"},
+    "algorithms": {"algorithms", "torch", "numpy", "yaml"},
     "common": {"common", "rich", "filelock"},
     "hydra_plugins": {"hydra_plugins", "common", "experiments", "hydra", "omegaconf", "rich"},
     "data": {
@@ -39,6 +39,15 @@ def test_a_package_imports_only_what_it_may(package):
     assert files
     for file in files:
         assert _imports(file) <= ALLOWED[package], file
+
+
+def test_one_module_of_the_algorithms_reads_files():
+    """And that when a method is asked for by its name: `import algorithms.optimizer` needs torch and numpy alone."""
+    reading = [file.stem for file in (ROOT / "algorithms").rglob("*.py") if "yaml" in _imports(file)]
+    assert reading == ["named"]
+    code = "import sys, algorithms.optimizer; print('yaml' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("package", ["common", "data", "experiments", "hydra_plugins", "plots"])

@@ -1,7 +1,7 @@
 """Quantized Adam with error feedback: local Adam steps go up, quantized weights come down."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, Self
 
 from torch import Tensor
 
@@ -46,6 +46,14 @@ class QuantizedAdam(Algorithm):
         if self.weight_decay < 0:
             raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
 
+    def hyperparameters(self) -> dict[str, Any]:
+        return {"weight_decay": self.weight_decay, "betas": (self.beta, self.theta)}
+
+    def with_hyperparameters(self, **values: Any) -> Self:
+        if "betas" in values:
+            values["beta"], values["theta"] = values.pop("betas")
+        return replace(self, **values)
+
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
         return replace(super().start_workers(x, ids), moments=AdamMoments(m=zeros, v=zeros))
@@ -67,16 +75,24 @@ class QuantizedAdam(Algorithm):
         lr = lr.unsqueeze(-2) if isinstance(lr, Tensor) else lr
         return lr * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
 
-    def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerWeights]:
-        assert isinstance(state, ServerWeights)
-        step = self.mean(payloads, state.aggregate.shape[-1], t)
-        x = state.x - self.clipped_aggregate(step)
-        payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
-        return payload, ServerWeights(aggregate=step, memory=memory, x=x)
+    def aggregated(self, payloads: Payload, state: ServerState, t: int) -> Tensor:
+        return self.mean(payloads, state.aggregate.shape[-1], t)
 
-    def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
-        x = self.downlink.decode(payload, state.x.shape[-1], t)
-        return ReplicaState(x=x, signal=state.x - x, moments=state.moments)
+    def answer(
+        self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
+    ) -> tuple[Payload, ServerWeights]:
+        assert isinstance(state, ServerWeights)
+        x = state.x - self.clipped_aggregate(aggregate, norm)
+        payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
+        return payload, ServerWeights(aggregate=aggregate, memory=memory, x=x)
+
+    def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
+        return self.downlink.decode(payload, state.x.shape[-1], t)
+
+    def moved(
+        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
+    ) -> ReplicaState:
+        return ReplicaState(x=signal, signal=state.x - signal, moments=state.moments)
 
 
 def quantized_adam(

@@ -65,6 +65,8 @@ class Training:
         parameters = list(model.parameters())
         if options.get("reversed"):
             parameters.reverse()
+        if options.get("grouped"):
+            parameters = [{"params": parameters[:2]}, {"params": parameters[2:], "compressor": None, "lr": LR / 5}]
         self.optimizer = CompressedOptimizer(parameters, algorithm, LR, seed)  # pyright: ignore[reportArgumentType]
         self.model = DistributedDataParallel(self.net) if wrap == "after" else model
 
@@ -85,7 +87,8 @@ class Training:
             if scaler:
                 scaler.update()  # pyright: ignore[reportAttributeAccessIssue]
             path.append(parameters_to_vector(self.net.parameters()).detach().clone())
-        return {"x": torch.stack(path), "t": optimizer.t, "skipped": optimizer.skipped, "bits": optimizer.meter.bits}
+        self.path = torch.stack(path)
+        return {"x": self.path, "t": optimizer.t, "skipped": optimizer.skipped, "bits": optimizer.meter.bits}
 
 
 def told(error: Exception) -> dict:
@@ -116,6 +119,11 @@ def set_lr(value: float, training: Training) -> None:
     training.optimizer.param_groups[0]["lr"] = value
 
 
+def set_group(training: Training, **values: object) -> None:
+    """What else a group may set."""
+    training.optimizer.param_groups[-1].update(values)
+
+
 def plateau(training: Training) -> None:
     """A scheduler that is fed with this rank's own losses, which do not fall."""
     scheduler = ReduceLROnPlateau(training.optimizer, patience=1, factor=0.5)
@@ -144,7 +152,11 @@ DRIFTS = {
     "x exchanged": (partial(move, exchange), "x"),
     "x scaled": (partial(move, lambda x: x.mul_(1.01)), "x"),
     "round": (partial(advance, 1), "round"),
+    "betas": (partial(set_group, betas=(0.9, 0.98)), "settings"),
+    "betas outside their range": (partial(set_group, betas=(1.0, 0.99)), "settings"),
+    "weight_decay": (partial(set_group, weight_decay=0.1), "settings"),
 }
+GROUPED = {"lr of the second group": partial(set_group, lr=LR)}
 LOADS = {"into the warm-up": -2, "within the warm-up": -1, "out of the run": 3}
 SKIPS = {
     "nan": (partial(poison, float("nan")), None),
@@ -177,6 +189,11 @@ def everything(target: Path) -> None:
     for name, (fault, _) in DRIFTS.items():
         for odd in range(size):
             results[name, odd] = Training().run(odd, fault)
+    for name, fault in GROUPED.items():
+        for odd in range(size):
+            results[name, odd] = Training(grouped=True).run(odd, fault)
+    results[("betas of all",)] = Training().run(None, partial(set_group, betas=(1.0, 0.99)))
+    results[("groups",)] = {"messages": watched(training := Training(grouped=True)), "x": training.path}
     for name, rounds in LOADS.items():
         for odd in range(size):
             results[name, odd] = Training(ALGORITHMS["onebit_adam"]).run(odd, partial(advance, rounds))
@@ -237,6 +254,55 @@ def test_what_differs_is_named_on_every_rank_and_nothing_has_changed(name: str, 
         assert (found[0]["rank"], found[0]["step"], found[0]["quantity"]) == (rank, step, quantity)
         assert found[0]["text"].startswith(f"step {step}: rank {rank} differs from the others in {quantity}: ")
         assert not any(one["changed"] for one in found)
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_what_differs_in_a_later_group_is_named(name: str, ranks: list[dict]) -> None:
+    for odd in range(len(ranks)):
+        found = [results[name, odd] for results in ranks]
+        rank = 1 if len(ranks) == 2 else odd
+        assert [(one["error"], one["rank"], one["quantity"]) for one in found] == [
+            ("Disagreement", rank, "settings")
+        ] * len(ranks)
+        assert "lr, weight_decay, betas and momentum of every parameter group" in found[0]["text"]
+        assert not any(one["changed"] for one in found)
+
+
+def test_a_wrong_hyperparameter_on_all_ranks_is_refused_on_all(ranks: list[dict]) -> None:
+    for results in ranks:
+        found = results["betas of all",]
+        assert (found["error"], found["changed"]) == ("ValueError", False)
+        assert "beta1=1.0" in found["text"]
+
+
+def test_groups_cross_in_two_messages_and_equal_simulations_of_their_own(ranks: list[dict]) -> None:
+    """Where each simulation has the gradients of the whole network and keeps the coordinates of its group."""
+    split, n = (20, 12), len(ranks)  # weight and bias of either layer
+    dense = amsgrad(Identity(), AMSGrad())
+    net = network(seed=0)
+    clusters = [Simulated(algorithm, n, seed=3) for algorithm in (SIGN, dense)]
+    x = parameters_to_vector(net.parameters()).detach()
+    states = [cluster.start(part) for cluster, part in zip(clusters, x.split(split), strict=True)]
+    for step in range(1, STEPS + 1):
+        vector_to_parameters(torch.cat([state.replica.x for state in states]), net.parameters())
+        gradients = torch.stack([
+            parameters_to_vector(torch.autograd.grad(loss(net, worker, step), list(net.parameters())))
+            for worker in range(n)
+        ])  # fmt: skip
+        states = [
+            cluster.round(part, state, lr, step)
+            for cluster, part, state, lr in zip(
+                clusters, gradients.split(split, 1), states, (LR, LR / 5), strict=True
+            )
+        ]
+        expected = torch.cat([state.replica.x for state in states])
+        assert all(torch.equal(results["groups",]["x"][step - 1], expected) for results in ranks)
+    length = sum(
+        payload_bytes(algorithm.uplink.codec(1), d, torch.float32)
+        for algorithm, d in zip((SIGN, dense), split, strict=True)
+    )
+    for results in ranks:
+        assert results["groups",]["messages"] == [("gather", length + BYTES), ("broadcast", length + BYTES)] * STEPS
 
 
 @pytest.mark.parametrize("name", LOADS)

@@ -1,0 +1,61 @@
+"""Parameter tensors as one flat vector, in the dtype in which the algorithms compute."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+class Flat:
+    """Parameters side by side as a vector [d], of float32 where they are of 16 bits.
+
+    A parameter of 16 bits is what a coordinate of the vector rounds to: small steps add up in the vector, which is
+    the master copy, although the parameter does not move at first.
+    Raises ValueError for no parameters, and for dtypes or devices that do not fit into one vector.
+    """
+
+    def __init__(self, params: Sequence[Tensor]) -> None:
+        self.params = list(params)
+        if not self.params:
+            raise ValueError("no parameter requires a gradient")
+        if len({(_working(param.dtype), param.device) for param in self.params}) > 1:
+            raise ValueError("parameters differ in dtype or device: they must fit into one vector")
+        self.dtype, self.device = _working(self.params[0].dtype), self.params[0].device
+        self.sizes = [param.numel() for param in self.params]
+        self._stored = {param.dtype for param in self.params}
+
+    def read(self, master: Tensor | None = None) -> Tensor:
+        """A new vector [d] of the parameters; of `master` where it rounds to what the parameter still is."""
+        x = self._vector(self.params)
+        if master is None or self._stored == {self.dtype}:
+            return x
+        return torch.where(self._rounded(master) == x, master, x)
+
+    @torch.no_grad()
+    def write(self, x: Tensor) -> None:
+        """Set the parameters to a vector [d], rounded where they are of 16 bits."""
+        torch._foreach_copy_(self.params, self._pieces(x))  # pyright: ignore[reportPrivateImportUsage]
+
+    def gradient(self) -> Tensor:
+        """A new vector [d] of the gradients; where there is none, of zeros."""
+        return self._vector([torch.zeros_like(param) if param.grad is None else param.grad for param in self.params])
+
+    def _vector(self, tensors: list[Tensor]) -> Tensor:
+        return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).to(self.dtype)
+
+    def _pieces(self, x: Tensor) -> list[Tensor]:
+        pieces = x.split(self.sizes)
+        return [piece.view(param.shape) for piece, param in zip(pieces, self.params, strict=True)]
+
+    def _rounded(self, x: Tensor) -> Tensor:
+        """What the parameters are after `write`."""
+        if len(self._stored) == 1:
+            return x.to(self.params[0].dtype).to(self.dtype)
+        pieces = zip(x.split(self.sizes), self.params, strict=True)
+        return torch.cat([piece.to(param.dtype).to(self.dtype) for piece, param in pieces])
+
+
+def _working(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in _HALF else dtype

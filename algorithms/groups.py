@@ -1,0 +1,142 @@
+"""Algorithms side by side, each on its own part of the vector, whose payloads cross in one message a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import Channel
+from algorithms.compressors import Compressor, Payload
+from algorithms.protocol import Algorithm
+from algorithms.randomness import Key, keyed_seed
+
+States = tuple[Any, ...]
+"""A state of every part."""
+
+
+@dataclass(frozen=True)
+class Parts(Compressor):
+    """C(x) = (C₁(x₁), …, C_G(x_G)) for consecutive parts of the given sizes, each with a compressor of its own."""
+
+    compressors: tuple[Compressor, ...]
+    sizes: tuple[int, ...]
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+        parts = zip(self.compressors, x.split(self.sizes, -1), strict=True)
+        return tuple(compressor.encode(part, key) for compressor, part in parts)
+
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        parts = zip(self.compressors, payload, self.sizes, strict=True)
+        return torch.cat([compressor.decode(part, size) for compressor, part, size in parts], -1)
+
+    def bits(self, d: int) -> int:
+        return sum(compressor.bits(size) for compressor, size in zip(self.compressors, self.sizes, strict=True))
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """One direction of algorithms side by side: what a message of all of them is made of."""
+
+    channels: tuple[Channel, ...]
+    sizes: tuple[int, ...]
+
+    def codec(self, t: int) -> Parts:
+        """The compressors of round t."""
+        return Parts(tuple(channel.codec(t) for channel in self.channels), self.sizes)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Algorithms on consecutive parts of a vector, of the given sizes: parameter groups.
+
+    Every part is a worker, a server and a replica of its own, with memories and scales of its own, and does in every
+    round what it would do alone; what is random in it is drawn from a seed of its own, part 0's being the one given.
+    Only `clip` is of all parts together: where all have the same, an aggregate is shortened by the norm of the whole
+    vector, as `torch.nn.utils.clip_grad_norm_` does over all parameters.
+    """
+
+    parts: tuple[Algorithm, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def uplink(self) -> Lanes:
+        return Lanes(tuple(part.uplink for part in self.parts), self.sizes)
+
+    @property
+    def downlink(self) -> Lanes:
+        return Lanes(tuple(part.downlink for part in self.parts), self.sizes)
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> States:
+        return tuple(part.start_workers(one, ids) for part, one in self._split(x))
+
+    def start_server(self, x: Tensor) -> States:
+        return tuple(part.start_server(one) for part, one in self._split(x))
+
+    def start_replica(self, x: Tensor) -> States:
+        return tuple(part.start_replica(one) for part, one in self._split(x))
+
+    def worker(
+        self, gradient: Tensor, states: States, replicas: States, lrs: Sequence[float], t: int, seed: int
+    ) -> tuple[Payload, States]:
+        """What the workers of all parts send for gradients [W, d], with a step size a part."""
+        sent = [
+            part.worker(own, state, replica, lr, t, _seed(seed, number))
+            for number, ((part, own), state, replica, lr) in enumerate(
+                zip(self._split(gradient), states, replicas, lrs, strict=True)
+            )
+        ]
+        payloads, states = zip(*sent, strict=True)
+        return payloads, states
+
+    def server(self, payloads: Payload, states: States, t: int, seed: int) -> tuple[Payload, States]:
+        """What the servers of all parts send."""
+        if self._clips_together:
+            aggregates = [part.aggregated(*given, t) for part, *given in self._each(payloads, states)]
+            norm = _norm(aggregates)
+            sent = [
+                part.answer(aggregate, state, t, _seed(seed, number), norm)
+                for number, (part, aggregate, state) in enumerate(self._each(aggregates, states))
+            ]
+        else:
+            sent = [
+                part.server(*given, t, _seed(seed, number))
+                for number, (part, *given) in enumerate(self._each(payloads, states))
+            ]
+        answers, states = zip(*sent, strict=True)
+        return answers, states
+
+    def replica(self, payloads: Payload, states: States, lrs: Sequence[float], t: int) -> States:
+        """The replicas of all parts after round t."""
+        if self._clips_together:
+            signals = [part.received(*given, t) for part, *given in self._each(payloads, states)]
+            norm = _norm(signals)
+            return tuple(part.moved(*given, t, norm) for part, *given in self._each(signals, states, lrs))
+        return tuple(part.replica(*given, t) for part, *given in self._each(payloads, states, lrs))
+
+    def check(self) -> None:
+        """Raise ValueError where a part's compressor cannot take its coordinates."""
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            part.check(size)
+
+    @property
+    def _clips_together(self) -> bool:
+        return len(self.parts) > 1 and self.parts[0].clip is not None
+
+    def _split(self, x: Tensor) -> zip[tuple[Algorithm, Tensor]]:
+        return zip(self.parts, x.split(self.sizes, -1), strict=True)
+
+    def _each(self, *given: Any) -> zip[tuple[Any, ...]]:
+        return zip(self.parts, *given, strict=True)
+
+
+def _seed(seed: int, part: int) -> int:
+    return keyed_seed(seed, "part", part) if part else seed
+
+
+def _norm(vectors: list[Tensor]) -> Tensor:
+    """‖(u₁, …, u_G)‖₂ [1]."""
+    return torch.linalg.vector_norm(torch.cat(vectors, -1), dim=-1, keepdim=True)

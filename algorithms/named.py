@@ -1,0 +1,119 @@
+"""Methods by the names of conf/algorithm, of whose files nothing but the name's settings is read."""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from algorithms.protocol import Algorithm
+
+CONF = Path(__file__).resolve().parents[1] / "conf"
+"""Beside this package, in a checkout as where it is installed."""
+
+_PARTS = ("compressor", "update")
+_LABELS = ("name", "display")  # of a method's file, for figures
+_NONE = "own"  # of conf/update: the method brings its own
+
+
+class _Choice(NamedTuple):
+    """A file of conf/: what to call, with which options, and the choices of other groups that it makes."""
+
+    target: str
+    options: dict[str, Any]
+    chosen: dict[str, str]
+
+
+def names(group: str = "algorithm") -> list[str]:
+    """The choices of a group of conf/."""
+    return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+
+
+def named(name: str, **options: Any) -> Algorithm:
+    """The method of conf/algorithm/<name>.yaml with the compressor, update and settings that stand there.
+
+        named("cd_adam")
+        named("onebit_adam", rounds=10_000, warmup=0.1)
+        named("error_feedback", compressor=TopK(ratio=0.01), update=SGD(momentum=0.9))
+
+    options: parameters of the method's function, instead of what the file says; `rounds`, which methods with a
+    warm-up need, is the number of steps of the whole training.
+    Raises ValueError for an unknown name or option, for one that is needed and not given, and for a file that only
+    the harness understands; ModuleNotFoundError without the package pyyaml.
+    """
+    method = _read("algorithm", name)
+    function = _imported(method.target)
+    parameters = inspect.signature(function).parameters
+    if unknown := [option for option in options if option not in parameters]:
+        raise ValueError(f"{name}: {unlike('option', unknown[0], parameters)}")
+    settings = {**method.options, **options}
+    for part in _PARTS:
+        choice = method.chosen.get(part, _NONE)
+        if part not in settings and choice != _NONE:
+            made = _read(part, choice)
+            settings[part] = _imported(made.target)(**made.options)
+    if missing := [
+        option
+        for option, parameter in parameters.items()
+        if parameter.default is parameter.empty and option not in settings
+    ]:
+        raise ValueError(f"{name} needs {' and '.join(map(_asked, missing))}")
+    return function(**settings)
+
+
+def parameters(name: str) -> list[str]:
+    """What the function of the method of this name takes. Raises ValueError."""
+    return list(inspect.signature(_imported(_read("algorithm", name).target)).parameters)
+
+
+def _asked(option: str) -> str:
+    """What a method needs to be told, in words."""
+    if option == "rounds":
+        return "rounds=, the number of steps of the whole training, of which its warm-up is a share"
+    return f"{option}="
+
+
+def _read(group: str, name: str) -> _Choice:
+    """The file of a choice. Raises ValueError."""
+    if not names(group):
+        raise ValueError(f"{group} {name!r}: no file lies in {CONF / group}; call a function of algorithms.methods")
+    if name not in names(group):
+        raise ValueError(unlike(group, name, names(group)))
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{group} {name!r}: its file is read by the package pyyaml, pip install it"
+        ) from error
+    place = f"conf/{group}/{name}.yaml"
+    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
+    target, chosen = "", {}
+    for entry in content.pop("defaults", []):
+        key, value = next(iter(entry.items())) if isinstance(entry, Mapping) else (entry, None)
+        if key.startswith("/target@"):
+            target = value
+        elif key.startswith("override /"):
+            chosen[key.removeprefix("override /")] = value
+        elif key != "_self_":
+            raise ValueError(f"{place}: its default {key!r} is for Hydra alone; call the method's function instead")
+    node = content.get("algorithm", {}) if group == "algorithm" else content
+    target = node.pop("_target_", target)
+    if not target:
+        raise ValueError(f"{place}: names no class or function")
+    # What is taken from other keys of a run, ${weight_decay}, is for the caller to say.
+    options = {key: value for key, value in node.items() if key not in _LABELS and not str(value).startswith("${")}
+    return _Choice(target, options, chosen)
+
+
+def _imported(target: str) -> Any:
+    module, _, name = target.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def unlike(kind: str, given: str, known: Iterable[str]) -> str:
+    """What to say of an unknown name."""
+    known = list(known)
+    near = get_close_matches(given, known, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"no {kind} {given!r}; {meant}there are {', '.join(known)}"

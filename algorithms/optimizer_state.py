@@ -1,0 +1,74 @@
+"""Saved states: what they hold by dotted names, whether they are whole, and of the optimizer at hand."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.agreement import digest
+from algorithms.groups import States
+from algorithms.protocol import as_dicts, from_dicts
+from algorithms.randomness import keyed_seed
+
+
+def of_parts(states: States) -> Any:
+    """The states of all groups as nested dicts: that of a lone group itself, of several by their numbers."""
+    if len(states) == 1:
+        return as_dicts(states[0])
+    return {str(number): as_dicts(state) for number, state in enumerate(states)}
+
+
+def to_parts(saved: Any, like: States) -> States:
+    """The states that `of_parts` was given, of the types of `like`."""
+    parts = [saved] if len(like) == 1 else list(saved.values())
+    return tuple(from_dicts(part, one) for part, one in zip(parts, like, strict=True))
+
+
+def to_device(node: Any, device: torch.device) -> Any:
+    """Nested dicts with their floating-point tensors on a device; worker numbers stay on the CPU."""
+    if isinstance(node, dict):
+        return {key: to_device(value, device) for key, value in node.items()}
+    return node.to(device) if isinstance(node, Tensor) and node.is_floating_point() else node
+
+
+def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) -> None:
+    """Raise ValueError unless `saved` is whole, with a digest of its own, and such a state as `own`.
+
+    identity: what its entry `of` must hold; kind: the class whose state it is to be.
+    """
+    if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
+        raise ValueError(f"this is no state_dict of a {kind}: it does not say what it is of")
+    for what, mine in identity.items():
+        if saved["of"].get(what) != mine:
+            found = saved["of"].get(what, "unknown")
+            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved")
+    state = {name: saved.get(name) for name in own}
+    expected, found = ({name: _kind(leaf) for name, leaf in _leaves(node)} for node in (own, state))
+    for name in expected | found:
+        one, other = found.get(name, "missing"), expected.get(name, "nothing")
+        if one != other:
+            raise ValueError(f"this state is damaged: {name} is {one} where {other} belongs; load another one")
+    if saved.get("digest") != state_digest(state):
+        raise ValueError("this state is damaged: it is not what its digest was made of; load another one")
+
+
+def state_digest(state: dict) -> int:
+    """A number that depends on every bit of a state."""
+    return keyed_seed(*(
+        f"{name}={digest(leaf.flatten().clone()) if isinstance(leaf, Tensor) else leaf}"  # cloned: aligned
+        for name, leaf in _leaves(state)
+    ))  # fmt: skip
+
+
+def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What nested dicts hold, by dotted names."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _leaves(value, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, node
+
+
+def _kind(leaf: object) -> str:
+    return f"{leaf.dtype} {list(leaf.shape)}" if isinstance(leaf, Tensor) else type(leaf).__name__

@@ -1,0 +1,95 @@
+"""Methods by name: what the harness makes of the same files, and what is said where that cannot be."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from algorithms import named as module
+from algorithms.compressors import TopK
+from algorithms.methods.ef21 import ef21
+from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.named import named, names, parameters
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.updates import SGD
+from experiments.config.run import load_run
+from experiments.training.build import build_algorithm
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_name_is_what_the_harness_makes_of_it(name: str) -> None:
+    run = load_run([f"algorithm={name}", "rounds=150"])
+    given = {"rounds": 150} if "rounds" in parameters(name) else {}
+    assert repr(named(name, **given)) == repr(build_algorithm(run))
+
+
+def test_every_file_has_a_name() -> None:
+    files = Path(__file__).resolve().parents[2].glob("conf/algorithm/*.yaml")
+    assert names() == sorted(file.stem for file in files) != []
+
+
+def test_options_stand_before_the_file() -> None:
+    assert named("ef21", compressor=TopK(k=3), dense_start=True) == ef21(TopK(k=3), SGD(), dense_start=True)
+
+
+def optimizer(name: str, **options: object) -> CompressedOptimizer:
+    """Of three parameters."""
+    return CompressedOptimizer([torch.nn.Parameter(torch.ones(3))], name, lr=0.1, **options)
+
+
+def test_an_optimizer_in_one_call() -> None:
+    one = optimizer("onebit_adam", rounds=100, warmup=0.2, weight_decay=0.1, betas=(0.8, 0.9))
+    assert one.algorithm == onebit_adam(one.algorithm.uplink.compressor, 100, warmup=0.2, weight_decay=0.1)
+    assert one.param_groups[0]["weight_decay"] == 0.1
+    assert one.param_groups[0]["betas"] == (0.8, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("cd-adam", {}, f"no algorithm 'cd-adam'; did you mean cd_adam? there are {', '.join(names())}"),
+        ("zzzzz", {}, f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
+        ("onebit_adam", {}, "onebit_adam needs rounds=, the number of steps of the whole training, of which its"),
+        ("qadam", {"warmup": 100}, "qadam needs rounds="),
+        ("qadam", {"warmup": 100, "rounds": 100}, "warmup=100: 100 of 100 rounds"),
+        ("cd_adam", {"beta": (0.9, 0.99)}, "no option 'beta'; did you mean betas? there are compressor, update,"),
+        ("cd_adam", {"rounds": 100}, "no option 'rounds'; there are compressor, update, uplink_only, dense_start, w"),
+        ("sgd", {"momentum": 0.9}, "no option 'momentum'; there are compressor, update, weight_decay"),
+        ("cd_adam", {"weight_decay": -1.0}, "weight_decay=-1.0: must not be negative"),
+    ],
+)
+def test_what_cannot_be_made_is_said(name: str, options: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        optimizer(name, **options)
+
+
+def test_an_explicit_algorithm_takes_no_options_of_its_function() -> None:
+    with pytest.raises(ValueError, match="no option 'uplink_only'; there are weight_decay, betas"):
+        CompressedOptimizer([torch.ones(3, requires_grad=True)], named("cd_adam"), lr=0.1, uplink_only=True)
+
+
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another folder of methods."""
+    (tmp_path / "algorithm").mkdir()
+    monkeypatch.setattr(module, "CONF", tmp_path)
+    return tmp_path / "algorithm"
+
+
+def test_a_file_for_hydra_alone_is_refused(conf: Path) -> None:
+    (conf / "mine.yaml").write_text("defaults:\n  - cd_adam\n")
+    with pytest.raises(ValueError, match=r"conf/algorithm/mine.yaml: its default 'cd_adam' is for Hydra alone"):
+        named("mine")
+
+
+def test_without_the_files_it_says_where_they_would_lie(conf: Path) -> None:
+    with pytest.raises(ValueError, match=rf"no file lies in {conf}; call a function of algorithms.methods"):
+        named("cd_adam")
+
+
+def test_without_yaml_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ModuleNotFoundError, match="algorithm 'cd_adam': its file is read by the package pyyaml"):
+        named("cd_adam")

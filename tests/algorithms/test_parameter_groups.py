@@ -1,0 +1,300 @@
+"""Parameter groups: each is an optimizer of its own, in one message; and torch's schedulers write into them."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from optimizer_support import ALGORITHMS, loss, model
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
+
+from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
+from algorithms.methods.adam import adam
+from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.quantized_adam import quantized_adam
+from algorithms.methods.sgd import sgd
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.updates import SGD, Adam, AMSGrad
+from experiments.cluster.simulated import Simulated
+
+STEPS = 6
+SIGN = cd_adam(ScaledSign(), AMSGrad())
+
+
+def parts(net: torch.nn.Module) -> tuple[list, list]:
+    """Weights and biases, as training scripts part them."""
+    params = list(net.parameters())
+    return [param for param in params if param.dim() > 1], [param for param in params if param.dim() == 1]
+
+
+def train(net: torch.nn.Module, *optimizers: torch.optim.Optimizer, schedulers: tuple = (), steps: int = STEPS):
+    """x after every step [steps, 32]."""
+    path = []
+    for _ in range(steps):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss(net, 0).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+        path.append(parameters_to_vector(net.parameters()).detach().clone())
+    return torch.stack(path)
+
+
+OWN = {
+    "lr": ({"lr": 0.01}, SIGN),
+    "decay": ({"weight_decay": 0.1}, cd_adam(ScaledSign(), AMSGrad(weight_decay=0.1))),
+    "betas": ({"betas": (0.5, 0.6)}, cd_adam(ScaledSign(), AMSGrad(beta1=0.5, beta2=0.6))),
+    "compressor": ({"compressor": TopK(k=2)}, cd_adam(TopK(k=2), AMSGrad())),
+    "dense": ({"compressor": None}, amsgrad(Identity(), AMSGrad())),
+}
+
+
+@pytest.mark.parametrize("which", OWN)
+def test_a_group_is_an_optimizer_of_its_own(which: str) -> None:
+    """Two groups of one optimizer step as two optimizers do, bit for bit, and send as much."""
+    options, algorithm = OWN[which]
+    net, other = model(seed=0), model(seed=0)
+    (weights, biases), (one, two) = parts(net), parts(other)
+    together = CompressedOptimizer([{"params": weights}, {"params": biases, **options}], SIGN, lr=0.05, seed=3)
+    alone = [
+        CompressedOptimizer(one, SIGN, lr=0.05, seed=3),
+        CompressedOptimizer(two, algorithm, lr=options.get("lr", 0.05), seed=3),
+    ]
+    assert torch.equal(train(net, together), train(other, *alone))
+    for group, optimizer in zip(together.meter.groups, alone, strict=True):
+        assert group == optimizer.meter.groups[0]
+        assert group.bits == optimizer.meter.bits
+    assert together.meter.bits == sum(optimizer.meter.bits for optimizer in alone)
+    assert together.meter.payload_bytes == sum(optimizer.meter.payload_bytes for optimizer in alone)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_takes_a_dense_group(name: str) -> None:
+    net = model(seed=0)
+    weights, biases = parts(net)
+    if name == "cd_adam layerwise":  # whose blocks are those of the whole
+        weights, biases = list(net.parameters()), []
+    groups = [{"params": weights}, {"params": biases, "compressor": None}]
+    optimizer = CompressedOptimizer(groups, ALGORITHMS[name], lr=0.05)
+    path = train(net, optimizer)
+    assert path.isfinite().all()
+    assert optimizer.meter.groups[1].bits == 64 * STEPS * sum(param.numel() for param in biases)
+
+
+def test_draws_of_groups_differ() -> None:
+    params = [torch.nn.Parameter(torch.zeros(50)) for _ in range(2)]
+    groups = [{"params": [param]} for param in params]
+    optimizer = CompressedOptimizer(groups, error_feedback(RandomK(k=5), SGD(), uplink_only=True), lr=1.0)
+    for param in params:
+        param.grad = torch.ones(50)
+    optimizer.step()
+    chosen = [param.detach().nonzero().flatten().tolist() for param in params]
+    assert [len(one) for one in chosen] == [5, 5]
+    assert chosen[0] != chosen[1]
+
+
+@pytest.mark.parametrize("kind", ["replica", "server"])
+def test_an_aggregate_is_clipped_by_the_norm_of_all_groups(kind: str) -> None:
+    """As torch clips a gradient of several tensors; a method whose server moves clips its mean step there."""
+    net, other = model(seed=0), model(seed=0)
+    plain = sgd(Identity(), SGD()) if kind == "replica" else quantized_adam(TopK(k=1), beta=0.0, theta=0.0, eps=1e9)
+    scale = 1.0 if kind == "replica" else 1e9**0.5  # with so large an ε a step is αg/√ε
+    groups = [{"params": some, **({} if kind == "replica" else {"compressor": None})} for some in parts(net)]
+    optimizer = CompressedOptimizer(groups, replace(plain, clip=0.1), lr=scale)
+    reference = torch.optim.SGD(other.parameters(), lr=1.0)
+    assert parameters_to_vector(torch.autograd.grad(loss(other, 0), list(other.parameters()))).norm() > 0.2
+    for _ in range(STEPS):
+        optimizer.zero_grad(), loss(net, 0).backward(), optimizer.step()
+        reference.zero_grad(), loss(other, 0).backward()
+        clip_grad_norm_(other.parameters(), 0.1)
+        reference.step()
+        torch.testing.assert_close(parameters_to_vector(net.parameters()), parameters_to_vector(other.parameters()))
+
+
+def test_a_group_may_be_added_before_the_first_step() -> None:
+    net, other = model(seed=0), model(seed=0)
+    (weights, biases), (one, two) = parts(net), parts(other)
+    optimizer = CompressedOptimizer(weights, SIGN, lr=0.05)
+    optimizer.add_param_group({"params": biases, "compressor": None, "lr": 0.01})
+    whole = CompressedOptimizer([{"params": one}, {"params": two, "compressor": None, "lr": 0.01}], SIGN, lr=0.05)
+    assert torch.equal(train(net, optimizer), train(other, whole))
+    with pytest.raises(ValueError, match="before the first step"):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ({"compressor": TopK(k=9)}, "k=9"),
+        ({"eps": 1e-8}, "eps=1e-08: a group of this method may set lr, weight_decay, betas, compressor, and nothing"),
+        ({"momentum": 0.9}, "momentum=0.9"),
+        ({"betas": (0.9, 1.0)}, "beta2=1.0"),
+        ({"lr": -1.0}, "lr=-1.0"),
+        ({"params": [torch.nn.Parameter(torch.ones(2).double())]}, "dtype"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_and_not_added(group: dict, said: str) -> None:
+    net, other = model(seed=0), model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=0.05)
+    with pytest.raises(ValueError, match=said):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))], **group})
+    assert torch.equal(train(net, optimizer), train(other, CompressedOptimizer(other.parameters(), SIGN, lr=0.05)))
+
+
+def test_what_sends_all_cannot_compress_a_group() -> None:
+    with pytest.raises(ValueError, match="this method sends everything uncompressed"):
+        CompressedOptimizer(
+            [{"params": model(0).parameters(), "compressor": ScaledSign()}], amsgrad(Identity(), AMSGrad()), lr=0.1
+        )
+
+
+def test_a_group_without_parameters_is_left_out() -> None:
+    net, other = model(seed=0), model(seed=0)
+    groups = [{"params": []}, {"params": net.parameters(), "lr": 0.02}]
+    optimizer = CompressedOptimizer(groups, SIGN, lr=0.05)
+    assert torch.equal(train(net, optimizer), train(other, CompressedOptimizer(other.parameters(), SIGN, lr=0.02)))
+    assert [group.bits for group in optimizer.meter.groups] == [0, optimizer.meter.bits]
+
+
+def grouped(seed: int = 0) -> tuple[torch.nn.Module, CompressedOptimizer]:
+    """A network whose biases are sent as they are, at a step size of their own."""
+    net = model(seed)
+    weights, biases = parts(net)
+    groups = [{"params": weights}, {"params": biases, "compressor": None, "lr": 0.01}]
+    return net, CompressedOptimizer(groups, SIGN, lr=0.05)
+
+
+def test_the_state_of_groups_goes_on_bit_for_bit(tmp_path) -> None:
+    net, optimizer = grouped()
+    expected = train(*grouped())
+    first = train(net, optimizer, steps=2)
+    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
+    other, restarted = grouped(seed=7)
+    restarted.param_groups[1]["lr"] = 123.0
+    restarted.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert restarted.meter == optimizer.meter
+    assert torch.equal(torch.cat([first, train(other, restarted, steps=STEPS - 2)]), expected)
+
+
+def test_a_state_of_other_groups_is_refused() -> None:
+    state = CompressedOptimizer(model(seed=0).parameters(), SIGN, lr=0.05).state_dict()
+    with pytest.raises(ValueError, match=r"of algorithm|of d 32"):
+        grouped()[1].load_state_dict(state)
+    _, optimizer = grouped()
+    damaged = copy.deepcopy(optimizer.state_dict())
+    damaged["replica"]["1"]["x"][0] += 1
+    with pytest.raises(ValueError, match="damaged"):
+        optimizer.load_state_dict(damaged)
+
+
+def test_a_state_from_before_there_were_hyperparameters_loads() -> None:
+    net, other = model(seed=0), model(seed=1)
+    optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=0.05)
+    train(net, optimizer, steps=2)
+    state = copy.deepcopy(optimizer.state_dict())
+    state["param_groups"] = [{"lr": 0.05, "params": [0, 1, 2, 3]}]
+    restarted = CompressedOptimizer(other.parameters(), SIGN, lr=0.1)
+    restarted.load_state_dict(state)
+    assert torch.equal(train(net, optimizer), train(other, restarted))
+
+
+def test_a_wrong_hyperparameter_is_refused_in_the_step_and_changes_nothing() -> None:
+    net, optimizer = grouped()
+    train(net, optimizer, steps=2)
+    before, x = optimizer.state_dict()["digest"], parameters_to_vector(net.parameters()).detach().clone()
+    optimizer.param_groups[1]["betas"] = (1.0, 0.99)
+    with pytest.raises(ValueError, match=r"beta1=1\.0"):
+        optimizer.step()
+    assert optimizer.state_dict()["digest"] == before
+    assert torch.equal(parameters_to_vector(net.parameters()), x)
+    optimizer.param_groups[1]["betas"] = (0.9, 0.99)
+    optimizer.step()
+    assert optimizer.t == 3
+
+
+# Schedulers
+
+
+def one_cycle(optimizer: torch.optim.Optimizer) -> OneCycleLR:
+    """Which writes lr and, every other way, momentum or β₁."""
+    return OneCycleLR(optimizer, max_lr=0.05, total_steps=STEPS + 1, base_momentum=0.6, max_momentum=0.9)
+
+
+def by_lambdas(optimizer: torch.optim.Optimizer) -> LambdaLR:
+    """A function a group."""
+    return LambdaLR(optimizer, [lambda t: 0.5**t, lambda t: 1 / (t + 1)])
+
+
+def cosine(optimizer: torch.optim.Optimizer) -> CosineAnnealingLR:
+    return CosineAnnealingLR(optimizer, T_max=STEPS)
+
+
+@pytest.mark.parametrize("schedule", [one_cycle, by_lambdas, cosine])
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_schedulers_do_what_they_do_to_torch_s_optimizers(schedule, kind: str) -> None:
+    """Uncompressed and alone, in float64: lr of each group, β₁ (also in the bias correction) and momentum."""
+    net, other = model(seed=0).double(), model(seed=0).double()
+    theirs = [{"params": some} for some in parts(other)]
+    if kind == "adam":
+        ours = adam(Identity(), Adam(form="torch", beta2=0.999))
+        reference = torch.optim.Adam(theirs, lr=0.05)
+    else:
+        ours = sgd(Identity(), SGD(momentum=0.9))
+        reference = torch.optim.SGD(theirs, lr=0.05, momentum=0.9)
+    optimizer = CompressedOptimizer([{"params": some} for some in parts(net)], ours, lr=0.05)
+    for one, two in zip(
+        train_double(net, optimizer, schedule(optimizer)),
+        train_double(other, reference, schedule(reference)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-12)
+    for one, two in zip(optimizer.param_groups, reference.param_groups, strict=True):
+        assert one["lr"] == two["lr"]
+
+
+def train_double(net: torch.nn.Module, optimizer: torch.optim.Optimizer, scheduler: object) -> torch.Tensor:
+    """As `train`, for inputs of float64."""
+    inputs = torch.linspace(-1, 1, 18, dtype=torch.float64).view(6, 3)
+    path = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        (net(inputs) - 1).square().mean().backward()
+        optimizer.step()
+        scheduler.step()
+        path.append(parameters_to_vector(net.parameters()).detach().clone())
+    return torch.stack(path)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_momentum_cycling_scheduler_reaches_every_method_that_has_some(name: str) -> None:
+    """What it writes is what moves: the step is that of the algorithm with these hyperparameters."""
+    algorithm = ALGORITHMS[name]
+    [kind] = {"betas", "momentum"} & set(algorithm.hyperparameters()) or {None}
+    net, other = model(seed=0), model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05)
+    if kind is None:
+        with pytest.raises(ValueError, match="optimizer must support momentum"):
+            one_cycle(optimizer)
+        return
+    path = train(net, optimizer, schedulers=(one_cycle(optimizer),))
+    shadow = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.05, momentum=0.9)
+    scheduler = one_cycle(shadow)
+    state = Simulated(algorithm, 1, seed=0).start(parameters_to_vector(other.parameters()).detach())
+    for t in range(1, STEPS + 1):
+        momentum, lr = shadow.param_groups[0]["momentum"], shadow.param_groups[0]["lr"]
+        value = (momentum, algorithm.hyperparameters()[kind][1]) if kind == "betas" else momentum
+        vector_to_parameters(state.replica.x.clone(), other.parameters())
+        gradient = parameters_to_vector(torch.autograd.grad(loss(other, 0), list(other.parameters())))
+        of_round = Simulated(algorithm.with_hyperparameters(**{kind: value}), 1, seed=0)
+        state = of_round.round(gradient.unsqueeze(0), state, lr, t)
+        assert torch.equal(path[t - 1], state.replica.x)
+        shadow.step(), scheduler.step()
+    constant = model(seed=0)
+    plain = CompressedOptimizer(constant.parameters(), algorithm, lr=0.05)
+    cycling = OneCycleLR(plain, max_lr=0.05, total_steps=STEPS + 1, cycle_momentum=False)
+    assert not torch.equal(path, train(constant, plain, schedulers=(cycling,)))

@@ -1,0 +1,189 @@
+"""What training loops do to a torch optimizer: accumulate, compile, tie, clip, hold parameters in 16 bits."""
+
+import pytest
+import torch
+from optimizer_support import ALGORITHMS, loss, model
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+
+from algorithms.compressors import Identity, ScaledSign
+from algorithms.methods.amsgrad import amsgrad
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.sgd import sgd
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.updates import SGD, AMSGrad
+from experiments.cluster.simulated import Simulated
+
+STEPS = 5
+SIGN = cd_adam(ScaledSign(), AMSGrad())
+
+
+def vector(net: torch.nn.Module) -> torch.Tensor:
+    """All parameters, copied."""
+    return parameters_to_vector(net.parameters()).detach().clone()
+
+
+def train(
+    net: torch.nn.Module, optimizer: CompressedOptimizer, module: torch.nn.Module | None = None
+) -> torch.Tensor:
+    """x after every step."""
+    path = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss(module or net, 0).backward()
+        optimizer.step()
+        path.append(vector(net))
+    return torch.stack(path)
+
+
+def test_gradients_of_several_backward_calls_are_one_message() -> None:
+    net, other = model(seed=0), model(seed=0)
+    optimizer, whole = (CompressedOptimizer(one.parameters(), SIGN, lr=0.05) for one in (net, other))
+    for _ in range(STEPS):
+        optimizer.zero_grad(), whole.zero_grad()
+        for worker in (0, 1):
+            (loss(net, worker) / 2).backward()
+        ((loss(other, 0) + loss(other, 1)) / 2).backward()
+        optimizer.step(), whole.step()
+    torch.testing.assert_close(vector(net), vector(other))
+    assert optimizer.meter.bits == STEPS * 2 * (32 + 32)
+
+
+def test_a_worker_s_gradient_is_clipped_as_in_any_loop() -> None:
+    net, other = model(seed=0), model(seed=0)
+    optimizer = CompressedOptimizer(net.parameters(), sgd(Identity(), SGD()), lr=0.5)
+    reference = torch.optim.SGD(other.parameters(), lr=0.5)
+    for one, stepped in ((net, optimizer), (other, reference)):
+        loss(one, 0).backward()
+        assert clip_grad_norm_(one.parameters(), 0.05) > 0.1
+        stepped.step()
+    torch.testing.assert_close(vector(net), vector(other))
+
+
+@pytest.mark.slow
+def test_a_compiled_module_trains_alike() -> None:
+    net, other = model(seed=0), model(seed=0)
+    compiled = torch.compile(other, backend="eager")
+    optimizer = CompressedOptimizer(compiled.parameters(), SIGN, lr=0.05)
+    plain = CompressedOptimizer(net.parameters(), SIGN, lr=0.05)
+    assert torch.equal(train(other, optimizer, compiled), train(net, plain))
+
+
+class Tied(torch.nn.Module):
+    """Two layers of one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+        self.two.weight = self.one.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(self.one(x).tanh())[:, :2]
+
+
+def test_tied_parameters_are_one_part_of_the_vector() -> None:
+    net, other = Tied(), Tied()
+    optimizer = CompressedOptimizer(net.parameters(), sgd(Identity(), SGD()), lr=0.1)
+    reference = torch.optim.SGD(other.parameters(), lr=0.1)
+    train(net, optimizer), train(other, reference)
+    assert net.one.weight is net.two.weight
+    assert optimizer.meter.bits == STEPS * 64 * (9 + 3 + 3)
+    torch.testing.assert_close(vector(net), vector(other))
+
+
+def test_channels_last_gradients_are_read_in_the_order_of_their_indices() -> None:
+    torch.manual_seed(0)
+    images = torch.randn(2, 3, 5, 5)
+    plain = torch.nn.Conv2d(3, 4, 3)
+    last = torch.nn.Conv2d(3, 4, 3)
+    last.load_state_dict(plain.state_dict())
+    last.to(memory_format=torch.channels_last)
+    for net, inputs in ((plain, images), (last, images.contiguous(memory_format=torch.channels_last))):
+        optimizer = CompressedOptimizer(net.parameters(), amsgrad(Identity(), AMSGrad()), lr=0.1)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            net(inputs).square().mean().backward()
+            optimizer.step()
+    torch.testing.assert_close(last.weight, plain.weight)
+
+
+# 16 bits
+
+
+def half(dtype: torch.dtype) -> tuple[torch.nn.Module, CompressedOptimizer]:
+    """A network of 16 bits and its optimizer."""
+    net = model(seed=0).to(dtype)
+    return net, CompressedOptimizer(net.parameters(), SIGN, lr=1e-3, seed=3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_parameters_of_16_bits_round_what_float32_states_move(name: str, dtype: torch.dtype) -> None:
+    """The simulation has float32 parameters, of which the gradient is taken at what they round to."""
+    net, other = model(seed=0).to(dtype), model(seed=0).to(dtype)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS[name], lr=1e-3, seed=3)
+    cluster = Simulated(ALGORITHMS[name], 1, seed=3)
+    state = cluster.start(vector(other).float())
+    inputs = torch.linspace(-1, 1, 18).view(6, 3).to(dtype)
+    for t in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        net(inputs).square().mean().backward()
+        optimizer.step()
+        vector_to_parameters(state.replica.x.to(dtype), other.parameters())
+        gradient = torch.autograd.grad(other(inputs).square().mean(), list(other.parameters()))
+        state = cluster.round(parameters_to_vector(gradient).float().unsqueeze(0), state, 1e-3, t)
+        assert torch.equal(optimizer.state_dict()["replica"]["x"], state.replica.x)
+        assert torch.equal(vector(net), state.replica.x.to(dtype))
+
+
+def test_small_steps_add_up_although_a_parameter_of_16_bits_does_not_see_one() -> None:
+    param = torch.nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+    optimizer = CompressedOptimizer([param], sgd(Identity(), SGD()), lr=1.0)
+    for step in range(8):
+        param.grad = torch.full_like(param, -(2.0**-10))  # the next number above 1 is 1 + 2⁻⁷
+        optimizer.step()
+        assert torch.equal(param.data, torch.full_like(param, 1.0 if step < 4 else 1 + 2.0**-7))
+
+
+def test_a_parameter_of_16_bits_changed_from_outside_goes_on_from_there_and_others_from_their_copies() -> None:
+    param = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+    optimizer = CompressedOptimizer([param], sgd(Identity(), SGD()), lr=1.0)
+    param.grad = torch.full_like(param, -(2.0**-10))
+    optimizer.step()
+    param.data[0] = 3.0
+    optimizer.step()
+    assert optimizer.state_dict()["replica"]["x"].tolist() == [3 + 2.0**-10, 1 + 2 * 2.0**-10]
+
+
+def test_16_and_32_bits_are_one_vector() -> None:
+    net = model(seed=0)
+    net[0].bfloat16()
+    optimizer = CompressedOptimizer(net.parameters(), sgd(Identity(), SGD()), lr=1e-4)
+    for param in net.parameters():
+        param.grad = torch.ones_like(param)
+    before = [param.detach().clone() for param in net.parameters()]
+    optimizer.step(), optimizer.step()
+    state = optimizer.state_dict()["replica"]["x"]
+    expected = torch.cat([(param.float().flatten() - 1e-4) - 1e-4 for param in before])
+    assert torch.equal(state, expected)
+    for param, values in zip(net.parameters(), state.split([param.numel() for param in before]), strict=True):
+        assert torch.equal(param.flatten(), values.to(param.dtype))
+
+
+def test_the_state_of_16_bits_goes_on_bit_for_bit(tmp_path) -> None:
+    net, optimizer = half(torch.bfloat16)
+
+    def steps(net: torch.nn.Module, optimizer: CompressedOptimizer) -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            net(torch.ones(4, 3, dtype=torch.bfloat16)).square().mean().backward()
+            optimizer.step()
+
+    steps(net, optimizer)
+    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
+    other, restarted = half(torch.bfloat16)
+    restarted.load_state_dict(torch.load(tmp_path / "state.pt"))
+    steps(net, optimizer), steps(other, restarted)
+    assert torch.equal(vector(net), vector(other))
+    assert restarted.state_dict()["digest"] == optimizer.state_dict()["digest"]
+    assert all(leaf.dtype == torch.float32 for leaf in optimizer.state_dict()["replica"]["moments"].values())
