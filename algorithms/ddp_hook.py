@@ -1,8 +1,9 @@
 """Compressed gradients in DistributedDataParallel: a communication hook, beside any optimizer of torch's."""
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import reduce
+from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -11,11 +12,16 @@ from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportU
 from torch.futures import Future
 
 from algorithms.agreement import AgreeingWire, agree, is_finite
+from algorithms.flat import Flat
 from algorithms.meter import Meter
-from algorithms.protocol import Algorithm
+from algorithms.named import named
+from algorithms.optimizer_state import check_state, state_digest, to_device
+from algorithms.protocol import Algorithm, as_dicts, from_dicts
 from algorithms.updates import SGD, Update
 
 _STEP_SIZE = 0.0  # gradients do not depend on one
+_OF_GRADIENTS = ("start_workers", "outgoing", "worker", "server", "aggregated", "answer", "mean", "received", "moved")
+"""What a method may not do in its own way if a hook is to stand for it."""
 
 
 class CompressedGradients:
@@ -24,35 +30,31 @@ class CompressedGradients:
     Every process of the default group is a worker, and rank 0 is the server too. A round is one backward pass that
     DDP synchronises. The gradients of all buckets are one vector [d] in the order of the parameters, whatever buckets
     DDP forms, compressed as a whole (by tensor where the compressor is a `Blocks`), and cross when the last bucket is
-    ready. What is remembered is float32, or wider where a parameter is.
+    ready. What is remembered is float32 where parameters are of 16 bits.
 
     `t` counts rounds. In a round in which some rank's gradient is not finite all ranks receive NaN, as they would
     from an uncompressed sum; memories and `t` stay as they were, and `skipped` counts it. `meter` counts what one
-    worker sent and received.
+    worker sent and received. `state_dict` holds this rank's memories; save and load it on every rank.
     """
 
     def __init__(
         self, params: Iterable[Tensor], algorithm: Algorithm, seed: int, scaler: torch.amp.GradScaler | None
     ) -> None:
         _check_sends_gradients(algorithm)
-        self._params = [param for param in params if param.requires_grad]
-        if not self._params:
-            raise ValueError("no parameter requires a gradient")
-        if len({param.device for param in self._params}) > 1:
-            raise ValueError("parameters differ in their device: their gradients must fit into one vector")
-        algorithm = replace(algorithm, update=SGD())  # remembers nothing
-        self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
+        algorithm = replace(algorithm, update=SGD())  # which remembers nothing
+        self._flat = Flat([param for param in params if param.requires_grad])
+        ends = torch.tensor(self._flat.sizes).cumsum(0).tolist()
+        places = (slice(end - size, end) for end, size in zip(ends, self._flat.sizes, strict=True))
+        self._place = dict(zip(self._flat.params, places, strict=True))
+        self._gradient = torch.zeros(ends[-1], dtype=self._flat.dtype, device=self._flat.device)
+        self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # buckets of this round
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
-        dtype = reduce(torch.promote_types, (param.dtype for param in self._params), torch.float32)
-        ends = torch.tensor([param.numel() for param in self._params]).cumsum(0).tolist()
-        self._place = {param: slice(end - param.numel(), end) for param, end in zip(self._params, ends, strict=True)}
-        self._gradient = torch.zeros(ends[-1], dtype=dtype, device=self._params[0].device)
-        self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []
+        self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
         algorithm.check(ends[-1])
-        shapes = [tuple(param.shape) for param in self._params]
-        agree(self._gradient.device, algorithm=algorithm, seed=seed, shapes=shapes)
+        shapes = [tuple(param.shape) for param in self._flat.params]
+        agree(self._flat.device, **self._identity() | {"rank": "any", "shapes": shapes})
         self._scaler, self._wire = scaler, AgreeingWire(algorithm, seed)
-        self._replica = algorithm.start_replica(self._gradient)
+        self._replica = algorithm.start_replica(torch.zeros_like(self._gradient))
         self._worker = algorithm.start_workers(self._gradient, torch.tensor([self.rank]))
         self._server = algorithm.start_server(self._gradient) if self.rank == 0 else None
 
@@ -62,8 +64,8 @@ class CompressedGradients:
         Raises ValueError where DDP's parameters are not those given, Disagreement where ranks differ in their
         parameters or their round, and LostContact where another rank is gone.
         """
-        device = self._gradient.device
-        future: Future[Tensor] = Future(devices=[device] if device.type == "cuda" else None)
+        on_gpu = self._flat.device.type == "cuda"
+        future: Future[Tensor] = Future(devices=[self._flat.device] if on_gpu else None)
         params, gradients = bucket.parameters(), bucket.gradients()
         for param, gradient in zip(params, gradients, strict=True):
             if param not in self._place:
@@ -73,7 +75,7 @@ class CompressedGradients:
         self._ready.append((params, gradients, bucket.buffer(), future))
         if bucket.is_last():
             ready, self._ready = self._ready, []
-            if sum(len(params) for params, *_ in ready) < len(self._params):
+            if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP does not have all of the parameters given: give ddp_model.parameters()")
             scale = self._scaler.get_scale() if self._scaler else 1.0
             mean = scale * self._round(self._gradient / scale)
@@ -83,50 +85,94 @@ class CompressedGradients:
                 waiting.set_result(buffer)
         return future
 
+    def state_dict(self) -> dict:
+        """This rank's state, in nested dicts of tensors and numbers, with a digest."""
+        return {**(state := self._state()), "digest": state_digest(state)}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Go on from what `state_dict` gave on the same rank.
+
+        Raises ValueError for the state of another rank, number of workers, algorithm, seed or number of coordinates,
+        for one of something else, and for a damaged one; then nothing has changed.
+        """
+        check_state(state_dict, self._state(), self._identity(), type(self).__name__)
+        here = to_device(state_dict, self._flat.device)
+        self._worker = from_dicts(here["worker"], self._worker)
+        self._server = from_dicts(here["server"], self._server)
+        self._replica = replace(self._replica, signal=here["signal"])
+        self.t, self.skipped, self.meter = here["t"], here["skipped"], Meter(**here["meter"])
+
     def _round(self, gradient: Tensor) -> Tensor:
         """g̃_t [d] for this rank's gradient [d]; NaN where a rank's is not finite."""
-        t, usable, d = self.t + 1, is_finite(gradient), len(gradient)
-        x = torch.cat([param.detach().reshape(-1).to(gradient.dtype) for param in self._params])
+        t, usable, replica = self.t + 1, is_finite(gradient), self._replica
         sent = gradient if usable else torch.zeros_like(gradient)
-        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, _STEP_SIZE, t, self.seed)
-        down, server = self._wire.step(up, self._server, x, _STEP_SIZE, t, usable)
+        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, replica, _STEP_SIZE, t, self.seed)
+        down, server = self._wire.step(up, self._server, self._flat.read(), _STEP_SIZE, t, usable)
         if down is None:
             self.skipped += 1
             return torch.full_like(gradient, torch.nan)
-        channel = self.algorithm.downlink
-        signal = channel.receive(channel.decode(down, d, t), self._replica.signal)
-        self._worker, self._server, self._replica, self.t = worker, server, replace(self._replica, signal=signal), t
-        self.meter.count(self.algorithm, d, t, gradient.dtype)
+        signal = self.algorithm.received(down, replica, t)
+        self._worker, self._server, self._replica, self.t = worker, server, replace(replica, signal=signal), t
+        self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
         return self.algorithm.clipped_aggregate(signal)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "of": self._identity(),
+            "t": self.t,
+            "skipped": self.skipped,
+            "meter": asdict(self.meter),
+            "worker": as_dicts(self._worker),
+            "server": as_dicts(self._server),
+            "signal": self._replica.signal,
+        }
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "rank": self.rank,
+            "workers": self.workers,
+            "algorithm": re.sub(r" at 0x[0-9a-f]+", "", repr(self.algorithm)),
+            "seed": self.seed,
+            "d": len(self._gradient),
+            "dtype": str(self._flat.dtype),
+        }
 
 
 Hook = Callable[[CompressedGradients, GradBucket], Future[Tensor]]
 
 
 def compressed(
-    params: Iterable[Tensor], algorithm: Algorithm, seed: int = 0, scaler: torch.amp.GradScaler | None = None
+    params: Iterable[Tensor],
+    algorithm: Algorithm | str,
+    seed: int = 0,
+    scaler: torch.amp.GradScaler | None = None,
+    **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
     """What `DistributedDataParallel.register_comm_hook` takes, so that DDP averages gradients by an algorithm.
 
-        ddp_model.register_comm_hook(*compressed(ddp_model.parameters(), cd_adam(ScaledSign(), AMSGrad())))
+        ddp_model.register_comm_hook(*compressed(ddp_model.parameters(), "cd_adam"))
 
-    The step stays that of the optimizer in the loop, and the algorithm's own update is not used: with torch's Adam of
-    the same β₁, β₂ and ε and `amsgrad=True`, CD-Adam is `cd_adam` with `update.form=torch`. `scaler` is the loop's
-    GradScaler where it has one: memories are of gradients without its scale, which changes.
+    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function made. The step stays
+    that of the optimizer in the loop, and the algorithm's own update is not used: beside torch's Adam with
+    `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. scaler: the loop's
+    GradScaler where it has one; gradients are remembered without its scale, which changes.
     Methods that send anything but gradients, or have a step of their own, are for CompressedOptimizer.
 
-    Raises ValueError for these, for no parameters, for several devices, and for a compressor that cannot take so few
-    coordinates; Disagreement where ranks do not have the same algorithm, seed and parameter shapes; LostContact.
+    Raises ValueError for these, for an unknown name or option, for no parameters, for dtypes or devices that do not
+    fit into one vector, and for a compressor that cannot take so few coordinates; Disagreement where ranks do not
+    have the same algorithm, seed and parameter shapes; LostContact.
     """
+    if isinstance(algorithm, str):
+        algorithm = named(algorithm, **options)
+    elif options:
+        raise ValueError(f"{', '.join(options)}: options are for an algorithm that is given by its name")
     return CompressedGradients(params, algorithm, seed, scaler), CompressedGradients.take
 
 
 def _check_sends_gradients(algorithm: Algorithm) -> None:
     own, update = type(algorithm), type(algorithm.update)
-    steps = ("start_workers", "outgoing", "worker", "server", "mean", "replica")
-    if update.outgoing is not Update.outgoing or any(
-        getattr(own, step) is not getattr(Algorithm, step) for step in steps
-    ):
+    differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _OF_GRADIENTS)
+    if differs or update.outgoing is not Update.outgoing:
         raise ValueError(
             f"{algorithm}: this method sends something else than gradients, or has a step of its own, which a hook "
             "for gradients cannot take over: use CompressedOptimizer"

@@ -75,6 +75,14 @@ def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
     return (net(inputs.to(kind)) - targets.to(kind)).square().mean()
 
 
+def hooked(net: torch.nn.Module, *arguments: object, **options: object) -> tuple[DistributedDataParallel, object]:
+    """The module with compressed gradients, and the hook's state."""
+    model = DistributedDataParallel(net)
+    state, hook = compressed(model.parameters(), *arguments, **options)  # pyright: ignore[reportArgumentType]
+    model.register_comm_hook(state, hook)
+    return model, state
+
+
 def optimizer_of(params: list[torch.Tensor], update: object) -> torch.optim.Optimizer:
     """torch's own, of the settings of an update rule."""
     if isinstance(update, SGD):
@@ -152,9 +160,7 @@ def accumulated() -> dict:
     """One round of two backward passes, of which only the second is synchronised, and the gradient of their sum."""
     rank, found = dist.get_rank(), {}
     for name in ("accumulated", "summed"):
-        model = DistributedDataParallel(network())
-        state, hook = compressed(model.parameters(), SIGN)
-        model.register_comm_hook(state, hook)
+        model, state = hooked(network(), SIGN)
         if name == "summed":
             (loss(model, rank, 1) + loss(model, rank, 2)).backward()
         else:
@@ -164,6 +170,38 @@ def accumulated() -> dict:
         found[name] = parameters_to_vector([param.grad for param in model.parameters()])  # pyright: ignore
         found[f"{name} rounds"] = state.t
     return found
+
+
+def restarted(target: Path) -> torch.Tensor:
+    """x after every step, where all objects are made anew after the fourth and load what the old ones saved."""
+    rank, path = dist.get_rank(), []
+    net = network()
+    model, state = hooked(net, SIGN, seed=3)
+    optimizer = optimizer_of(list(model.parameters()), SIGN.update)
+    for step in range(1, STEPS + 1):
+        if step == STEPS // 2:
+            saved = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "hook": state.state_dict()}
+            torch.save(saved, target / f"state-{rank}.pt")
+            saved = torch.load(target / f"state-{rank}.pt", weights_only=True)
+            net = network()
+            net.load_state_dict(saved["net"])
+            model, state = hooked(net, SIGN, seed=3)
+            optimizer = optimizer_of(list(model.parameters()), SIGN.update)
+            optimizer.load_state_dict(saved["optimizer"])
+            state.load_state_dict(saved["hook"])
+        optimizer.zero_grad()
+        loss(model, rank, step).backward()
+        optimizer.step()
+        path.append(parameters_to_vector(net.parameters()).detach().clone())
+    return torch.stack(path)
+
+
+def damaged() -> str:
+    """What is said of a state one number of which is another."""
+    _, state = hooked(network(), SIGN)
+    saved = state.state_dict()
+    saved["signal"][7] += 1e-12
+    return refused(lambda: hooked(network(), SIGN)[1].load_state_dict(saved))
 
 
 class Regression(torch.nn.Module):
@@ -187,7 +225,7 @@ def regression() -> torch.Tensor:
     features = torch.from_numpy(data.features[own].toarray()).double()
     model = DistributedDataParallel(Regression(features, torch.from_numpy(data.labels[own]).double()))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, betas=(0.9, 0.99), eps=1e-8, amsgrad=True)
-    model.register_comm_hook(*compressed(model.parameters(), SIGN))
+    model.register_comm_hook(*compressed(model.parameters(), "cd_adam"))
     for _ in range(40):
         optimizer.zero_grad()
         model().backward()
@@ -216,6 +254,11 @@ def everything(target: Path) -> None:
     results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
     results["accumulated"] = accumulated()
     results["regression"] = regression()
+    results["restarted"] = restarted(target)
+    results["damaged"] = damaged()
+    results["of another kind"] = refused(lambda: hooked(network(), SIGN)[1].load_state_dict({"t": 1}))
+    results["unknown"] = refused(partial(hooked, network(), "cd_adm"))
+    results["option"] = refused(partial(hooked, network(), SIGN, uplink_only=True))
     for name, algorithm in OTHERS.items():
         results[name] = refused(partial(compressed, network().parameters(), algorithm))
     results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
@@ -280,6 +323,11 @@ def test_a_round_with_an_infinite_gradient_is_left_out_and_the_scale_is_not_reme
         torch.testing.assert_close(found["x"], expected, rtol=1e-11, atol=1e-13)
 
 
+def test_a_restart_from_saved_states_changes_no_bit(ranks: list[dict]) -> None:
+    for results in ranks:
+        assert torch.equal(results["restarted"], results["cd_adam"]["x"])
+
+
 def test_two_backward_passes_are_one_round(ranks: list[dict]) -> None:
     for results in ranks:
         found = results["accumulated"]
@@ -306,6 +354,10 @@ def test_what_is_not_a_compressed_gradient_is_refused(name: str, ranks: list[dic
         ("frozen", "ValueError: no parameter requires a gradient"),
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
+        ("damaged", "ValueError: this state is damaged: "),
+        ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
+        ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam?"),
+        ("option", "ValueError: uplink_only: options are for an algorithm that is given by its name"),
         ("too few", "ValueError: DDP has a parameter [2"),
         ("too many", "ValueError: DDP does not have all of the parameters given: give ddp_model.parameters()"),
     ],
