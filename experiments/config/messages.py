@@ -70,7 +70,11 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
             if isinstance(override.value(), int | float):
                 _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
         if override.is_sweep_override() and not multirun and not key.startswith("hydra."):
-            batch = f", or write lr=[{text.partition('=')[2]}] for one batched grid" if key == "lr" and "(" not in text else ""
+            batch = (
+                f", or write lr=[{text.partition('=')[2]}] for one batched grid"
+                if key == "lr" and "(" not in text
+                else ""
+            )
             raise UsageError(f"{text}: several values are a sweep: add -m for one run each{batch}")
 
 

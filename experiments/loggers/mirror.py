@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,11 @@ from filelock import FileLock
 
 from experiments.config.sources import path_of
 from experiments.loggers.layout import BITS, Options, add_to, arguments, named
+from experiments.loggers.rows import rows
 from experiments.loggers.service import end_service, mode_and_reason, one_line
-from plots.runs.files import follow
 from plots.runs.read import Run, open_run
 
 ROOT = str(Path(__file__).resolve().parents[2])
-
-AT_ONCE = 250
-"""Rows that are sent in a second while the run goes on, which takes some percent of a processor. A run that has more
-needs its processors itself; what is left is sent when it has ended."""
 
 
 class Curve:
@@ -172,23 +167,3 @@ class Mirror:
         run = open_run(folder)
         shutil.rmtree(folder / "wandb", ignore_errors=True)
         return [Curve(run, trial, options, self._mode, self._watched) for trial in range(len(run.lrs))]
-
-
-def rows(file: Path, ended: Callable[[], bool] = lambda: True) -> Iterator[dict[str, Any]]:
-    """Every row of a file, then those that are added, until `ended`; up to then AT_ONCE between two calls of it.
-
-    Raises ValueError, naming the line, where one is damaged.
-    """
-    return follow(_lines(file, ended), file)
-
-
-def _lines(file: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
-    with file.open("rb") as lines:
-        over, begun = False, b""
-        while not over:
-            over = ended()  # asked before reading, so that nothing written before the end is missed
-            for part in lines if over else islice(lines, AT_ONCE):
-                begun += part
-                if begun.endswith(b"\n"):
-                    yield begun
-                    begun = b""

@@ -204,6 +204,7 @@ RULES = [
     Rule(r"python -m benchmarks\.gpu ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
     Rule(r"make ", make, "what it would run is tested in its place", make_for_real),
     Rule(r"wandb (login|sync|sweep|agent) ", is_a_command_of_wandb, "an account"),
+    Rule(r"tensorboard ", nothing, "a page that waits for a browser"),
     Rule(r"docker build ", is_there, "minutes, and a network"),
     Rule(r"docker run ", run_contained, "there is no image: what is to run in it is run here"),
     Rule(r"source \.venv/bin/activate ", nothing, "what `make setup` leaves; the tests run in it"),

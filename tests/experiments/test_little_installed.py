@@ -15,7 +15,7 @@ import sys
 from importlib.machinery import PathFinder
 
 MISSING = {
-    "plotly", "wandb", "wandb_workspaces", "playwright", "submitit", "optuna", "ray", "sphinx",
+    "plotly", "wandb", "wandb_workspaces", "tensorboard", "playwright", "submitit", "optuna", "ray", "sphinx",
     "furo", "myst_parser", "pyright", "pip_audit", "uv", "hypothesis",
 }
 

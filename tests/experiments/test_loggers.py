@@ -14,8 +14,10 @@ from run_support import SMALL, go, record, rows, small, status, stopped, stored_
 from wandb_server import KEY, serving
 from wandb_support import curves, expected, logged, nobody, stand_in, to_send
 
-from experiments.loggers import mirror, wandb_logger
+from experiments.loggers import rows as loggers_rows
+from experiments.loggers import wandb_logger
 from experiments.loggers.layout import add_to, named, reached
+from experiments.loggers.rows import rows as rows_of
 from experiments.sweep.job import GRACE
 from experiments.tasks.logreg import LogisticRegression
 
@@ -249,11 +251,11 @@ def test_rows_written_in_pieces_are_read_whole(tmp_path: Path) -> None:
             lines.write(pieces.pop(0))
         return not pieces
 
-    assert list(mirror.rows(file, ended)) == [{"round": round} for round in range(4)]
+    assert list(rows_of(file, ended)) == [{"round": round} for round in range(4)]
 
 
 def test_rows_that_come_too_fast_wait_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "AT_ONCE", 2)
+    monkeypatch.setattr(loggers_rows, "AT_ONCE", 2)
     file, read, looks = tmp_path / "metrics.jsonl", [], []
     file.write_text("".join(f'{{"round": {round}}}\n' for round in range(9)))
 
@@ -261,7 +263,7 @@ def test_rows_that_come_too_fast_wait_for_the_end(tmp_path: Path, monkeypatch: p
         looks.append(len(read))
         return len(looks) == 4
 
-    for row in mirror.rows(file, ended):
+    for row in rows_of(file, ended):
         read.append(row["round"])
     assert (read, looks) == (list(range(9)), [0, 2, 4, 6])
 
