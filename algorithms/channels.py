@@ -32,6 +32,9 @@ class Channel(ABC):
     is_mirrored = False
     """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
 
+    is_carried_by_the_mean = False
+    """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
+
     def start(self, like: Tensor) -> Tensor | None:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
         return torch.zeros_like(like)
@@ -91,6 +94,8 @@ class Direct(Channel):
 class ErrorFeedback(Channel):
     """Sends c = C(w + δ), keeps δ ← w + δ − c (CD-Adam paper, section 4; Karimireddy et al. 2019)."""
 
+    is_carried_by_the_mean = True  # x − α·mean_i δ_i moves as if nothing had been lost
+
     def __post_init__(self) -> None:
         self._refuse_scaled("error feedback")
 
@@ -112,6 +117,7 @@ class Markov(Channel):
     """
 
     is_mirrored = True
+    is_carried_by_the_mean = True  # it is ĝ, which the server has
 
     def __post_init__(self) -> None:
         self._refuse_scaled("the Markov sequence")

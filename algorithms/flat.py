@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors  # one call for all, as in torch's DDP
 
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -36,18 +37,19 @@ class Flat:
     @torch.no_grad()
     def write(self, x: Tensor) -> None:
         """Set the parameters to a vector [d], rounded where they are of 16 bits."""
-        torch._foreach_copy_(self.params, self._pieces(x))  # pyright: ignore[reportPrivateImportUsage]
+        pieces = _unflatten_dense_tensors(x, self.params)
+        torch._foreach_copy_(self.params, pieces)  # pyright: ignore[reportPrivateImportUsage]
 
     def gradient(self) -> Tensor:
         """A new vector [d] of the gradients; where there is none, of zeros."""
         return self._vector([torch.zeros_like(param) if param.grad is None else param.grad for param in self.params])
 
+    @torch.no_grad()
     def _vector(self, tensors: list[Tensor]) -> Tensor:
-        return torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).to(self.dtype)
-
-    def _pieces(self, x: Tensor) -> list[Tensor]:
-        pieces = x.split(self.sizes)
-        return [piece.view(param.shape) for piece, param in zip(pieces, self.params, strict=True)]
+        if len({tensor.dtype for tensor in tensors}) > 1:
+            return torch.cat([tensor.reshape(-1).to(self.dtype) for tensor in tensors])
+        x = _flatten_dense_tensors(tensors)
+        return x.to(self.dtype, copy=len(tensors) == 1)  # of one tensor it is a view
 
     def _rounded(self, x: Tensor) -> Tensor:
         """What the parameters are after `write`."""

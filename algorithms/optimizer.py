@@ -80,7 +80,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if self._together else (0, 1)
         self._has_looked = False  # for what would average gradients besides
         self._has_started = False
-        self._algorithms: list[Algorithm] = []  # of every group
+        self._of_groups: list[Algorithm] = []  # of every group
         defaults = {"lr": lr, **hyperparameters}
         self._settable = tuple(defaults)  # torch adds to `defaults` what is none of ours
         super().__init__(params, defaults)
@@ -102,14 +102,14 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 known = ", ".join([*self._settable, "compressor"])
                 raise ValueError(f"{name}={group[name]}: a group of this method may set {known}, and nothing else")
         super().add_param_group(group)
-        self._algorithms.append(algorithm)
+        self._of_groups.append(algorithm)
         if self._has_started:
             before = dict(vars(self))
             try:
                 self._start()
             except Exception:
                 vars(self).update(before)
-                del self.param_groups[-1], self._algorithms[-1]
+                del self.param_groups[-1], self._of_groups[-1]
                 raise
 
     def _start(self) -> None:
@@ -118,7 +118,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         active = [number for number, params in enumerate(groups) if params]
         flat = Flat([param for number in active for param in groups[number]])
         sizes = tuple(sum(param.numel() for param in groups[number]) for number in active)
-        abreast = SideBySide(tuple(self._algorithms[number] for number in active), sizes)
+        abreast = SideBySide(tuple(self._of_groups[number] for number in active), sizes)
         abreast.check()
         self._active, self._flat, self._begun = active, flat, abreast
         self._settings = self._read_settings()
@@ -136,6 +136,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._wire = AgreeingWire(abreast, self.seed) if self._together else None
         self.meter = GroupedMeter(groups=[Meter() for _ in self.param_groups])
         self._has_started = True
+
+    @property
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """Of every parameter group that has parameters, as it began."""
+        return self._begun.parts
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
@@ -235,7 +240,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         }
 
     def _identity(self) -> dict[str, object]:
-        parts, sizes = self._begun.parts, list(self._begun.sizes)
+        parts, sizes = self.algorithms, list(self._begun.sizes)
         return {
             "rank": self.rank,
             "workers": self.workers,
@@ -262,7 +267,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             _check_step_size(row["lr"])
         parts = [
             part.with_hyperparameters(**{name: value for name, value in row.items() if name != "lr"})
-            for part, row in zip(self._begun.parts, settings, strict=True)
+            for part, row in zip(self.algorithms, settings, strict=True)
         ]
         return replace(self._begun, parts=tuple(parts))
 

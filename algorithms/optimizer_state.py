@@ -44,7 +44,7 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) 
             found = saved["of"].get(what, "unknown")
             raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved")
     state = {name: saved.get(name) for name in own}
-    expected, found = ({name: _kind(leaf) for name, leaf in _leaves(node)} for node in (own, state))
+    expected, found = ({name: _kind(leaf) for name, leaf in leaves(node)} for node in (own, state))
     for name in expected | found:
         one, other = found.get(name, "missing"), expected.get(name, "nothing")
         if one != other:
@@ -57,15 +57,15 @@ def state_digest(state: dict) -> int:
     """A number that depends on every bit of a state."""
     return keyed_seed(*(
         f"{name}={digest(leaf.flatten().clone()) if isinstance(leaf, Tensor) else leaf}"  # cloned: aligned
-        for name, leaf in _leaves(state)
+        for name, leaf in leaves(state)
     ))  # fmt: skip
 
 
-def _leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """What nested dicts hold, by dotted names."""
     if isinstance(node, dict):
         for key, value in node.items():
-            yield from _leaves(value, f"{name}.{key}" if name else str(key))
+            yield from leaves(value, f"{name}.{key}" if name else str(key))
     else:
         yield name, node
 

@@ -68,6 +68,18 @@ def test_a_compiled_module_trains_alike() -> None:
     assert torch.equal(train(other, optimizer, compiled), train(net, plain))
 
 
+def test_the_state_of_a_lone_parameter_is_no_view_of_it() -> None:
+    param = torch.nn.Parameter(torch.ones(3))
+    optimizer = CompressedOptimizer([param], SIGN, lr=0.1)
+    state = optimizer.state_dict()
+    param.grad = torch.ones(3)
+    optimizer.step()
+    assert torch.equal(state["replica"]["x"], torch.ones(3))
+    after = optimizer.state_dict()["replica"]["x"].clone()
+    param.data.zero_()
+    assert torch.equal(optimizer.state_dict()["replica"]["x"], after)
+
+
 class Tied(torch.nn.Module):
     """Two layers of one weight."""
 

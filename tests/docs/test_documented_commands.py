@@ -197,6 +197,7 @@ RULES = [
     Rule(r"python -m (experiments\.(status|report)|plots\.plot) ", call),
     Rule(r"python -m data ", fetch),
     Rule(r"python -m pytest ", is_there, "the tests themselves"),
+    Rule(r"torchrun --nnodes=2 .*\.py ", is_there, "a second machine"),
     Rule(r"torchrun --nnodes=2 --node-rank=0", configure_launched, "a second machine", launch_on_both),
     Rule(r"torchrun --nnodes=2 --node-rank=1", configure_launched, "started by the slow test of the first machine's"),
     Rule(r"(torchrun|srun) .*-m experiments\.run ", configure_launched, "starts processes", launch),

@@ -1,0 +1,143 @@
+"""States of all ranks in one checkpoint of torch.distributed.checkpoint, loaded on as many ranks or on others.
+
+    dcp.save({"model": model.state_dict(), "optimizer": distributed_state(optimizer)}, checkpoint_id=folder)
+
+    dcp.load({"model": model.state_dict()}, checkpoint_id=folder)
+    load_distributed(optimizer, folder)
+
+What all ranks share is kept once, the server's state from rank 0, a worker's under its rank; each with a digest.
+"""
+
+import json
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint import FileSystemReader, load  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.optimizer_state import leaves, state_digest
+
+_ALIKE = ("t", "skipped", "meter", "param_groups")  # on all ranks
+
+
+def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
+    """What every rank hands to `dcp.save` for its optimizer, by dotted names."""
+    state = optimizer.state_dict()
+    of = {name: value for name, value in state["of"].items() if name != "rank"}
+    text = json.dumps({"of": of, **{name: state[name] for name in _ALIKE}}, default=float)
+    about = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    parts = {"alike": {"about": about, **state["replica"]}, f"worker-{optimizer.rank}": state["worker"]}
+    if state["server"] is not None:
+        parts["server"] = state["server"]
+    flat = {}
+    for part, node in parts.items():
+        found = {name: leaf for name, leaf in leaves(node) if isinstance(leaf, Tensor)}
+        flat |= {f"{part}.{name}": leaf for name, leaf in found.items()} | {f"{part}.digest": _digest(found)}
+    return flat
+
+
+def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str], key: str = "optimizer") -> None:
+    """Go on from a checkpoint in which `distributed_state` of all ranks stands under `key`; by every rank alike.
+
+    As many ranks as saved it go on bit for bit. Another number takes over parameters, moments and the server's state,
+    and every worker starts from the mean of the saved workers' memories, all that a server relies on: with error
+    feedback mean_i δ_i, what is still to be sent, and in a Markov sequence mean_i ĝ_i = ĝ.
+    Raises ValueError where no such checkpoint lies, for a damaged one, for what `load_state_dict` refuses, and, where
+    the number of ranks is another, for methods whose workers keep moments of their own, or a memory of which the mean
+    is not enough. Then nothing has changed.
+    """
+    saved = _Saved(folder, key)
+    alike = saved.part("alike")
+    about = json.loads(bytes(alike.pop("about").tolist()))
+    before, own = about["of"]["workers"], optimizer.state_dict()
+    if before == optimizer.workers:
+        worker = saved.part(f"worker-{optimizer.rank}")
+    else:
+        _check_mean(optimizer, own["worker"], before)
+        worker = dict(leaves(own["worker"])) | _mean([saved.part(f"worker-{rank}") for rank in range(before)])
+        about["of"]["workers"] = optimizer.workers
+    found = {"worker": worker, "replica": alike, "server": saved.part("server") if optimizer.rank == 0 else {}}
+    state = {
+        "of": {**about["of"], "rank": optimizer.rank},
+        **{name: about[name] for name in ("t", "skipped", "meter")},
+        **{name: _nested(leaves_found, own[name]) for name, leaves_found in found.items()},
+    }
+    optimizer.load_state_dict({**state, "param_groups": about["param_groups"], "digest": state_digest(state)})
+
+
+def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int) -> None:
+    """Raise ValueError where workers have what other workers cannot start from."""
+    change = f"this state is of {before} workers, not {optimizer.workers}, and every worker has"
+    algorithms = optimizer.algorithms
+    for algorithm, worker in zip(algorithms, [own] if len(algorithms) == 1 else own.values(), strict=True):
+        if worker["moments"]:
+            raise ValueError(
+                f"{change} moments of its own, which are not others' to go on from: start {before} ranks"
+            )
+        if worker["memory"] is not None and not algorithm.uplink.is_carried_by_the_mean:
+            kind = type(algorithm.uplink).__name__
+            raise ValueError(f"{change} a memory, of which {kind} does not say that its mean is enough for others")
+
+
+def _mean(workers: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Of what workers remember; not of their numbers."""
+    names = [name for name, leaf in workers[0].items() if leaf.is_floating_point()]
+    return {name: torch.stack([worker[name] for worker in workers]).mean(0) for name in names}
+
+
+def _nested(found: dict[str, Any], like: Any) -> Any:
+    """Tensors by dotted names in nested dicts such as `like`, which also has what is no tensor."""
+    if isinstance(like, dict):
+        return {
+            name: _nested(
+                {rest.partition(".")[2]: leaf for rest, leaf in found.items() if rest.partition(".")[0] == name}, part
+            )
+            for name, part in like.items()
+        }
+    return found.get("")
+
+
+def _digest(tensors: dict[str, Tensor]) -> Tensor:
+    return torch.tensor(state_digest(dict(sorted(tensors.items()))))
+
+
+class _Saved:
+    """A checkpoint's tensors under a key, read by this process alone."""
+
+    def __init__(self, folder: str | PathLike[str], key: str) -> None:
+        self._folder, self._key = folder, key
+        try:
+            found = FileSystemReader(folder).read_metadata().state_dict_metadata
+        except (OSError, CheckpointException) as error:
+            raise ValueError(
+                f"{folder}: no checkpoint of torch.distributed.checkpoint lies there ({error})"
+            ) from error
+        self._kinds = {
+            name: kind
+            for name, kind in found.items()
+            if name.startswith(f"{key}.") and isinstance(kind, TensorStorageMetadata)
+        }
+        if f"{key}.alike.about" not in self._kinds:
+            raise ValueError(f"{folder}: holds no distributed_state of an optimizer under {key!r}")
+
+    def part(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a part by their names in it. Raises ValueError for a damaged one."""
+        prefix = f"{self._key}.{name}."
+        loaded = {
+            full: torch.empty(kind.size, dtype=kind.properties.dtype)
+            for full, kind in self._kinds.items()
+            if full.startswith(prefix)
+        }
+        try:
+            load(loaded, checkpoint_id=self._folder, no_dist=True)
+        except (OSError, CheckpointException) as error:
+            raise ValueError(f"{self._folder}: {name} cannot be read: {error}") from error
+        found = {full.removeprefix(prefix): tensor for full, tensor in loaded.items()}
+        digest = found.pop("digest", None)
+        if digest is None or digest != _digest(found):
+            raise ValueError(f"{self._folder}: {name} is damaged or missing: it is not what its digest was made of")
+        return found

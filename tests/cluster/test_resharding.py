@@ -1,0 +1,252 @@
+"""Checkpoints of torch.distributed.checkpoint: three ranks save, three go on bit for bit, two and four go on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from cluster_support import fine, launched
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from algorithms.channels import ErrorFeedback, dense
+from algorithms.compressors import RandomK, ScaledSign, TopK
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.ef21 import ef21
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.naive import naive
+from algorithms.methods.onebit_adam import onebit_adam
+from algorithms.methods.quantized_adam import quantized_adam
+from algorithms.named import named
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.protocol import Algorithm, from_dicts
+from algorithms.resharding import distributed_state, load_distributed
+from algorithms.updates import SGD, AMSGrad
+from experiments.cluster.simulated import Simulated
+
+SAVED, STEPS, LR = 3, 4, 0.05
+
+
+class Own(ErrorFeedback):
+    """A channel of a user's, which does not say what a receiver relies on."""
+
+    is_carried_by_the_mean = False
+
+
+ALGORITHMS = {
+    "cd_adam": cd_adam(ScaledSign(), AMSGrad()),
+    "ef21": ef21(TopK(k=4), SGD()),
+    "error_feedback": error_feedback(RandomK(k=4), SGD(momentum=0.9)),
+    "onebit_adam": onebit_adam(ScaledSign("l2"), 2 * STEPS, warmup=2),
+    "naive": naive(ScaledSign(), AMSGrad()),
+    "amsgrad": named("amsgrad"),
+}
+REFUSED = {
+    "quantized_adam": (quantized_adam(TopK(k=5)), "every worker has moments of its own, which are not others' to"),
+    "own": (Algorithm(Own(ScaledSign()), dense(), SGD()), "every worker has a memory, of which Own does not say"),
+}
+
+
+def network(seed: int) -> torch.nn.Module:
+    """32 parameters in four tensors."""
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+
+
+def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
+    """Of a rank's own batch."""
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
+    return (net(inputs) - targets).square().mean()
+
+
+def steps(net: torch.nn.Module, optimizer: CompressedOptimizer, first: int) -> torch.Tensor:
+    """x after each of STEPS steps."""
+    path = []
+    for step in range(first, first + STEPS):
+        optimizer.zero_grad()
+        loss(net, optimizer.rank, step).backward()
+        optimizer.step()
+        path.append(parameters_to_vector(net.parameters()).detach().clone())
+    return torch.stack(path)
+
+
+def begun(algorithm: Algorithm, grouped: bool = False, lr: float = LR) -> tuple[torch.nn.Module, CompressedOptimizer]:
+    """An untrained network of this rank's own, whose biases may be a group of their own."""
+    net = network(dist.get_rank() if dist.is_initialized() else 0)
+    params = list(net.parameters())
+    groups = [{"params": params[::2]}, {"params": params[1::2], "compressor": None, "weight_decay": 0.1}]
+    return net, CompressedOptimizer(groups if grouped else params, algorithm, lr=lr, seed=3)
+
+
+CASES = {name: (algorithm, False) for name, algorithm in ALGORITHMS.items()}
+CASES |= {name: (algorithm, False) for name, (algorithm, _) in REFUSED.items()}
+CASES["groups"] = (ALGORITHMS["cd_adam"], True)
+
+
+def saving(target: Path) -> None:
+    """Train, save, go on; and the same in a new object that loads what was saved."""
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    results = {}
+    for name, (algorithm, grouped) in CASES.items():
+        net, optimizer = begun(algorithm, grouped)
+        steps(net, optimizer, 1)
+        state = optimizer.state_dict()
+        dcp.save({"optimizer": distributed_state(optimizer)}, checkpoint_id=target / name)
+        path = steps(net, optimizer, 1 + STEPS)
+        other, restarted = begun(algorithm, grouped, lr=9.0)
+        load_distributed(restarted, target / name)
+        results[name] = {"state": state, "path": path, "again": steps(other, restarted, 1 + STEPS)}
+    torch.save(results, target / f"results-{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+
+
+def loading(source: Path, target: Path) -> None:
+    """Go on with another number of ranks, or say why not."""
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    results = {}
+    for name, (algorithm, grouped) in CASES.items():
+        net, optimizer = begun(algorithm, grouped, lr=9.0)
+        before = optimizer.state_dict()["digest"]
+        try:
+            load_distributed(optimizer, source / name)
+        except ValueError as error:
+            results[name] = {"error": str(error), "changed": optimizer.state_dict()["digest"] != before}
+        else:
+            results[name] = {"state": optimizer.state_dict(), "path": steps(net, optimizer, 1 + STEPS)}
+    torch.save(results, target / f"results-{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+
+
+def run(folder: Path, size: int, act: Callable[[], None]) -> list[dict]:
+    """What every rank came to."""
+    fine(launched(folder, size, act))
+    return [torch.load(folder / f"results-{rank}.pt", weights_only=False) for rank in range(size)]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
+    folder = tmp_path_factory.mktemp("saved")
+    return folder, run(folder, SAVED, partial(saving, folder))
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def others(request: pytest.FixtureRequest, saved: tuple, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    folder = tmp_path_factory.mktemp("others")
+    return run(folder, request.param, partial(loading, saved[0], folder))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_many_ranks_go_on_bit_for_bit(name: str, saved: tuple) -> None:
+    for results in saved[1]:
+        assert torch.equal(results[name]["again"], results[name]["path"])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_another_number_of_ranks_goes_on_from_the_mean_of_the_memories(
+    name: str, saved: tuple, others: list[dict]
+) -> None:
+    """As a simulation of so many workers does whose memories are that mean."""
+    algorithm, before, n = ALGORITHMS[name], [results[name]["state"] for results in saved[1]], len(others)
+    cluster, net = Simulated(algorithm, n, seed=3), network(0)
+    state = cluster.start(before[0]["replica"]["x"])
+    memory = before[0]["worker"]["memory"]
+    if memory is not None:
+        memory = torch.cat([one["worker"]["memory"] for one in before]).mean(0, keepdim=True).expand(n, -1)
+    state = replace(
+        state,
+        workers=replace(state.workers, memory=memory),
+        server=from_dicts(before[0]["server"], state.server),
+        replica=from_dicts(before[0]["replica"], state.replica),
+    )
+    for step in range(STEPS):
+        vector_to_parameters(state.replica.x.clone(), net.parameters())
+        gradients = [
+            parameters_to_vector(torch.autograd.grad(loss(net, worker, 1 + STEPS + step), list(net.parameters())))
+            for worker in range(n)
+        ]
+        state = cluster.round(torch.stack(gradients), state, LR, 1 + STEPS + step)
+        for results in others:
+            assert torch.equal(results[name]["path"][step], state.replica.x)
+
+
+def test_groups_go_on_with_their_settings(saved: tuple, others: list[dict]) -> None:
+    before = [results["groups"]["state"] for results in saved[1]]
+    for results in others:
+        state = results["groups"]["state"]
+        assert [group["weight_decay"] for group in state["param_groups"]] == [0.0, 0.1]
+        assert [group["lr"] for group in state["param_groups"]] == [LR, LR]
+        assert (state["t"], state["meter"]) == (STEPS, before[0]["meter"])
+        expected = torch.cat([one["worker"]["0"]["memory"] for one in before]).mean(0)
+        torch.testing.assert_close(state["worker"]["0"]["memory"][0], expected)
+        assert state["worker"]["1"]["memory"] is None
+        assert torch.equal(state["replica"]["1"]["moments"]["v_hat"], before[0]["replica"]["1"]["moments"]["v_hat"])
+        assert torch.equal(results["groups"]["path"], others[0]["groups"]["path"])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_other_workers_cannot_start_from_is_refused(name: str, others: list[dict]) -> None:
+    for results in others:
+        assert f"this state is of 3 workers, not {len(others)}, and {REFUSED[name][1]}" in results[name]["error"]
+        assert not results[name]["changed"]
+
+
+# Alone, on what three ranks saved.
+
+
+def refused(folder: Path, name: str, said: str, key: str = "optimizer", **change: object) -> None:
+    """In words, and nothing has changed."""
+    options = {"algorithm": ALGORITHMS[name], **change}
+    _, optimizer = begun(**options)
+    before = optimizer.state_dict()["digest"]
+    with pytest.raises(ValueError, match=said):
+        load_distributed(optimizer, folder, key)
+    assert optimizer.state_dict()["digest"] == before
+
+
+def test_one_process_may_go_on_alone(saved: tuple) -> None:
+    net, optimizer = begun(ALGORITHMS["cd_adam"])
+    load_distributed(optimizer, saved[0] / "cd_adam")
+    before = saved[1][0]["cd_adam"]["state"]
+    assert torch.equal(parameters_to_vector(net.parameters()), before["replica"]["x"])
+    assert torch.equal(optimizer.state_dict()["server"]["aggregate"], before["server"]["aggregate"])
+    # The invariant of a Markov sequence: what the server has is the mean of what the workers have.
+    torch.testing.assert_close(optimizer.state_dict()["worker"]["memory"][0], before["server"]["aggregate"])
+
+
+def test_what_is_not_there_or_of_something_else_is_refused(saved: tuple, tmp_path: Path) -> None:
+    folder = saved[0]
+    refused(tmp_path, "cd_adam", "no checkpoint of torch.distributed.checkpoint lies there")
+    refused(folder / "cd_adam", "cd_adam", "holds no distributed_state of an optimizer under 'optim'", key="optim")
+    refused(folder / "cd_adam", "naive", "this state is of algorithm")
+    refused(folder / "cd_adam", "cd_adam", r"this state is of (algorithm|d)", grouped=True)
+
+
+@pytest.mark.slow
+def test_one_flipped_bit_is_noticed(saved: tuple, tmp_path: Path) -> None:
+    """In every file, at places a tenth apart."""
+    files = sorted((saved[0] / "cd_adam").glob("*.distcp"))
+    assert len(files) == SAVED
+    _, fine_one = begun(ALGORITHMS["cd_adam"])
+    load_distributed(fine_one, saved[0] / "cd_adam")
+    expected = fine_one.state_dict()["digest"]
+    noticed = 0
+    for file in files:
+        content = file.read_bytes()
+        for place in range(0, len(content), max(1, len(content) // 10)):
+            damaged = bytearray(content)
+            damaged[place] ^= 1
+            for other in (saved[0] / "cd_adam").iterdir():
+                (tmp_path / other.name).write_bytes(damaged if other == file else other.read_bytes())
+            _, optimizer = begun(ALGORITHMS["cd_adam"])
+            try:
+                load_distributed(optimizer, tmp_path)
+            except ValueError:
+                noticed += 1
+            else:  # a bit of what tensors are packed in
+                assert optimizer.state_dict()["digest"] == expected
+    assert noticed > 3

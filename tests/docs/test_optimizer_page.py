@@ -1,0 +1,72 @@
+"""The table of methods on docs/optimizer.md: what each has to be told, sends and keeps, counted in the code."""
+
+import inspect
+import re
+
+import pytest
+import torch
+from docs_support import ROOT
+
+from algorithms.named import named, names, parameters
+from algorithms.optimizer import CompressedOptimizer
+
+D, STEPS = 4000, 5
+PAGE = (ROOT / "docs" / "optimizer.md").read_text()
+ROWS = {
+    cells[0].strip("`"): cells[1:]
+    for line in PAGE.splitlines()
+    if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 6 and cells[0].startswith("`")
+}
+
+
+def told(name: str) -> list[str]:
+    """What a method's name alone does not say."""
+    try:
+        named(name)
+    except ValueError as error:
+        return re.findall(r"(\w+)=", str(error))
+    return []
+
+
+def trained(name: str) -> CompressedOptimizer:
+    """After some steps, of which two are warm-up where there is one."""
+    options = {"rounds": 100, "warmup": 2} if "rounds" in parameters(name) else {}
+    param = torch.nn.Parameter(torch.randn(D))
+    optimizer = CompressedOptimizer([param], name, lr=1e-3, **options)
+    for _ in range(STEPS):
+        param.grad = torch.randn(D)
+        optimizer.step()
+    return optimizer
+
+
+def nbytes(node: object) -> int:
+    """Of all memory that the tensors of a state take, what several share counted once."""
+    return sum({s.data_ptr(): s.nbytes() for s in map(torch.Tensor.untyped_storage, floats(node))}.values())
+
+
+def floats(node: object) -> list[torch.Tensor]:
+    if isinstance(node, dict):
+        return [leaf for value in node.values() for leaf in floats(value)]
+    return [node] if isinstance(node, torch.Tensor) and node.is_floating_point() else []
+
+
+def test_the_table_has_all_methods() -> None:
+    assert ROWS.keys() == set(names())
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_is_what_is_counted(name: str) -> None:
+    asked, bits, server, worker, may_set = ROWS[name]
+    assert re.findall(r"`(\w+)`", asked) == told(name)
+    optimizer = trained(name)
+    state, algorithm = optimizer.state_dict(), optimizer.algorithm
+    at_worker = nbytes({"worker": state["worker"], "replica": state["replica"]}) / D
+    assert (int(worker), int(server)) == (at_worker, at_worker + nbytes(state["server"]) / D)
+    sent = [sum(channel.bits(D, t) for channel in (algorithm.uplink, algorithm.downlink)) / D for t in (1, STEPS)]
+    expected = [int(number) for number in re.findall(r"\d+", bits)]
+    assert [round(number) for number in (sent if sent[0] != sent[1] else sent[1:])] == expected
+    assert set(re.findall(r"`(\w+)`", may_set.partition(" (")[0])) == set(algorithm.hyperparameters())
+
+
+def test_the_signature_is_as_shown() -> None:
+    assert [*inspect.signature(CompressedOptimizer).parameters] == ["params", "algorithm", "lr", "seed", "options"]
