@@ -3,7 +3,7 @@
     python -m plots.plot x=bits y=grad_norm task=logreg/a9a algorithm=cd_adam,ef21
     python -m plots.plot x=modelled_seconds bandwidth=10 y=test_accuracy task=digits seed=0 out=digits.pdf
 
-x         bits | rounds | epochs | seconds | modelled_seconds
+x         bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds
 y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 study     a sweep's or figure's name, whose runs alone are meant
@@ -30,7 +30,7 @@ from plots.figure import curves
 from plots.figure.spec import Panel
 from plots.request import answering, chosen, parse, positive, words
 from plots.runs.best import mark_best, rule_in_words
-from plots.runs.columns import axes, column, higher_is_better, in_words
+from plots.runs.columns import axes, column, higher_is_better, in_words, usual_scale
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.seeds import in_order, over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
@@ -61,9 +61,7 @@ def plot(request: dict[str, str], console: Console) -> Path:
     understood, and ValueError where nothing whole is, or seeds were not evaluated at the same rounds.
     """
     x, y = AXES[chosen("x", request["x"], AXES)], request["y"]
-    x_scale = chosen(
-        "x_scale", request["x_scale"] or ("log" if x in ("bits", "bits_up", "modelled_seconds") else "linear"), SCALES
-    )
+    x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
     target = Path(request["out"] or _name(request, x))
     chosen("out's type", target.suffix[1:], FigureCanvasAgg.filetypes)

@@ -14,7 +14,7 @@ from plots.claims import claims
 from plots.figure import curves, markdown
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Figure
-from plots.runs.best import mark_best, rule_in_words
+from plots.runs.best import mark_best, on_edge, rule_in_words
 from plots.runs.columns import in_words
 from plots.runs.levels import bits_to_reach
 from plots.runs.read import open_run, table
@@ -101,7 +101,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
     elif _was_selected(tried):
         which = "Best is" if figure.published else "Each method with"
         chosen.append(f"{which} {_rule(figure, tried)}.")
-        if edge := markdown.on_edge(tried):
+        if edge := on_edge(tried):
             first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
             several = tried["task"].nunique() > 1
             names = first["label"] + (" on " + first["task_label"] if several else "")

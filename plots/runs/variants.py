@@ -28,6 +28,12 @@ _NOT_OF_A_CURVE = {
 _OF_A_METHOD = ("algorithm", "compressor", "update")
 """Groups in which methods differ by nature; all other settings are told wherever curves of a task differ in them."""
 
+_CUT: dict[str, Callable[[str], str]] = {
+    "_target_": lambda text: text.rpartition(".")[2],
+    "sha256": lambda text: text[:8],
+}
+"""Of keys with these last names what is shown of their values."""
+
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 """Names that tell no curves apart in any group."""
 
@@ -127,7 +133,7 @@ def settings(runs: Iterable[Run]) -> dict[Path, str]:
     found = {}
     for of_task in grouped(runs, lambda run: run.task).values():
         leaves = {run.folder: _leaves(run.config) for run in of_task}
-        common = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in _OF_A_METHOD]
+        common = _of_task(of_task, leaves)
         for group in grouped(of_task, lambda run: run.algorithm).values():
             keys = dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])
             texts = {key: _shown(key, leaves.values()) for key in keys}
@@ -137,6 +143,43 @@ def settings(runs: Iterable[Run]) -> dict[Path, str]:
                     f"{key.removesuffix('._target_')}={texts[key][mine[key]]}" for key in keys if key in mine
                 )
     return found
+
+
+def columns(runs: Iterable[Run]) -> dict[str, list]:
+    """By key the values, one a run, of every setting in which runs differ, beside task, algorithm and seed.
+
+    These are the settings that `settings` tells, and those that runs of different tasks do not share. Of classes it
+    is the last name; None where a run has no such setting.
+    """
+    runs = list(runs)
+    leaves = {run.folder: _leaves(run.config) for run in runs}
+    keys = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
+    for of_task in grouped(runs, lambda run: run.task).values():
+        keys += _of_task(of_task, leaves)
+        for group in grouped(of_task, lambda run: run.algorithm).values():
+            keys += _differing(leaves[run.folder] for run in group)
+    found = {}
+    for key in dict.fromkeys(keys):
+        texts = _shown(key, leaves.values())
+        written = [texts.get(leaves[run.folder].get(key, "")) for run in runs]
+        plain = key.rpartition(".")[2] in _CUT
+        values = written if plain else [_at(run.config, key) for run in runs]
+        found[key.removesuffix("._target_")] = values
+    return found
+
+
+def _at(config: dict, key: str) -> Any:
+    """What a configuration has at a dotted key, lists as on a command line; None where there is nothing."""
+    node: Any = config
+    for name in key.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return _text(node) if isinstance(node, list) else node
+
+
+def _of_task(runs: Iterable[Run], leaves: dict[Path, dict[str, str]]) -> list[str]:
+    """The keys but for those of methods in which runs of one task differ."""
+    differing = _differing(leaves[run.folder] for run in runs)
+    return [key for key in differing if key.partition(".")[0] not in _OF_A_METHOD]
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -174,8 +217,7 @@ def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
 def _shown(key: str, group: Iterable[dict[str, str]]) -> dict[str, str]:
     """How a key's values are written: of classes the last name and of hashes the beginning, where these differ."""
     values = {leaves[key] for leaves in group if key in leaves}
-    cut = {"_target_": lambda text: text.rpartition(".")[2], "sha256": lambda text: text[:8]}
-    short = {value: cut.get(key.rpartition(".")[2], str)(value) for value in values}
+    short = {value: _CUT.get(key.rpartition(".")[2], str)(value) for value in values}
     return short if len(set(short.values())) == len(values) else {value: value for value in values}
 
 

@@ -71,11 +71,14 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     assert "with step size 0.1" in " ".join(drawn[0].get_supxlabel().split())
 
 
-def test_bits_of_the_uplink_are_an_axis(results, drawn):
-    main([f"results_dir={results}", "x=bits_up", "task=toy", "algorithm=noisy", "seed=1", "lr=0.1"])
+@pytest.mark.parametrize(("way", "each", "name"), [("bits_up", 30, "uplink"), ("bits_down", 50, "downlink")])
+def test_the_bits_of_one_direction_are_an_axis(tmp_path, drawn, way, each, name):
+    run = folder(tmp_path, "a")
+    rewrite(run, lambda row: row | {"bits_up": 30 * row["round"], "bits_down": 50 * row["round"]})
+    main([f"results_dir={tmp_path}", f"x={way}"])
     [(x, _)] = lines(drawn[0]).values()
-    assert x == [40.0 * t for t in range(10, 101, 10)]  # logarithmic, as bits are
-    assert drawn[0].axes[0].get_xlabel() == "uplink bits"
+    assert x == [each * t for t in range(10, 101, 10)]  # round 0 has no place: logarithmic, as bits are
+    assert drawn[0].axes[0].get_xlabel() == f"{name} bits"
 
 
 def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
@@ -141,7 +144,7 @@ def test_methods_without_the_step_size_are_named(results, drawn, capsys):
 
 def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, drawn, capsys):
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    kept = ("round", "epoch", "trial", "lr", "bits", "bits_up", "seconds")
+    kept = ("round", "epoch", "trial", "lr", "bits", "bits_up", "bits_down", "seconds")
     rewrite(path, lambda row: {name: row[name] for name in kept} | {"mine": 1 / (1 + row["round"])})
     main([f"results_dir={tmp_path}", "y=mine", "lr=0.1"])
     assert lines(drawn[0])["Plain"] == (
