@@ -10,15 +10,15 @@ from folder_support import folder, rewrite
 from plots.runs.find import find
 from plots.runs.results import Results, results
 
-RATIOS = (0.25, 0.0625)
+RATIOS = {"coarse": 0.25, "fine": 0.0625}
 
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Results:
     """Two variants of one method with two step sizes and two seeds, and another method."""
-    for ratio in RATIOS:
+    for name, ratio in RATIOS.items():
         for seed in (0, 1):
-            folder(tmp_path, f"r{ratio}-{seed}", seed=seed, lrs=(0.1, 0.2), compressor__ratio=ratio)
+            folder(tmp_path, f"{name}{seed}", seed=seed, lrs=(0.1, 0.2), compressor__ratio=ratio)
     folder(
         tmp_path,
         "other",
@@ -36,12 +36,12 @@ def written(place: Path) -> list[dict]:
 def test_every_row_has_the_settings_that_differ(rows: Results, tmp_path: Path) -> None:
     assert rows.settings == ["compressor.ratio"]
     assert list(rows)[:6] == ["task", "algorithm", "compressor", "seed", "compressor.ratio", "round"]
-    for name in (*(f"r{ratio}-{seed}" for ratio in RATIOS for seed in (0, 1)), "other"):
+    for name in (*(f"{name}{seed}" for name in RATIOS for seed in (0, 1)), "other"):
         [place] = tmp_path.rglob(name)
         mine = rows[rows["run"] == name]
         assert mine["grad_norm"].tolist() == [row["grad_norm"] for row in written(place)]
         ratio = mine["compressor.ratio"].unique()
-        assert math.isnan(ratio[0]) if name == "other" else ratio == float(name[1:].rpartition("-")[0])
+        assert math.isnan(ratio[0]) if name == "other" else ratio == RATIOS[name[:-1]]
     assert set(rows["algorithm"]) == {"plain", "noisy"}
     assert "plain, compressor.ratio=0.25" in set(rows["method"])
 
@@ -52,7 +52,7 @@ def test_the_best_step_sizes_and_what_they_came_to(rows: Results) -> None:
         "noisy": 0.2, "plain, compressor.ratio=0.25": 0.2, "plain, compressor.ratio=0.0625": 0.2
     }  # fmt: skip
     assert best["edge"].to_dict() == {name: name != "noisy" for name in best.index}
-    assert set(best["compressor.ratio"].dropna()) == set(RATIOS)
+    assert set(best["compressor.ratio"].dropna()) == set(RATIOS.values())
     one = best.loc["plain, compressor.ratio=0.25"]
     ends = [0.8**100, 2 * 0.8**100]
     assert (one["final_low"], one["final_high"], one["seeds"]) == (ends[0], ends[1], 2)
