@@ -43,7 +43,8 @@ class Results(pd.DataFrame):
         """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
 
         `x` is what is counted: bits of both directions, bits_up or bits_down of one, or another axis such as round.
-        Columns as `bits_to_reach` has them. Raises ValueError for a metric that no run has, and where there are no rows.
+        Columns as `bits_to_reach` has them. Raises ValueError for a metric that no run has, and where there are no
+        rows.
         """
         if metric not in self:
             raise ValueError(f"{metric}: no run has this metric")
@@ -112,6 +113,7 @@ def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
 
 
 FINALS = [
-    "task", "algorithm", "label", "seeds", "lr", "edge", "metric", "value", "final", "final_low", "final_high", "note",
+    "task", "algorithm", "label", "seeds", "lr", "edge", "metric", "value",
+    "final", "final_low", "final_high", "note",
 ]  # fmt: skip
 """The columns of `finals`."""
