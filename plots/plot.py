@@ -10,6 +10,9 @@ study     a sweep's or figure's name, whose runs alone are meant
 lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
 bandwidth (Mbit/s), latency (ms, one way), shared_link (true: the server has one link for all workers)
+width, font, font_size     of the picture in inches, a font family such as serif, and of its labels in points
+caption        outside (in the text beside the picture) | inside
+step_sizes     true: the legend names them
 results_dir    where the runs lie
 out            a picture (.pdf, .png, .svg, .eps, .pgf, .jpg; <results_dir>/plots/<request>.png unless said), beside
                which its curves are left as .csv and its caption as .txt; the curves alone (.csv, or .parquet where
@@ -27,15 +30,16 @@ from rich.console import Console
 from common import tables
 from common.errors import UsageError
 from plots.figure import curves
+from plots.figure.look import SIZE, Look
 from plots.figure.spec import Panel
 from plots.latex import tables as latex
 from plots.out import PICTURES, Written, asked, named, write_page, write_rows, write_text
 from plots.request import answering, chosen, parse, positive, words
 from plots.runs.best import mark_best, metric_of, rule_in_words
-from plots.runs.columns import axes, column, higher_is_better, in_words, usual_scale
+from plots.runs.columns import ABOUT_BITS, axes, column, higher_is_better, in_words, usual_scale
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.read import Run
-from plots.runs.seeds import in_order, over_seeds, repeated
+from plots.runs.seeds import about_runs, in_order, over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
 from plots.runs.variants import Variant, settled, table, tell_apart
 
@@ -46,11 +50,14 @@ SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
-    "bandwidth": "100", "latency": "1", "shared_link": "true", "results_dir": "results", "out": "",
+    "bandwidth": "100", "latency": "1", "shared_link": "true", "width": "", "font": "", "font_size": "",
+    "caption": "outside", "step_sizes": "false", "results_dir": "results", "out": "",
 }  # fmt: skip
 
 OF_CURVES = ("x", "y", "lr", "bandwidth", "latency", "shared_link")
-OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale")
+OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale", "width", "font", "font_size", "caption", "step_sizes")
+
+CAPTIONS: tuple[Literal["outside", "inside"], ...] = ("outside", "inside")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -111,6 +118,7 @@ def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
     x = AXES[chosen("x", request["x"], AXES)]
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
     chosen("y_scale", request["y_scale"] or "log", SCALES)
+    look = _look(request)
     frame, y = _curves(request, console)
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
     if x_scale == "log":
@@ -118,13 +126,27 @@ def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
     caption = _caption(request, x, frame)
-    curves.save(curves.draw(frame, [panel], caption), target)
+    note = caption if look.caption == "inside" else about_runs(frame, [y])
+    curves.save(curves.draw(frame, [panel], note, look), target, look=look)
     write_rows(frame, target.with_suffix(".csv"))
     write_text(f"{caption}\n", target.with_suffix(".txt"))
     if request["lr"] == "best":
         console.print(f"each method with {rule_in_words(frame)}")
     _show_ends(frame, y, y_scale == "log", console)
     return "picture"
+
+
+def _look(request: Mapping[str, str]) -> Look:
+    """How the picture fits into a page. Raises UsageError."""
+    look = Look(
+        width=positive("width", request["width"], "inches") if request["width"] else None,
+        font=request["font"],
+        font_size=positive("font_size", request["font_size"], "points") if request["font_size"] else SIZE,
+        caption=chosen("caption", request["caption"], CAPTIONS),
+        step_sizes=chosen("step_sizes", request["step_sizes"], ("true", "false")) == "true",
+    )
+    look.check()
+    return look
 
 
 def _runs(request: Mapping[str, str]) -> list[Run]:
@@ -194,9 +216,7 @@ def _caption(request: Mapping[str, str], x: str, frame: pd.DataFrame) -> str:
     mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
     server = "the server's link is shared by all workers." if request["shared_link"] == "true" else "a link a worker."
     about_x = {
-        "bits": " Bits are those of one worker, both directions.",
-        "bits_up": " Bits are those that one worker sends to the server.",
-        "bits_down": " Bits are those that one worker receives from the server.",
+        **{name: f" {text}" for name, text in ABOUT_BITS.items()},
         "seconds": " Seconds are those measured, for all workers and all step sizes of a run.",
         "modelled_seconds": f" {request['bandwidth']} Mbit/s, {request['latency']} ms one way; {server}",
     }

@@ -96,6 +96,14 @@ def _built(entry: tuple[tuple[str, Any], ...]) -> Column:
     return Column(**{key: value for key, value in entry if key in _KEYS})
 
 
+ABOUT_BITS = {
+    "bits": "Bits are those of one worker, both directions.",
+    "bits_up": "Uplink bits are those that one worker sends to the server.",
+    "bits_down": "Downlink bits are those that one worker receives from the server.",
+}
+"""What a caption says of an axis."""
+
+
 def column(name: str) -> Column:
     """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
     known = _OURS.get(name) or _declared.get(name)

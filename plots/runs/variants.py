@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
 """Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
+
+_LIGHT, _DARK = -0.5, 0.5
+"""How far the colours of a method's first and last variant are from its own, towards white and black."""
 
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
@@ -42,7 +46,8 @@ _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 class Variant:
     """A run and what its curves are called: name and label are the method's, with the settings that differ behind.
 
-    `dash` is an index into DASHES. `lrs` are the step sizes that the run stands for: all of its own, but for those
+    `dash` is an index into DASHES, and `place` says which of the `of` variants of its method it is, in order of their
+    settings' values. `lrs` are the step sizes that the run stands for: all of its own, but for those
     that a later run has with the same settings and seed.
     """
 
@@ -50,6 +55,8 @@ class Variant:
     settings: str
     dash: int
     lrs: tuple[float, ...]
+    place: int = 0
+    of: int = 1
 
     @property
     def name(self) -> str:
@@ -58,6 +65,14 @@ class Variant:
     @property
     def label(self) -> str:
         return ", ".join(filter(None, [self.run.display["label"], self.settings]))
+
+    @property
+    def color(self) -> str:
+        """The method's colour, of several variants from light to dark in order of their values."""
+        if self.of == 1:
+            return self.run.display["color"]
+        apart = min(1.0, (self.of + 1) / 5)  # two or three need not go as far as more
+        return _shade(self.run.display["color"], apart * (_LIGHT + (_DARK - _LIGHT) * self.place / (self.of - 1)))
 
     def frame(self) -> pd.DataFrame:
         """The rows as `table` has them."""
@@ -76,6 +91,7 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
         return {
             "algorithm": variant.name,
             "label": variant.label,
+            "color": variant.color,
             "dash": variant.dash,
             "workers": run.workers,
             "ranks": run.environment.get("ranks", 1),
@@ -95,10 +111,10 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     """
     runs = list(runs)
     differing = settings(runs)
-    dashes: dict[str, dict[str, int]] = {}
-    for run in sorted(runs, key=lambda run: bool(differing[run.folder])):  # whole lines first for what has none
-        known = dashes.setdefault(run.algorithm, {})
-        known.setdefault(differing[run.folder], len(known) % len(DASHES))
+    places: dict[str, dict[str, int]] = {}  # by method of its variants, what has no settings first: with a whole line
+    for run in sorted(runs, key=lambda run: by_value(differing[run.folder])):
+        known = places.setdefault(run.algorithm, {})
+        known.setdefault(differing[run.folder], len(known))
 
     def curve(run: Run) -> tuple:
         return (run.task, run.algorithm, differing[run.folder], run.seed)
@@ -108,8 +124,10 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     for run in runs:
         lrs = sorted({lr for lr in run.lrs if standing[*curve(run), lr] == run.folder})
         if lrs:
-            some = differing[run.folder]
-            variants.append(Variant(run, some, dashes[run.algorithm][some], tuple(lrs)))
+            some, known = differing[run.folder], places[run.algorithm]
+            dash, several = known[some] % len(DASHES), [text for text in known if text]
+            place = (several.index(some), len(several)) if some and len(several) > 1 else (0, 1)
+            variants.append(Variant(run, some, dash, tuple(lrs), *place))
     return variants
 
 
@@ -119,12 +137,29 @@ def precedence(run: Run) -> tuple:
 
 
 def settled(variants: Iterable[Variant]) -> list[Variant]:
-    """Of every curve its finished runs; where it has none, the run that came furthest."""
-    chosen = []
+    """Of every curve its finished runs; where it has none, the run that came furthest. Variants of a method on a task
+    stand in order of their values."""
+    chosen: list[Variant] = []
     for parts in grouped(variants, lambda variant: (variant.run.task, variant.name)).values():
         finished = [part for part in parts if part.run.is_finished]
         chosen += finished or [max(parts, key=lambda part: part.run.round)]
-    return chosen
+    methods = grouped(chosen, lambda variant: (variant.run.task, variant.run.algorithm)).values()
+    return [variant for parts in methods for variant in sorted(parts, key=lambda part: by_value(part.settings))]
+
+
+def by_value(text: str) -> list[tuple[bool, float, str]]:
+    """A key that sorts texts with numbers in them by these."""
+    parts = re.split(r"(?<![\w.])([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.])", text)
+    return [(bool(place % 2), float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
+
+
+def _shade(color: str, darkness: float) -> str:
+    """A colour mixed with black, or where `darkness` is negative with white, to this share; as #rrggbb."""
+    from matplotlib.colors import to_hex, to_rgb  # which only drawing needs
+
+    to = float(darkness < 0)
+    red, green, blue = (part + (to - part) * abs(darkness) for part in to_rgb(color))
+    return to_hex((red, green, blue))
 
 
 def settings(runs: Iterable[Run]) -> dict[Path, str]:
