@@ -8,7 +8,8 @@
 
 A run is described as on the command line: by key=value in words, or as keywords, where dotted keys are written
 `**{"cluster.workers": 4}`. What comes back is a table of pandas: a row an evaluation and step size, with the columns
-of metrics.jsonl and beside them what identifies the run.
+of metrics.jsonl and beside them every setting in which the runs differ. Its `best()` has the best step sizes, and
+`bits_to("grad_norm", [1e-2, 1e-4])` the bits to these levels, both as reports have them.
 """
 
 import json
@@ -16,11 +17,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import pandas as pd
 
 from common.errors import UsageError
 from common.progress import Display
@@ -28,15 +26,11 @@ from experiments.config.compose import split
 from experiments.config.run import LAUNCH, load_run
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
-from plots.request import folder
-from plots.runs.find import find, select, whole, with_rows
-from plots.runs.read import open_run, table
-
-Names = str | int | Sequence[str | int]
-"""One, or several in a list or separated by commas."""
+from plots.runs.read import Run, open_run
+from plots.runs.results import Results, results
 
 
-def train(*overrides: str, **settings: Any) -> pd.DataFrame:
+def train(*overrides: str, **settings: Any) -> Results:
     """The rows of one run, brought to its end in this process; several step sizes, lr=[0.001, 0.003], are one batch.
 
     It leaves no file unless `results_dir` is set: then a finished run is read, not run again, and an interrupted one
@@ -45,11 +39,11 @@ def train(*overrides: str, **settings: Any) -> pd.DataFrame:
     return _trained([*overrides, *_words(settings)], [{}])
 
 
-def compare(*overrides: str, **settings: Any) -> pd.DataFrame:
+def compare(*overrides: str, **settings: Any) -> Results:
     """The rows of every combination of the keywords that are lists, one run after the other; lr alone stays a batch.
 
-    Such a keyword is a column of its own, where rows do not hold it anyway. All combinations are checked before the
-    first is started. Raises as `train`.
+    Such a keyword is a column of its own, where rows do not hold it anyway. One that changes no number, such as
+    `threads`, makes no second run. All combinations are checked before the first is started. Raises as `train`.
     """
     lists = {key: value for key, value in settings.items() if isinstance(value, list | tuple) and key != "lr"}
     common = _words({key: value for key, value in settings.items() if key not in lists})
@@ -57,37 +51,25 @@ def compare(*overrides: str, **settings: Any) -> pd.DataFrame:
     return _trained([*overrides, *common], each)
 
 
-def load(
-    results_dir: str | Path = "results", study: str = "", task: Names = "", algorithm: Names = "", seed: Names = ""
-) -> pd.DataFrame:
-    """The rows of the finished runs below a folder, of a study, task, algorithm or seed where that is given.
-
-    A damaged one is left out with a notice on standard error. Raises UsageError where there are none, with the names
-    that there are.
-    """
-    place = folder("results_dir", results_dir)
-    names = {"task": _joined(task), "algorithm": _joined(algorithm), "seed": _joined(seed)}
-    runs = whole(run for run in select(with_rows(find(place)), place, study, **names) if run.is_finished)
-    if not runs:
-        raise UsageError(f"{place}: holds no finished run of these; python -m experiments.status lists what is there")
-    return table(runs)
-
-
-def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> Results:
     """The rows of the runs that the overrides describe, each with one of these combinations."""
     for word in split(overrides, (*LAUNCH, "sweep"))[0]:
         raise UsageError(f"{word}: is for commands, which start processes; here runs are done in this one, in turn")
     runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
     for run in runs:
         check(run)
-    frames = []
+    ended: dict[str, tuple[Run, Mapping[str, Any]]] = {}
     with TemporaryDirectory() as scratch, Display(sum(run.rounds for run in runs)) as display:
         for run, settings in zip(runs, combinations, strict=True):
             kept = split(overrides, ["results_dir"])[0]
             done = bring_to_end(run if kept else replace(run, results_dir=scratch), display)
-            frame = open_run(done.path).frame()
-            frames.append(frame.assign(**{key: value for key, value in settings.items() if key not in frame}))
-    return pd.concat(frames, ignore_index=True)
+            ended[done.path.name] = open_run(done.path), settings
+        rows = results([run for run, _ in ended.values()])
+    for key in dict.fromkeys(key for _, settings in ended.values() for key in settings):
+        if key not in rows:
+            rows[key] = rows["run"].map({id: settings[key] for id, (_, settings) in ended.items()})
+            rows.settings = [*rows.settings, key]
+    return rows
 
 
 def _words(settings: Mapping[str, Any]) -> list[str]:
@@ -100,7 +82,3 @@ def _text(value: object) -> str:
         return f"[{','.join(map(_text, value))}]"
     text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)
     return text if re.fullmatch(r"[\w.+/-]+", text) else json.dumps(text, ensure_ascii=False)
-
-
-def _joined(names: Names) -> str:
-    return ",".join(map(str, names)) if isinstance(names, list | tuple) else str(names)

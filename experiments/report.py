@@ -1,51 +1,90 @@
-"""Every run and claim of a results folder as one HTML page, which needs no network and no account.
+"""Every run and claim of a results folder as one HTML page, which needs no network and no account; or a picture of
+them, their rows, or tables for a paper.
 
     python -m experiments.report                                    # results/report.html
-    python -m experiments.report task=logreg/a9a algorithm=cd_adam,ef21 out=report.html
+    python -m experiments.report study=first                        # results/report-study=first.html
+    python -m experiments.report task=logreg/a9a algorithm=cd_adam,ef21 out=comparison.html
+    python -m experiments.report study=first out=tables.tex
 
 results_dir    where the runs lie
-out            the page; report.html in the results folder unless said
+out            a page (.html; named after what it shows, in the results folder, unless said), a picture (.pdf, .png,
+               .svg, .eps, .pgf, .jpg) of each method with its best step size, every row with the settings in which
+               runs differ (.csv, or .parquet where pyarrow is installed), or tables for LaTeX (.tex): best step
+               sizes, where they end, and bits to levels
 study          a sweep's or figure's name, whose runs alone are meant
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
+x, y           of a picture or tables: bits | bits_up | bits_down | rounds | epochs | seconds, and a column of
+               metrics.jsonl, the one that step sizes are selected by unless said
 points         all: every evaluation, however large the page is; else one of above 50 MB has fewer of them and says so
 """
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from common.characters import visible
-from common.files import atomic
-from plots.page.page import page, read_figures
-from plots.request import answering, chosen, folder, parse, words
-from plots.runs.find import CHOOSING, find, select, whole, with_rows
+from rich.console import Console
 
-DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), "points": ""}
+from common.characters import visible
+from plots.out import PICTURES, Written, asked, chosen_runs, in_number, named, write_page, write_rows
+from plots.request import answering, chosen, folder, parse, words
+from plots.runs.find import CHOOSING
+
+DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), "x": "bits", "y": "", "points": ""}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
     request = words("experiments.report", __doc__, arguments)
     with answering():
-        target, runs = write(parse(request, DEFAULTS))
-        print(f"{runs} run{'s' * (runs != 1)}: {visible(str(target))}")
+        print(write(parse(request, DEFAULTS)))
 
 
-def write(request: dict[str, str]) -> tuple[Path, int]:
-    """Write the page for a request with all keys of DEFAULTS; its path and how many runs it has.
+def write(request: Mapping[str, str]) -> str:
+    """Write what a request with all keys of DEFAULTS asks for; what was written and where, in words.
 
     What is damaged is left out with a notice on standard error. Raises UsageError for a folder, tasks and algorithms
-    that are not there, and OSError where the page cannot be written.
+    that are not there, and OSError where the file cannot be written.
     """
     place = folder("results_dir", request["results_dir"])
-    everything = chosen("points", request["points"], ("all", "")) == "all"
-    target = Path(request["out"] or place / "report.html")
-    runs = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = page(runs, read_figures(place, target.parent), made, everything)
-    with atomic(target) as file:
-        file.write_text(text)
-    return target, len(runs)
+    chosen("points", request["points"], ("all", ""))
+    usual = place / f"{named('report', request, DEFAULTS)}.html"
+    target, written = asked(request, DEFAULTS, WRITES, usual)
+    return f"{written.write(request, target)}: {visible(str(target))}"
+
+
+def _picture(request: Mapping[str, str], target: Path) -> str:
+    from plots import plot  # which, with what it imports, takes a second
+
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    return plot.draw({**plot.DEFAULTS, **_shared(request)}, target, console)
+
+
+def _tables(request: Mapping[str, str], target: Path) -> str:
+    from plots import plot
+
+    return plot.write_tables({**plot.DEFAULTS, **_shared(request)}, target)
+
+
+def _shared(request: Mapping[str, str]) -> dict[str, str]:
+    """What a picture or tables are asked for by."""
+    return {key: request[key] for key in (*CHOOSING, "results_dir", "x", "y")}
+
+
+def _rows(request: Mapping[str, str], target: Path) -> str:
+    from plots.runs.results import results
+
+    runs = chosen_runs(request)
+    write_rows(results(runs), target)
+    return f"rows of {in_number(runs)}"
+
+
+WRITES = {
+    ".html": Written("a page", write_page, ("points",)),
+    **dict.fromkeys(PICTURES, Written("a picture", _picture, ("x", "y"))),
+    ".csv": Written("a table of all rows", _rows),
+    ".parquet": Written("a table of all rows", _rows, needs="pyarrow"),
+    ".tex": Written("tables", _tables, ("x", "y")),
+}
+"""What the command writes, by a file's ending."""
 
 
 if __name__ == "__main__":

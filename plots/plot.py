@@ -3,38 +3,45 @@
     python -m plots.plot x=bits y=grad_norm task=logreg/a9a algorithm=cd_adam,ef21
     python -m plots.plot x=modelled_seconds bandwidth=10 y=test_accuracy task=digits seed=0 out=digits.pdf
 
-x         bits | rounds | epochs | seconds | modelled_seconds
+x         bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds
 y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 study     a sweep's or figure's name, whose runs alone are meant
 lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
 bandwidth (Mbit/s), latency (ms, one way), shared_link (true: the server has one link for all workers)
+width, font, font_size     of the picture in inches, a font family such as serif, and of its labels in points
+caption        outside (in the text beside the picture) | inside
+step_sizes     true: the legend names them
 results_dir    where the runs lie
-out            the picture, of a type that matplotlib can write; <results_dir>/plots/<request>.png unless said
+out            a picture (.pdf, .png, .svg, .eps, .pgf, .jpg; <results_dir>/plots/<request>.png unless said), beside
+               which its curves are left as .csv and its caption as .txt; the curves alone (.csv, or .parquet where
+               pyarrow is installed); tables for LaTeX (.tex); a page of these runs (.html)
 """
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import matplotlib
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
 from plots.figure import curves
+from plots.figure.look import SIZE, Look
 from plots.figure.spec import Panel
+from plots.latex import tables as latex
+from plots.out import PICTURES, Written, asked, named, write_page, write_rows, write_text
 from plots.request import answering, chosen, parse, positive, words
-from plots.runs.best import mark_best, rule_in_words
-from plots.runs.columns import axes, column, higher_is_better, in_words
+from plots.runs.best import mark_best, metric_of, rule_in_words
+from plots.runs.columns import ABOUT_BITS, axes, column, higher_is_better, in_words, usual_scale
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
-from plots.runs.seeds import in_order, over_seeds, repeated
+from plots.runs.read import Run
+from plots.runs.seeds import about_runs, in_order, over_seeds, repeated
 from plots.runs.time_model import Link, at_mean_times, modelled_seconds
-from plots.runs.variants import settled, table, tell_apart
+from plots.runs.variants import Variant, settled, table, tell_apart
 
 AXES = {name: name for name in (*axes(), "modelled_seconds")} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
@@ -43,8 +50,14 @@ SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
-    "bandwidth": "100", "latency": "1", "shared_link": "true", "results_dir": "results", "out": "",
+    "bandwidth": "100", "latency": "1", "shared_link": "true", "width": "", "font": "", "font_size": "",
+    "caption": "outside", "step_sizes": "false", "results_dir": "results", "out": "",
 }  # fmt: skip
+
+OF_CURVES = ("x", "y", "lr", "bandwidth", "latency", "shared_link")
+OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale", "width", "font", "font_size", "caption", "step_sizes")
+
+CAPTIONS: tuple[Literal["outside", "inside"], ...] = ("outside", "inside")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -54,63 +67,136 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plot(parse(request, DEFAULTS), Console(soft_wrap=True, highlight=False, markup=False))
 
 
-def plot(request: dict[str, str], console: Console) -> Path:
-    """Draw what a request with all keys of DEFAULTS asks for, and show the picture's path and the curves' ends.
+def plot(request: Mapping[str, str], console: Console) -> Path:
+    """Write what a request with all keys of DEFAULTS asks for, and show the file's path and the curves' ends.
 
     What is damaged is left out with a notice on standard error. Raises UsageError for what is not there or not
     understood, and ValueError where nothing whole is, or seeds were not evaluated at the same rounds.
     """
-    x, y = AXES[chosen("x", request["x"], AXES)], request["y"]
-    x_scale = chosen(
-        "x_scale", request["x_scale"] or ("log" if x in ("bits", "bits_up", "modelled_seconds") else "linear"), SCALES
-    )
+    x = AXES[chosen("x", request["x"], AXES)]
+    name = named(f"{request['y']}-over-{x}", request, DEFAULTS, said=("x", "y"))
+    target, written = asked(request, DEFAULTS, _writes(console), Path(request["results_dir"], "plots", f"{name}.png"))
+    console.print(f"{written.write(request, target)}: {target}")
+    return target
+
+
+def _writes(console: Console) -> dict[str, Written]:
+    """What the command writes, by a file's ending; `console` takes what it has to say besides."""
+
+    def picture(request: Mapping[str, str], target: Path) -> str:
+        return draw(request, target, console)
+
+    def rows(request: Mapping[str, str], target: Path) -> str:
+        write_rows(_curves(request, console)[0], target)
+        return "curves"
+
+    return {
+        ".html": Written("a page", write_page),
+        **dict.fromkeys(PICTURES, Written("a picture", picture, OF_PICTURES)),
+        ".csv": Written("a table of curves", rows, OF_CURVES),
+        ".parquet": Written("a table of curves", rows, OF_CURVES, needs="pyarrow"),
+        ".tex": Written("tables", write_tables, ("x", "y")),
+    }
+
+
+def write_tables(request: Mapping[str, str], target: Path) -> str:
+    """The tables of what a request chooses, in LaTeX. Raises UsageError for a metric that no run has."""
+    x = AXES[chosen("x", request["x"], axes_of_tables())]
+    variants = settled(tell_apart(_runs(request)))
+    frame = _measured(request, variants)[0] if request["y"] else table(variants)
+    write_text(latex(frame, request["y"], x), target)
+    return "tables"
+
+
+def axes_of_tables() -> list[str]:
+    """What tables can count: all that is measured."""
+    return [name for name in AXES if name != "modelled_seconds"]
+
+
+def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
+    """Draw the curves of a request, with their rows in a CSV and their caption in a text beside the picture."""
+    x = AXES[chosen("x", request["x"], AXES)]
+    x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
+    chosen("y_scale", request["y_scale"] or "log", SCALES)
+    look = _look(request)
+    frame, y = _curves(request, console)
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
-    target = Path(request["out"] or _name(request, x))
-    chosen("out's type", target.suffix[1:], FigureCanvasAgg.filetypes)
-    frame = _curves(request, console)
-    link = Link(
-        bandwidth=positive("bandwidth", request["bandwidth"], "Mbit/s"),
-        latency=positive("latency", request["latency"], "milliseconds", zero=True),
-        shared=chosen("shared_link", request["shared_link"], ("true", "false")) == "true",
-    )
-    frame = at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, link)))
     if x_scale == "log":
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0", console)
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
-    curves.save(curves.draw(frame, [panel], _caption(request, x, frame)), target)
+    caption = _caption(request, x, frame)
+    note = caption if look.caption == "inside" else about_runs(frame, [y])
+    curves.save(curves.draw(frame, [panel], note, look), target, look=look)
+    write_rows(frame, target.with_suffix(".csv"))
+    write_text(f"{caption}\n", target.with_suffix(".txt"))
     if request["lr"] == "best":
         console.print(f"each method with {rule_in_words(frame)}")
     _show_ends(frame, y, y_scale == "log", console)
-    console.print(f"picture: {target}")
-    return target
+    return "picture"
 
 
-def _curves(request: dict[str, str], console: Console) -> pd.DataFrame:
-    """The rows of the curves to draw, one trial per task, variant of a method and seed."""
-    place, y = Path(request["results_dir"]), request["y"]
+def _look(request: Mapping[str, str]) -> Look:
+    """How the picture fits into a page. Raises UsageError."""
+    look = Look(
+        width=positive("width", request["width"], "inches") if request["width"] else None,
+        font=request["font"],
+        font_size=positive("font_size", request["font_size"], "points") if request["font_size"] else SIZE,
+        caption=chosen("caption", request["caption"], CAPTIONS),
+        step_sizes=chosen("step_sizes", request["step_sizes"], ("true", "false")) == "true",
+    )
+    look.check()
+    return look
+
+
+def _runs(request: Mapping[str, str]) -> list[Run]:
+    """The whole runs of a request. Raises ValueError where there are none."""
+    place = Path(request["results_dir"])
     runs = with_rows(find(place))
     if not runs:
         raise ValueError(f"{place}: no runs there; start one with python -m experiments.run results_dir={place}")
     runs = whole(select(runs, place, **{key: request[key] for key in CHOOSING}))
     if not runs:
         raise ValueError(f"{place}: no whole run among those chosen; see above")
-    variants = settled(tell_apart(runs))
+    return runs
+
+
+def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[pd.DataFrame, str]:
+    """The rows of the tasks that measure what is asked for, and its name; without one that of all tasks."""
+    frame, y = table(variants), request["y"]
+    columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
+    metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
+    if not y:
+        own = {metric_of(rows) for _, rows in frame.groupby("task")} - {None}
+        if len(own) != 1:
+            raise UsageError(f"y=: these tasks select by {' and '.join(sorted(map(str, own))) or 'nothing'}; give y=")
+        [y] = own
+    y = chosen("y", str(y), metrics)
+    return frame[frame.groupby("task")[y].transform("count") > 0], y
+
+
+def _curves(request: Mapping[str, str], console: Console) -> tuple[pd.DataFrame, str]:
+    """The rows of the curves to draw, one trial per task, variant of a method and seed, and what is drawn of them."""
+    link = Link(
+        bandwidth=positive("bandwidth", request["bandwidth"], "Mbit/s"),
+        latency=positive("latency", request["latency"], "milliseconds", zero=True),
+        shared=chosen("shared_link", request["shared_link"], ("true", "false")) == "true",
+    )
+    lr = None if request["lr"] == "best" else positive("lr", request["lr"], "steps")
+    variants = settled(tell_apart(_runs(request)))
     for variant in variants:
         if not variant.run.is_finished:
             reached = f"round {variant.run.round} of {variant.run.rounds}"
             console.print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
-    frame = table(variants)
-    columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
-    chosen("y", y, [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()])
-    frame = frame[frame.groupby("task")[y].transform("count") > 0]
-    if request["lr"] == "best":
+    frame, y = _measured(request, variants)
+    if lr is None:
         frame = mark_best(frame)
-        return _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=", console)
-    lr = positive("lr", request["lr"], "steps")
-    if lr not in set(frame["lr"]):
+        frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=", console)
+    elif lr in set(frame["lr"]):
+        frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
+    else:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
-    return _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
+    return at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, link))), y
 
 
 def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> pd.DataFrame:
@@ -124,24 +210,13 @@ def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> p
     return frame[keep]
 
 
-def _name(request: dict[str, str], x: str) -> Path:
-    """Where the picture goes unless said: named by everything that was asked for, cut where that is too long."""
-    by_value, others = ("task", "algorithm", "seed"), ("x", "y", "results_dir", "out")
-    settings = [key for key in DEFAULTS if key not in (*by_value, *others) and request[key] != DEFAULTS[key]]
-    parts = [f"{request['y']}-over-{x}", *(request[key] for key in by_value if request[key])]
-    name = "-".join([*parts, *(f"{key}={request[key]}" for key in settings)]).replace("/", "_")
-    if len(name.encode()) > 200:  # file systems take 255 bytes
-        name = f"{name[:48]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return Path(request["results_dir"], "plots", f"{name}.png")
-
-
-def _caption(request: dict[str, str], x: str, frame: pd.DataFrame) -> str:
+def _caption(request: Mapping[str, str], x: str, frame: pd.DataFrame) -> str:
     """What the curves are, in words."""
     rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
     mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
     server = "the server's link is shared by all workers." if request["shared_link"] == "true" else "a link a worker."
     about_x = {
-        "bits": " Bits are those of one worker, both directions.",
+        **{name: f" {text}" for name, text in ABOUT_BITS.items()},
         "seconds": " Seconds are those measured, for all workers and all step sizes of a run.",
         "modelled_seconds": f" {request['bandwidth']} Mbit/s, {request['latency']} ms one way; {server}",
     }

@@ -13,6 +13,8 @@ from docs_support import ROOT
 from common.errors import UsageError
 from experiments import compare, load, train
 from experiments.config.run import LAUNCH
+from plots.runs.choose import best
+from plots.runs.find import find
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 SAME = ["task", "algorithm", "seed", "lr", "round", "bits", "train_loss", "grad_norm"]
@@ -76,6 +78,31 @@ def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
         status.write_text('{"status": "failed"}')
     with pytest.raises(UsageError, match="no finished run of these"):
         load()
+
+
+def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports() -> None:
+    lists = {"algorithm": ["cd_adam", "ef21"], "seed": [0, 1], "cluster.workers": [4, 5]}
+    made = compare(*SMALL, lr=[0.003, 0.1], results_dir="results", **lists)
+    rows = load()
+    assert rows.settings == ["cluster.workers"]
+    assert rows.drop_duplicates("run").set_index("run")["cluster.workers"].sort_index().equals(
+        made.drop_duplicates("run").set_index("run")["cluster.workers"].sort_index()
+    )  # fmt: skip
+    chosen = {(one.algorithm, one.settings): one.lr for one in best(find(Path("results")))}
+    table = rows.best()
+    found = {
+        (name, f"cluster.workers={workers}"): lr
+        for name, workers, lr in table[["algorithm", "cluster.workers", "lr"]].itertuples(index=False)
+    }
+    assert found == chosen
+
+
+def test_reading_needs_no_torch(place: Path) -> None:
+    train(*SMALL, results_dir="results")
+    code = "import sys; from experiments import load; print(load().best()['lr'][0], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.split() == ["0.001", "False"]
 
 
 def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:

@@ -17,6 +17,7 @@ from experiments.config.schema import Reproduction, Run
 from experiments.config.values import check_keys, checked, held
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
+from plots.figure.look import MOST, Look
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
 from plots.runs.columns import axes, higher_is_better, misspelt
 
@@ -107,6 +108,12 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
         if not named <= methods:
             missing = ", ".join(sorted(named - methods))
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
+    for some in figure.families:
+        for name in some:
+            _named(name, methods, f"{place}: families")
+    if figure.families and not methods <= {name for some in figure.families for name in some}:
+        missing = ", ".join(sorted(methods - {name for some in figure.families for name in some}))
+        raise UsageError(f"{place}: families: {missing}: in none of them, so it would not be drawn")
     for run in found if figure.published else ():
         name = run.algorithm.name
         if name not in figure.published:
@@ -146,7 +153,12 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
         "targets": _target,
     }
     parts = {key: _each(reader, node.get(key, []), f"{place}: {key}") for key, reader in readers.items()}
-    figure = _read(Figure, {**node, **parts, "budget": budget}, place)
+    look = _read(Look, node.get("look", {}), f"{place}: look")
+    look.check(f"{place}: look.")
+    figure = _read(Figure, {**node, **parts, "look": look, "budget": budget}, place)
+    for some in figure.families:
+        if not 1 <= len(some) <= MOST:
+            raise UsageError(f"{place}: families: {list(some)}: a panel shows from 1 to {MOST} methods")
     _check_metric(figure.select, f"{place}: select")
     if higher_is_better(figure.select):
         raise UsageError(f"{place}: select={figure.select}: select by one of which less is better")

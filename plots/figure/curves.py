@@ -3,8 +3,9 @@
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,69 +13,207 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.cbook import is_math_text
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from common.characters import visible
 from common.files import naming
+from plots.figure.look import MOST, SIZE, Look
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
 
+Cell = TypeVar("Cell")
+
 STYLE = Path(__file__).with_name("style.mplstyle")
 
 WIDEST = 4
-"""Panels beside each other where there is one task, or one panel of each."""
+"""Panels beside each other, where there is room for them."""
 
 
-def draw(frame: pd.DataFrame, rows: Sequence[Panel], caption: str) -> Figure:
-    """Panels of `rows` × tasks with one curve a method, and a caption in small print below.
+LETTER = 0.062
+"""Inches of a legend's letter, at the usual size."""
+
+
+def draw(
+    frame: pd.DataFrame,
+    rows: Sequence[Panel],
+    note: str,
+    look: Look = Look(),  # noqa: B008  (it is frozen)
+    families: Sequence[Sequence[str]] = (),
+) -> Figure:
+    """Panels of `rows` × tasks with one curve a method, and a note in small print below.
 
     Where there is only one task its panels stand beside each other, with its name above the legend, and so do the
     tasks of a single panel, up to four to a row. `frame` holds one trial per task, algorithm and seed (columns of
     `Run.frame`, or of `Variant.frame`). Of several
     seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
-    Round 0 has no place on a logarithmic axis of bits and is left out there. Close the figure after use.
+    Round 0 has no place on a logarithmic axis of bits and is left out there. Methods are drawn by `families`, each in
+    panels and with a legend of its own; without any, all in one or, of more than seven, in as many as that takes.
+    Curves that lie on one another are named in the note. Close the figure after use.
     """
+    names = dict(zip(frame["algorithm"].astype(str), frame["label"].astype(str), strict=True))
+    groups = [[name for name in some if name in names] for some in families] or divided(list(names))
     tasks = {str(task): rows for task, rows in frame.groupby("task", sort=False)}
-    places = _places(list(tasks), rows)
-    with plt.style.context(STYLE):
-        width = max(6.6, 0.5 + 1.85 * len(places[0]))
-        text = "\n".join(textwrap.fill(line, int(18 * width)) for line in caption.splitlines())
-        height = 0.65 + 1.6 * len(places)
-        if len(tasks) == 1:  # every panel has a y label of its own to hold, and the legend a title
-            height = 0.7 + 1.8 * len(places) + 0.12 * len(text.splitlines())
-        figure, axes = plt.subplots(
-            len(places), len(places[0]), figsize=(width, height), squeeze=False, layout="constrained"
-        )
-        for row, cells in enumerate(places):
-            for column, (task, panel) in enumerate(cells):
-                axis = axes[row][column]
-                _draw_panel(axis, tasks[task], panel)
-                if len(tasks) == 1 or column == 0:
-                    axis.set_ylabel(drawable(label(panel.y)))
-                if len(tasks) > 1 and (row == 0 or len(rows) == 1):
-                    axis.set_title(drawable(tasks[task]["task_label"].iloc[0]))
-                if len(rows) == 1 and column < len((*places, ())[row + 1]):
-                    axis.set_xlabel("")  # the same stands below
-            for axis in axes[row][len(cells) :]:
-                axis.remove()
-        lines = {str(line.get_label()): line for axis in figure.axes for line in axis.get_lines()}
-        figure.supxlabel(drawable(text))
-        widest = 0.55 + 0.062 * max(map(len, lines))  # inches of a legend's entry, at its font size
-        columns = max(1, min(len(lines), int(width / widest)))
-        beyond = math.ceil(len(lines) / columns) - 4  # rows of the legend for which there would be no room
-        figure.set_size_inches(width, height + 0.16 * max(0, beyond))
-        title = drawable(frame["task_label"].iloc[0]) if len(tasks) == 1 else None
-        figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=columns, title=title)
+    with plt.style.context([str(STYLE), look.settings()]):
+        width = look.width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if len(tasks) > 1 else len(rows)))
+        across = max(1, min(WIDEST if len(rows) == 1 or len(tasks) == 1 else len(tasks), int(width / 1.45)))
+        places = _places(list(tasks), rows, across)
+        legends = [_labels(frame, some, width, look) for some in groups]
+        heights = [_height(places, len(tasks), width, labels, look) for labels in legends]
+        figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
+        blocks: Iterable[FigureBase] = [figure]
+        if len(groups) > 1:
+            blocks = figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights)[:, 0]
+        same = []
+        for block, some, labels in zip(blocks, groups, legends, strict=True):
+            parts = {task: of_task[of_task["algorithm"].isin(some)] for task, of_task in tasks.items()}
+            same += _draw_block(block, parts, places, labels, len(rows), width, look, some is groups[0])
+        _share(figure)
+        said = [*note.splitlines(), *dict.fromkeys(same)]
+        text = "\n".join(textwrap.fill(line, int(18 * width * SIZE / look.font_size)) for line in said)
+        if text:
+            figure.set_size_inches(width, sum(heights) + (0.02 + 0.014 * look.font_size) * len(text.splitlines()))
+            figure.supxlabel(drawable(text))
     return figure
 
 
-def save(figure: Figure, *targets: Path) -> None:
-    """Write a figure to files, each of the type that its name ends in, and close it."""
-    with plt.style.context(STYLE):
+def divided(names: Sequence[str]) -> list[list[str]]:
+    """Methods in groups of at most seven, as few as that takes and variants of one method together where they fit."""
+    if len(names) <= MOST:
+        return [list(names)]
+    methods: dict[str, list[str]] = {}
+    for name in names:
+        methods.setdefault(name.partition(",")[0], []).append(name)
+    groups: list[list[str]] = []
+    for variants in methods.values():
+        parts = math.ceil(len(variants) / MOST)
+        size = math.ceil(len(variants) / parts)
+        for part in (variants[begin : begin + size] for begin in range(0, len(variants), size)):
+            if groups and len(groups[-1]) + len(part) <= MOST:
+                groups[-1] += part
+            else:
+                groups.append(list(part))
+    return groups
+
+
+def _draw_block(
+    block: FigureBase,
+    tasks: dict[str, pd.DataFrame],
+    places: list[list[tuple[str, Panel]]],
+    labels: dict[str, str],
+    panels: int,
+    width: float,
+    look: Look,
+    titled: bool,
+) -> list[str]:
+    """The panels of some methods with their legend; which of their curves lie on one another, in words."""
+    axes, same, handles = block.subplots(len(places), len(places[0]), squeeze=False), [], {}
+    for row, cells in enumerate(places):
+        for column, (task, panel) in enumerate(cells):
+            axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0]) if len(tasks[task]) else task
+            lines = _draw_panel(axis, tasks[task], panel, labels)
+            handles |= {str(line.get_label()): line for line in axis.get_lines()}
+            same += [
+                f"{_joined(some)} coincide{f' ({title})' * (len(tasks) > 1)}." for some in _coinciding(axis, lines)
+            ]
+            if len(tasks) == 1 or column == 0:
+                axis.set_ylabel(drawable(label(panel.y)))
+            if len(tasks) > 1 and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
+                axis.set_title(drawable(title))
+            if panels == 1 and column < len((*places, ())[row + 1]):
+                axis.set_xlabel("")  # the same stands below
+        for axis in axes[row][len(cells) :]:
+            axis.remove()
+    title = drawable(next(iter(tasks.values()))["task_label"].iloc[0]) if len(tasks) == 1 and titled else None
+    columns = _legend_columns(handles, width, look)
+    block.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, title=title)
+    return same
+
+
+def _labels(frame: pd.DataFrame, names: Sequence[str], width: float, look: Look) -> dict[str, str]:
+    """By method what the legend calls it, in lines that fit; with its step sizes, where these are to stand there, one
+    a task where they differ."""
+    found = {}
+    for name in names:
+        rows = frame[frame["algorithm"] == name]
+        text = str(rows["label"].iloc[0])
+        if look.step_sizes:
+            each = [f"{lr:g}" for lr in rows.drop_duplicates(["task", "lr"])["lr"]]
+            text += f" (α = {', '.join(each if len(set(each)) > 1 else each[:1])})"
+        longest = int((width / (look.font_size / SIZE) - 0.55) / LETTER)
+        found[name] = textwrap.fill(text, longest, break_on_hyphens=False)
+    return found
+
+
+def _legend_columns(labels: Iterable[str], width: float, look: Look) -> int:
+    labels = list(labels)
+    longest = max((len(line) for text in labels for line in text.split("\n")), default=1)
+    widest = (0.55 + LETTER * longest) * look.font_size / SIZE  # inches of an entry
+    return max(1, min(len(labels), int(width / widest)))
+
+
+def _height(places: list, tasks: int, width: float, labels: dict[str, str], look: Look) -> float:
+    """Inches of some methods' panels and their legend."""
+    panel = min(1.6, 0.35 + 0.8 * width / len(places[0])) + 0.2 * (tasks == 1)
+    tallest = max(text.count("\n") + 1 for text in labels.values())
+    lines = tallest * math.ceil(len(labels) / _legend_columns(labels.values(), width, look))
+    return 0.25 + len(places) * panel + 0.16 * (lines + (tasks == 1)) * look.font_size / SIZE
+
+
+def _share(figure: Figure) -> None:
+    """Give panels that show the same quantity on the same scale one range, unless some panel's curves would then
+    take up less than a third of its height."""
+    alike: dict[tuple[str, str], list[Axes]] = {}
+    for axis in figure.axes:
+        alike.setdefault((axis.get_gid() or "", axis.get_yscale()), []).append(axis)
+    for (_, scale), axes in alike.items():
+        where = np.log10 if scale == "log" else np.asarray
+        limits = np.array([where(np.array(axis.get_ylim())) for axis in axes])
+        low, high = limits[:, 0].min(), limits[:, 1].max()
+        if np.diff(limits).min() >= (high - low) / 3:
+            for axis in axes:
+                axis.set_ylim(*(10.0 ** np.array([low, high]) if scale == "log" else (low, high)))
+    for axis in figure.axes:
+        for side in (axis.xaxis, axis.yaxis):
+            if side.get_scale() == "log":
+                _set_log_ticks(side)
+
+
+def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
+    """The names of curves that nowhere are further apart than a line is wide."""
+
+    def heights(line: Line2D) -> np.ndarray:
+        ends = np.array(axis.get_ylim())
+        at = np.asarray(line.get_ydata(), dtype=float)
+        if axis.get_yscale() == "log":
+            at, ends = np.log10(np.maximum(at, 1e-300)), np.log10(ends)
+        return (at - ends[0]) / (ends[1] - ends[0])
+
+    groups: list[list[Line2D]] = []
+    for line in lines:
+        for group in groups:
+            if np.array_equal(group[0].get_xdata(), line.get_xdata()):
+                apart = np.abs(heights(group[0]) - heights(line))
+                if len(apart) > 1 and np.nanmax(apart, initial=0) < 1 / 70:
+                    group.append(line)
+                    break
+        else:
+            groups.append([line])
+    return [[" ".join(str(line.get_label()).split()) for line in group] for group in groups if len(group) > 1]
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
+
+
+def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: B008
+    """Write a figure to files, each of the type that its name ends in, and close it; exactly as wide as it is to be,
+    where that was said."""
+    with plt.style.context([str(STYLE), look.settings()]):
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             with naming(target):
@@ -97,29 +236,35 @@ def _parses(line: str) -> bool:
     return True
 
 
-def _places(tasks: list[str], panels: Sequence[Panel]) -> list[list[tuple[str, Panel]]]:
-    """Which task and panel lies where, row by row."""
+def _places(tasks: list[str], panels: Sequence[Panel], across: int) -> list[list[tuple[str, Panel]]]:
+    """Which task and panel lies where, row by row, so many beside each other."""
     if len(tasks) > 1 and len(panels) > 1:
-        return [[(task, panel) for task in tasks] for panel in panels]
-    cells = [(task, panel) for task in tasks for panel in panels]
-    rows = math.ceil(len(cells) / WIDEST)
-    across = math.ceil(len(cells) / rows)
-    return [cells[begin : begin + across] for begin in range(0, len(cells), across)]
+        return [[(task, panel) for task in some] for some in _rows(tasks, across) for panel in panels]
+    return _rows([(task, panel) for task in tasks for panel in panels], across)
 
 
-def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel) -> None:
-    for _, curve in frame.groupby("algorithm", sort=False):
+def _rows(cells: list[Cell], across: int) -> list[list[Cell]]:
+    """Cells in as few rows as that takes, all but the last of one length."""
+    length = math.ceil(len(cells) / math.ceil(len(cells) / across))
+    return [cells[begin : begin + length] for begin in range(0, len(cells), length)]
+
+
+def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: Mapping[str, str]) -> list[Line2D]:
+    """The curves of one panel; their lines."""
+    lines = []
+    for name, curve in frame.groupby("algorithm", sort=False):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
-        look = curve.iloc[0]
+        shown = curve.iloc[0]
         marks = _spread(line["x"].to_numpy(dtype=float), panel.x_scale)
-        axis.plot(
-            line["x"], line["mean"], color=look["color"], marker=look["marker"], label=drawable(look["label"]),
-            markevery=marks, linestyle=(0, DASHES[look.get("dash", 0)]),
+        lines += axis.plot(
+            line["x"], line["mean"], color=shown["color"], marker=shown["marker"], label=drawable(labels[str(name)]),
+            markevery=marks, linestyle=(0, DASHES[shown.get("dash", 0)]),
         )  # fmt: skip
         if curve["seed"].nunique() > 1:
-            axis.fill_between(line["x"], line["low"], line["high"], color=look["color"], alpha=0.2, linewidth=0)
+            axis.fill_between(line["x"], line["low"], line["high"], color=shown["color"], alpha=0.2, linewidth=0)
+    axis.set_gid(panel.y)
     axis.set_xscale(panel.x_scale)
     axis.set_yscale(panel.y_scale)
     axis.set_xlabel(drawable(label(panel.x)))
@@ -129,9 +274,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel) -> None:
         axis.set_ylim(bottom=max(panel.y_min, axis.get_ylim()[0]))
     if panel.y_max is not None:
         axis.set_ylim(top=min(panel.y_max, axis.get_ylim()[1]))
-    for side in (axis.xaxis, axis.yaxis):
-        if side.get_scale() == "log":
-            _set_log_ticks(side)
+    return lines
 
 
 def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
@@ -148,16 +291,17 @@ def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:
 
 
 def _set_log_ticks(side: Axis) -> None:
-    """About six labelled ticks at most, at decades; where fewer than two of these are in view, at 1, 2 and 5 times
-    them, and on a still shorter axis at evenly spaced round numbers."""
+    """About six labelled ticks at most, at decades; where fewer than three of these are in view, and at most six
+    of 1, 2 and 5 times them, at those, and on a still shorter axis at evenly spaced round numbers."""
     side.set_minor_locator(NullLocator())
     low, high = sorted(side.get_view_interval())
-    if _in_view(low, high, (1,)) >= 2:
+    decades = _in_view(low, high, (1,))
+    if decades >= 3 or (decades == 2 and _in_view(low, high, (1, 2, 5)) > 6):
         side.set_major_locator(LogLocator(numticks=6))
         return
     shorter = _in_view(low, high, (1, 2, 5)) < 2
     side.set_major_locator(
-        MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]) if shorter else LogLocator(subs=(1, 2, 5), numticks=6)
+        MaxNLocator(4, steps=[1, 2, 2.5, 5, 10], min_n_ticks=3) if shorter else LogLocator(subs=(1, 2, 5), numticks=6)
     )
     side.set_major_formatter(FuncFormatter(_label))
 

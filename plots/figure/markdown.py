@@ -7,6 +7,7 @@ import pandas as pd
 from common import tables
 from plots.claims import checks, claims
 from plots.figure.spec import Claim, Figure
+from plots.runs.best import on_edge
 from plots.runs.columns import higher_is_better
 from plots.runs.seeds import in_order
 
@@ -18,16 +19,6 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
     marked = ["", "*edge*: no smaller, or no larger, step size was tried; the best may lie beyond."] if edge else []
     return [*_table(best.assign(cell=cells), "task", "algorithm"), *marked]
-
-
-def on_edge(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """The tasks and methods whose best step size is the least or the greatest of several that were tried."""
-    found = []
-    for key, rows in frame.groupby(["task", "algorithm"], sort=False):
-        tried, best = rows["lr"], rows.loc[rows["best"], "lr"]
-        if tried.nunique() > 1 and best.isin([tried.min(), tried.max()]).any():
-            found.append(key)
-    return found
 
 
 def grids(frame: pd.DataFrame) -> list[str]:

@@ -14,11 +14,11 @@ from plots.claims import claims
 from plots.figure import curves, markdown
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Figure
-from plots.runs.best import mark_best, rule_in_words
-from plots.runs.columns import in_words
+from plots.runs.best import mark_best, on_edge, rule_in_words
+from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.levels import bits_to_reach
 from plots.runs.read import open_run, table
-from plots.runs.seeds import in_order, repeated
+from plots.runs.seeds import about_runs, in_order, repeated
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
@@ -48,12 +48,14 @@ def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Cons
     shown = _shown(judged, figure)
     frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
-    drawn = curves.draw(shown, figure.rows, _caption(figure, shown, tried, precisions))
-    curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
+    caption, inside = _caption(figure, shown, tried, precisions), figure.look.caption == "inside"
+    drawn = curves.draw(shown, figure.rows, caption if inside else _note(figure, shown), figure.look, figure.families)
+    curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")), look=figure.look)
     target.mkdir(parents=True, exist_ok=True)
+    (target / f"{figure.name}.txt").write_text(f"{caption}\n")
     frame.drop(columns=_HIDDEN).to_csv(target / f"{figure.name}.csv", index=False)
     findings = claims.judge(judged, figure.claims)
-    text = [*_head(figure), *markdown.in_short(findings), *_introduction(figure, judged, tried)]
+    text = [*_head(figure, caption), *markdown.in_short(findings), *_introduction(figure, judged, tried)]
     if figure.targets:
         parts = {some.metric: bits_to_reach(judged, some.metric, list(some.levels)) for some in figure.targets}
         reached = pd.concat([part.assign(metric=metric) for metric, part in parts.items()])
@@ -92,8 +94,7 @@ _TITLES = {claims.PAPERS: "the paper's step sizes", claims.BEST: "best step size
 def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precisions: list[str]) -> str:
     """What stands below the panels of the rows `shown`, with best step sizes from `tried`."""
     about, chosen = [f"{figure.title}."], []
-    if any(panel.x == "bits" for panel in figure.rows):
-        about.append("Bits are those of one worker, both directions.")
+    about += [ABOUT_BITS[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in ABOUT_BITS]
     if precisions:
         about.append(f"Convolutions in {' or '.join(precisions)}, also in evaluations.")
     if figure.step_size != "best":
@@ -101,7 +102,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
     elif _was_selected(tried):
         which = "Best is" if figure.published else "Each method with"
         chosen.append(f"{which} {_rule(figure, tried)}.")
-        if edge := markdown.on_edge(tried):
+        if edge := on_edge(tried):
             first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
             several = tried["task"].nunique() > 1
             names = first["label"] + (" on " + first["task_label"] if several else "")
@@ -125,10 +126,16 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
     return f"{figure.note}\n{said}" if figure.note else said
 
 
-def _head(figure: Figure) -> list[str]:
-    """The name, what marks the figure, and the figure."""
+def _note(figure: Figure, shown: pd.DataFrame) -> str:
+    """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
+    return " ".join(filter(None, [figure.note, about_runs(shown, [panel.y for panel in figure.rows])]))
+
+
+def _head(figure: Figure, caption: str) -> list[str]:
+    """The name, the figure with its caption, and what marks it."""
     note = [f"**{figure.note}**", ""] if figure.note else []
-    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", *note]
+    below = " ".join(caption.removeprefix(f"{figure.note}\n").split())
+    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{below}*", "", *note]
 
 
 def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from plots.figure.look import Look
+
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
@@ -55,6 +57,7 @@ class Figure:
     overrides: of every run. rows: its panels, a column a task. select: the metric that a method's best step size is
     chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
     published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes.
+    families: algorithms that are drawn together, in panels of their own. look: how it fits into a page.
     held_out: the seed that the best are chosen on, and on which nothing is judged. seeds: those that are judged then.
     """
 
@@ -70,6 +73,8 @@ class Figure:
     step_size: Literal["best"] | float = "best"
     note: str = ""
     published: Mapping[str, float] = field(default_factory=dict)
+    families: tuple[tuple[str, ...], ...] = ()
+    look: Look = field(default_factory=Look)
     held_out: int | None = None
     seeds: tuple[int, ...] = ()
     budget: str | None = None

@@ -24,7 +24,7 @@ function mean(values) {
 /** Whether curves were evaluated at the same places, times aside: only then is there a mean over them. */
 function areComparable(curves, x) {
   if (curves.length === 1) return true;
-  const places = curves.map(({ run }) => JSON.stringify([run.axes.round, ["bits", "bits_up", "epoch"].includes(x) && run.axes[x]]));
+  const places = curves.map(({ run }) => JSON.stringify([run.axes.round, ["bits", "bits_up", "bits_down", "epoch"].includes(x) && run.axes[x]]));
   return new Set(places).size === 1;
 }
 

@@ -27,7 +27,7 @@ function write(view) {
 
 /** Whether an axis is logarithmic until something else is asked for. */
 function isUsuallyLog(id, name) {
-  return id === "x" ? ["bits", "bits_up", "modelled_seconds"].includes(name) : !data.metrics[name].higher;
+  return id === "x" ? ["bits", "bits_up", "bits_down", "modelled_seconds"].includes(name) : !data.metrics[name].higher;
 }
 
 /** The view that stands for what an address leaves out: the first one, with the usual scales of its axes. */

@@ -77,6 +77,16 @@ def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None
     return frame.assign(best=frame["lr"].to_numpy() == np.array(of_rows))
 
 
+def on_edge(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """The tasks and methods whose best step size, of `mark_best`, is the least or greatest of several tried."""
+    found = []
+    for key, rows in frame.groupby(["task", "algorithm"], sort=False):
+        tried, best = rows["lr"], rows.loc[rows["best"], "lr"]
+        if tried.nunique() > 1 and best.isin([tried.min(), tried.max()]).any():
+            found.append(key)
+    return found
+
+
 def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -> pd.DataFrame:
     """The step sizes of one method on one task, best first: index lr, columns `value` and `why_not`.
 

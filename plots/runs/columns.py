@@ -44,7 +44,7 @@ TABLE = (
     Column("lr", "step size as configured", filled_by="trainer"),
     Column("step_size", "step size", filled_by="trainer"),
     Column("bits_up", "uplink bits", "bits", filled_by="meter", wandb="comm/bits_up", axis=True),
-    Column("bits_down", "downlink bits", "bits", filled_by="meter", wandb="comm/bits_down"),
+    Column("bits_down", "downlink bits", "bits", filled_by="meter", wandb="comm/bits_down", axis=True),
     Column("payload_bytes", "payload", "bytes", filled_by="meter", wandb="comm/payload_bytes"),
     Column("seconds", "seconds of training", "seconds", filled_by="trainer", wandb="time/seconds", axis=True),
     Column("train_loss", "training loss", better="lower", wandb="loss/train"),
@@ -96,6 +96,14 @@ def _built(entry: tuple[tuple[str, Any], ...]) -> Column:
     return Column(**{key: value for key, value in entry if key in _KEYS})
 
 
+ABOUT_BITS = {
+    "bits": "Bits are those of one worker, both directions.",
+    "bits_up": "Uplink bits are those that one worker sends to the server.",
+    "bits_down": "Downlink bits are those that one worker receives from the server.",
+}
+"""What a caption says of an axis."""
+
+
 def column(name: str) -> Column:
     """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
     known = _OURS.get(name) or _declared.get(name)
@@ -105,6 +113,11 @@ def column(name: str) -> Column:
 def axes() -> list[str]:
     """The columns that curves can be drawn over."""
     return [column.name for column in TABLE if column.axis]
+
+
+def usual_scale(name: str) -> Literal["log", "linear"]:
+    """How an axis of this column is drawn unless something else is asked for: what is sent grows over decades."""
+    return "log" if column(name).unit == "bits" or name == "modelled_seconds" else "linear"
 
 
 def label(name: str) -> str:

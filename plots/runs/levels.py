@@ -1,34 +1,69 @@
 """What it costs to get somewhere: bits to reach given levels of a metric."""
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 
 import pandas as pd
 
 from plots.runs.columns import sign
 
 
-def bits_to_reach(frame: pd.DataFrame, metric: str, levels: list[float]) -> pd.DataFrame:
+def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: str = "bits") -> pd.DataFrame:
     """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
 
     `frame` has the rows of `Run.frame`. Beyond is below, of accuracies above. Returns columns task, algorithm,
     label, level, bits, round, lr; the last three are missing where no step size got there. With several seeds bits
     and round are means, `bits_min` and `bits_max` stand beside them, and only step sizes with which every seed got
-    there count.
+    there count. `x` is counted instead of bits where it is given, and has its name in the columns.
     """
     found = []
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
         for level in levels:
             there = rows[sign(metric) * rows[metric] <= sign(metric) * level]
             place = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "level": level}
-            found.append(place | _cheapest(there, rows["seed"].nunique()))
+            found.append(place | _cheapest(there, rows["seed"].nunique(), x))
     return pd.DataFrame(found)
 
 
-def _cheapest(there: pd.DataFrame, seeds: int) -> dict[Hashable, float | None]:
-    """Of the step sizes with which all seeds got there, the one with the fewest bits; of equals the smallest."""
-    first = there.sort_values("bits").drop_duplicates(["lr", "seed"]).groupby("lr")
+def _cheapest(there: pd.DataFrame, seeds: int, x: str) -> dict[Hashable, float | None]:
+    """Of the step sizes with which all seeds got there, the one with the least x; of equals the smallest."""
+    first = there.sort_values(x).drop_duplicates(["lr", "seed"]).groupby("lr")
     mean = "first" if seeds == 1 else "mean"
-    costs = first.agg(bits=("bits", mean), round=("round", mean), bits_min=("bits", "min"), bits_max=("bits", "max"))
-    names: list[Hashable] = ["bits", "round", "lr", *(("bits_min", "bits_max") if seeds > 1 else ())]
+    asked = {x: (x, mean), "round": ("round", mean), f"{x}_min": (x, "min"), f"{x}_max": (x, "max")}
+    costs = first.agg(**asked)
+    names: list[Hashable] = [*dict.fromkeys((x, "round")), "lr", *((f"{x}_min", f"{x}_max") if seeds > 1 else ())]
     complete = costs[first["seed"].nunique() == seeds].reset_index()[names]
-    return next(iter(complete.nsmallest(1, "bits").to_dict("records")), dict.fromkeys(names))
+    return next(iter(complete.nsmallest(1, x).to_dict("records")), dict.fromkeys(names))
+
+
+def usual_levels(frame: pd.DataFrame, metric: str) -> list[float]:
+    """Levels to compare one task's methods at where none are asked for: those that lie between the best start and the
+    best value of all curves, from the easiest on. Decades, five at most; of accuracies tenths, nine at most; where
+    fewer than two of these lie there, round numbers."""
+    values = frame.loc[frame[metric] > 0, ["round", metric]]
+    starts = values.loc[values["round"] == values["round"].min(), metric]
+    if starts.empty:
+        return []
+    higher = sign(metric) < 0
+    low, high = (starts.max(), values[metric].max()) if higher else (values[metric].min(), starts.min())
+    levels = _multiples(0.1, low, high) if higher else _decades(low, high)
+    if len(levels) < 2 and high > low:
+        levels = _multiples(_round_step((high - low) / 5), low, high)
+    return levels[:9] if higher else levels[::-1][:5]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    return [float(f"1e{power}") for power in powers if float(f"1e{power}") < high]
+
+
+def _multiples(step: float, low: float, high: float) -> list[float]:
+    """The multiples of a step above `low` and up to `high`, free of rounding in the last digits."""
+    first = math.floor(low / step) + 1
+    return [float(f"{count * step:.12g}") for count in range(first, math.floor(high / step) + 1)]
+
+
+def _round_step(length: float) -> float:
+    """The next round number from a length on: 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(length))
+    return next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power >= length)

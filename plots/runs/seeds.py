@@ -1,5 +1,7 @@
 """One curve from several seeds."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -7,6 +9,19 @@ import pandas as pd
 def repeated(frame: pd.DataFrame) -> bool:
     """Whether some method was run on some task with more than one seed."""
     return bool((frame.groupby(["task", "algorithm"])["seed"].nunique() > 1).any())
+
+
+def about_runs(frame: pd.DataFrame, shown: Iterable[str]) -> str:
+    """The budget and the seeds of curves, of which these columns are shown, in a line."""
+    ends = frame.groupby("task")["round"].max()
+    rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
+    seeds = in_order(frame["seed"])
+    if repeated(frame):
+        points = frame.groupby(["task", "algorithm", "lr", "round"])
+        if all((points[name].nunique() <= 1).all() for name in shown):
+            return f"{rounds} rounds; seeds {seeds} gave the same numbers."
+        return f"{rounds} rounds; means over seeds {seeds}, bands from the least to the greatest."
+    return f"{rounds} rounds; one seed{f' ({seeds})' if frame['seed'].nunique() == 1 else ' a curve'}."
 
 
 def in_order(values: pd.Series) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ Key = TypeVar("Key", bound=Hashable)
 DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
 """Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
 
+_LIGHT, _DARK = -0.5, 0.5
+"""How far the colours of a method's first and last variant are from its own, towards white and black."""
+
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
     "verify_every", "packages", "cluster.timeout",
@@ -28,6 +32,12 @@ _NOT_OF_A_CURVE = {
 _OF_A_METHOD = ("algorithm", "compressor", "update")
 """Groups in which methods differ by nature; all other settings are told wherever curves of a task differ in them."""
 
+_CUT: dict[str, Callable[[str], str]] = {
+    "_target_": lambda text: text.rpartition(".")[2],
+    "sha256": lambda text: text[:8],
+}
+"""Of keys with these last names what is shown of their values."""
+
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 """Names that tell no curves apart in any group."""
 
@@ -36,7 +46,8 @@ _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 class Variant:
     """A run and what its curves are called: name and label are the method's, with the settings that differ behind.
 
-    `dash` is an index into DASHES. `lrs` are the step sizes that the run stands for: all of its own, but for those
+    `dash` is an index into DASHES, and `place` says which of the `of` variants of its method it is, in order of their
+    settings' values. `lrs` are the step sizes that the run stands for: all of its own, but for those
     that a later run has with the same settings and seed.
     """
 
@@ -44,6 +55,8 @@ class Variant:
     settings: str
     dash: int
     lrs: tuple[float, ...]
+    place: int = 0
+    of: int = 1
 
     @property
     def name(self) -> str:
@@ -52,6 +65,14 @@ class Variant:
     @property
     def label(self) -> str:
         return ", ".join(filter(None, [self.run.display["label"], self.settings]))
+
+    @property
+    def color(self) -> str:
+        """The method's colour, of several variants from light to dark in order of their values."""
+        if self.of == 1:
+            return self.run.display["color"]
+        apart = min(1.0, (self.of + 1) / 5)  # two or three need not go as far as more
+        return _shade(self.run.display["color"], apart * (_LIGHT + (_DARK - _LIGHT) * self.place / (self.of - 1)))
 
     def frame(self) -> pd.DataFrame:
         """The rows as `table` has them."""
@@ -70,6 +91,7 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
         return {
             "algorithm": variant.name,
             "label": variant.label,
+            "color": variant.color,
             "dash": variant.dash,
             "workers": run.workers,
             "ranks": run.environment.get("ranks", 1),
@@ -89,10 +111,10 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     """
     runs = list(runs)
     differing = settings(runs)
-    dashes: dict[str, dict[str, int]] = {}
-    for run in sorted(runs, key=lambda run: bool(differing[run.folder])):  # whole lines first for what has none
-        known = dashes.setdefault(run.algorithm, {})
-        known.setdefault(differing[run.folder], len(known) % len(DASHES))
+    places: dict[str, dict[str, int]] = {}  # by method of its variants, what has no settings first: with a whole line
+    for run in sorted(runs, key=lambda run: by_value(differing[run.folder])):
+        known = places.setdefault(run.algorithm, {})
+        known.setdefault(differing[run.folder], len(known))
 
     def curve(run: Run) -> tuple:
         return (run.task, run.algorithm, differing[run.folder], run.seed)
@@ -102,8 +124,10 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     for run in runs:
         lrs = sorted({lr for lr in run.lrs if standing[*curve(run), lr] == run.folder})
         if lrs:
-            some = differing[run.folder]
-            variants.append(Variant(run, some, dashes[run.algorithm][some], tuple(lrs)))
+            some, known = differing[run.folder], places[run.algorithm]
+            dash, several = known[some] % len(DASHES), [text for text in known if text]
+            place = (several.index(some), len(several)) if some and len(several) > 1 else (0, 1)
+            variants.append(Variant(run, some, dash, tuple(lrs), *place))
     return variants
 
 
@@ -113,12 +137,29 @@ def precedence(run: Run) -> tuple:
 
 
 def settled(variants: Iterable[Variant]) -> list[Variant]:
-    """Of every curve its finished runs; where it has none, the run that came furthest."""
-    chosen = []
+    """Of every curve its finished runs; where it has none, the run that came furthest. Variants of a method on a task
+    stand in order of their values."""
+    chosen: list[Variant] = []
     for parts in grouped(variants, lambda variant: (variant.run.task, variant.name)).values():
         finished = [part for part in parts if part.run.is_finished]
         chosen += finished or [max(parts, key=lambda part: part.run.round)]
-    return chosen
+    methods = grouped(chosen, lambda variant: (variant.run.task, variant.run.algorithm)).values()
+    return [variant for parts in methods for variant in sorted(parts, key=lambda part: by_value(part.settings))]
+
+
+def by_value(text: str) -> list[tuple[bool, float, str]]:
+    """A key that sorts texts with numbers in them by these."""
+    parts = re.split(r"(?<![\w.])([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.])", text)
+    return [(bool(place % 2), float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
+
+
+def _shade(color: str, darkness: float) -> str:
+    """A colour mixed with black, or where `darkness` is negative with white, to this share; as #rrggbb."""
+    from matplotlib.colors import to_hex, to_rgb  # which only drawing needs
+
+    to = float(darkness < 0)
+    red, green, blue = (part + (to - part) * abs(darkness) for part in to_rgb(color))
+    return to_hex((red, green, blue))
 
 
 def settings(runs: Iterable[Run]) -> dict[Path, str]:
@@ -127,7 +168,7 @@ def settings(runs: Iterable[Run]) -> dict[Path, str]:
     found = {}
     for of_task in grouped(runs, lambda run: run.task).values():
         leaves = {run.folder: _leaves(run.config) for run in of_task}
-        common = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in _OF_A_METHOD]
+        common = _of_task(of_task, leaves)
         for group in grouped(of_task, lambda run: run.algorithm).values():
             keys = dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])
             texts = {key: _shown(key, leaves.values()) for key in keys}
@@ -137,6 +178,43 @@ def settings(runs: Iterable[Run]) -> dict[Path, str]:
                     f"{key.removesuffix('._target_')}={texts[key][mine[key]]}" for key in keys if key in mine
                 )
     return found
+
+
+def columns(runs: Iterable[Run]) -> dict[str, list]:
+    """By key the values, one a run, of every setting in which runs differ, beside task, algorithm and seed.
+
+    These are the settings that `settings` tells, and those that runs of different tasks do not share. Of classes it
+    is the last name; None where a run has no such setting.
+    """
+    runs = list(runs)
+    leaves = {run.folder: _leaves(run.config) for run in runs}
+    keys = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
+    for of_task in grouped(runs, lambda run: run.task).values():
+        keys += _of_task(of_task, leaves)
+        for group in grouped(of_task, lambda run: run.algorithm).values():
+            keys += _differing(leaves[run.folder] for run in group)
+    found = {}
+    for key in dict.fromkeys(keys):
+        texts = _shown(key, leaves.values())
+        written = [texts.get(leaves[run.folder].get(key, "")) for run in runs]
+        plain = key.rpartition(".")[2] in _CUT
+        values = written if plain else [_at(run.config, key) for run in runs]
+        found[key.removesuffix("._target_")] = values
+    return found
+
+
+def _at(config: dict, key: str) -> Any:
+    """What a configuration has at a dotted key, lists as on a command line; None where there is nothing."""
+    node: Any = config
+    for name in key.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return _text(node) if isinstance(node, list) else node
+
+
+def _of_task(runs: Iterable[Run], leaves: dict[Path, dict[str, str]]) -> list[str]:
+    """The keys but for those of methods in which runs of one task differ."""
+    differing = _differing(leaves[run.folder] for run in runs)
+    return [key for key in differing if key.partition(".")[0] not in _OF_A_METHOD]
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -174,8 +252,7 @@ def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
 def _shown(key: str, group: Iterable[dict[str, str]]) -> dict[str, str]:
     """How a key's values are written: of classes the last name and of hashes the beginning, where these differ."""
     values = {leaves[key] for leaves in group if key in leaves}
-    cut = {"_target_": lambda text: text.rpartition(".")[2], "sha256": lambda text: text[:8]}
-    short = {value: cut.get(key.rpartition(".")[2], str)(value) for value in values}
+    short = {value: _CUT.get(key.rpartition(".")[2], str)(value) for value in values}
     return short if len(set(short.values())) == len(values) else {value: value for value in values}
 
 

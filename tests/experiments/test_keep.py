@@ -48,7 +48,16 @@ def finished(tmp_path: Path):
         folder = identity.folder(run).with_name(identity.identity(settings, code))
         folder.mkdir(parents=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-        row = {"round": 20, "epoch": 20, "bits": 1, "bits_up": 1, "seconds": 0.1, "lr": 0.001, "trial": 0}
+        row = {
+            "round": 20,
+            "epoch": 20,
+            "bits": 1,
+            "bits_up": 1,
+            "bits_down": 0,
+            "seconds": 0.1,
+            "lr": 0.001,
+            "trial": 0,
+        }
         (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
         facts = {"commit": "abc", "uncommitted_changes": False, **environment}
         contents = {"environment": facts, "code": code, "summary": {}, "status": {"status": "finished"}}

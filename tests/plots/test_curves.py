@@ -228,7 +228,8 @@ def test_what_the_labels_say() -> None:
     assert labels(spanning(0.5, 2.3)) == ["0.5", "1", "2"]
     assert labels(spanning(1.4, 2.2)) == ["1.5", "1.75", "2", "2.25"]
     assert labels(spanning(2.1e-6, 4.9e-6)) == [rf"${n}\times10^{{-6}}$" for n in (3, 4, 5)]
-    assert labels(spanning(0.9, 11)) == [rf"$\mathdefault{{10^{{{n}}}}}$" for n in (0, 1)]  # decades where they do
+    assert labels(spanning(0.9, 11)) == ["1", "2", "5", "10"]  # two decades alone would say little
+    assert labels(spanning(0.9, 110)) == [rf"$\mathdefault{{10^{{{n}}}}}$" for n in (0, 1, 2)]  # where they do
 
 
 def test_a_short_axis_of_bits_has_ticks_too() -> None:

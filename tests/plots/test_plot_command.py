@@ -71,11 +71,14 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     assert "with step size 0.1" in " ".join(drawn[0].get_supxlabel().split())
 
 
-def test_bits_of_the_uplink_are_an_axis(results, drawn):
-    main([f"results_dir={results}", "x=bits_up", "task=toy", "algorithm=noisy", "seed=1", "lr=0.1"])
+@pytest.mark.parametrize(("way", "each", "name"), [("bits_up", 30, "uplink"), ("bits_down", 50, "downlink")])
+def test_the_bits_of_one_direction_are_an_axis(tmp_path, drawn, way, each, name):
+    run = folder(tmp_path, "a")
+    rewrite(run, lambda row: row | {"bits_up": 30 * row["round"], "bits_down": 50 * row["round"]})
+    main([f"results_dir={tmp_path}", f"x={way}"])
     [(x, _)] = lines(drawn[0]).values()
-    assert x == [40.0 * t for t in range(10, 101, 10)]  # logarithmic, as bits are
-    assert drawn[0].axes[0].get_xlabel() == "uplink bits"
+    assert x == [each * t for t in range(10, 101, 10)]  # round 0 has no place: logarithmic, as bits are
+    assert drawn[0].axes[0].get_xlabel() == f"{name} bits"
 
 
 def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
@@ -83,7 +86,7 @@ def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
     settings = ["lr=0.1", "x_scale=linear", "y_scale=linear", "bandwidth=10", "latency=5", "shared_link=false"]
     for some in ([], *([setting] for setting in settings), settings):
         main([f"results_dir={results}", "x=modelled_seconds", "task=toy", *some])
-    names = {file.name for file in (results / "plots").iterdir()}
+    names = {file.name for file in (results / "plots").glob("*.png")}
     assert len(names) == 2 + len(settings)
     assert "grad_norm-over-modelled_seconds-toy-bandwidth=10.png" in names
     main([f"results_dir={results}", "x=epochs", "y=train_accuracy", "task=other/task", "algorithm=plain"])
@@ -97,7 +100,7 @@ def test_long_requests_have_names_that_a_file_can_have(tmp_path, monkeypatch):
         folder(tmp_path, task[:8], task=task)
     for request in (tasks, tasks[::-1]):
         main([f"results_dir={tmp_path}", f"task={','.join(request)}"])
-    assert len(list((tmp_path / "plots").iterdir())) == 2
+    assert len(list((tmp_path / "plots").glob("*.png"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_methods_without_the_step_size_are_named(results, drawn, capsys):
 
 def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, drawn, capsys):
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    kept = ("round", "epoch", "trial", "lr", "bits", "bits_up", "seconds")
+    kept = ("round", "epoch", "trial", "lr", "bits", "bits_up", "bits_down", "seconds")
     rewrite(path, lambda row: {name: row[name] for name in kept} | {"mine": 1 / (1 + row["round"])})
     main([f"results_dir={tmp_path}", "y=mine", "lr=0.1"])
     assert lines(drawn[0])["Plain"] == (
@@ -169,7 +172,7 @@ def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, d
         ("bandwidth=10Mbit", "bandwidth=10Mbit: must be a positive number, in Mbit/s"),
         ("latency=-1", "latency=-1: must be a number of at least 0, in milliseconds"),
         ("shared_link=yes", "shared_link=yes: no such choice"),
-        ("out=picture.doc", "out's type=doc: no such choice; Valid: eps,"),
+        ("out=picture.doc", "out's type=doc: no such choice; Valid: .html, .pdf, .png, .svg,"),
     ],
 )
 def test_what_is_not_understood_is_refused_before_anything_is_drawn(results, capsys, request_, message):

@@ -12,6 +12,7 @@ from folder_support import folder, rewrite
 from rich.console import Console
 
 from plots.figure import curves
+from plots.figure.look import Look
 from plots.figure.publish import report
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
 from plots.runs.checksums import renew
@@ -44,13 +45,18 @@ def folders(tmp_path):
 
 
 def caption(folders: list[Path], **options: object) -> str:
-    """Write everything but the picture. What is to stand below it."""
-    captions: list[str] = []
+    """Write everything but the picture. Its caption, which is to stand beside it."""
+    return texts(folders, **options)[1]
+
+
+def texts(folders: list[Path], **options: object) -> tuple[str, str]:
+    """What is to stand in the picture, and its caption."""
+    inside: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curves, "draw", lambda frame, rows, text: captions.append(text))
-        patch.setattr(curves, "save", lambda *arguments: None)
+        patch.setattr(curves, "draw", lambda frame, rows, text, *more: inside.append(text))
+        patch.setattr(curves, "save", lambda *arguments, **more: None)
         report(folders, replace(TOY, **options), folders[0].parent / "out", Console(file=io.StringIO()))
-    return captions[0]
+    return inside[0], (folders[0].parent / "out" / "toy.txt").read_text().removesuffix("\n")
 
 
 def written(folders: list[Path], **options: object) -> tuple[pd.DataFrame, str, Path]:
@@ -67,8 +73,9 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
     assert "| toy | 0.5 (edge) | 0.1 (edge) |" in text
     assert "Claims" not in text
-    assert text.startswith(f"{HEAD}A toy. Up to")
-    assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
+    assert text.startswith(f"{HEAD}*A toy. Each method with the step size")
+    assert "tried: Plain, Noisy.*\n\nA toy. Up to" in text
+    assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "toy.txt", "report.md"}
 
 
 def test_a_step_size_can_be_drawn_for_all(folders):
@@ -122,13 +129,30 @@ def test_the_caption_says_what_several_seeds_are(seeded, folders):
     assert "over the last tenth of the rounds and over seeds." in text
     assert "Lines are means over seeds 0, 7, geometric on logarithmic axes, and bands go from the least to" in text
     assert "seed" not in caption(folders)
+    means = "100 rounds; means over seeds 0, 7, bands from the least to the greatest."
+    assert texts(seeded)[0] == means
+    assert texts(folders)[0] == "100 rounds; one seed (0)."
+
+
+def test_the_caption_stands_in_the_picture_where_that_is_asked_for(folders):
+    inside, beside = texts(folders, note="quick budget", look=Look(caption="inside"))
+    assert inside == beside
+    inside, beside = texts(folders, note="quick budget")
+    assert inside == "quick budget 100 rounds; one seed (0)."
+    assert beside.startswith("quick budget\nA toy.")
+
+
+def test_seeds_that_change_nothing_are_said_to(tmp_path):
+    same = [run_folder(tmp_path / "same", "plain", [0.1], [1e-2], 2.0, seed) for seed in (0, 1)]
+    assert texts(same)[0] == "100 rounds; seeds 0, 1 gave the same numbers."
 
 
 def test_the_note_is_on_the_figure_and_above_the_report(folders):
     note = "quick budget: width 8,\n  2 epochs\n"
     assert caption(folders, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
     text = (folders[0].parent / "out" / "report.md").read_text()
-    assert text.startswith(f"{HEAD}**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n")
+    assert text.startswith(f"{HEAD}*A toy. ")
+    assert ".*\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n" in text
 
 
 def test_best_step_sizes_on_the_edge_of_their_grid_are_named_or_counted(tmp_path, folders):
@@ -228,7 +252,9 @@ def test_nothing_is_cut_off(tasks, methods):
     figure = curves.draw(frame, TOY.rows * 2, text)
     figure.canvas.draw()
     renderer, canvas = figure.canvas.get_renderer(), figure.bbox
-    for artist in [*figure.legends, figure._supxlabel]:
+    legends = [legend for block in [figure, *figure.subfigs] for legend in block.legends]
+    assert len(legends) == (1 if methods <= 7 else 2)
+    for artist in [*legends, figure._supxlabel]:
         box = artist.get_window_extent(renderer)
         assert box.x0 >= 0
         assert box.x1 <= canvas.width

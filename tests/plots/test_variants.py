@@ -1,10 +1,12 @@
 """Runs of one method that differ in settings are told apart, those that do not are one curve."""
 
+import colorsys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from folder_support import folder, rewrite
+from matplotlib.colors import to_rgb
 
 from common.errors import UsageError
 from plots.figure.curves import draw
@@ -101,20 +103,26 @@ def test_what_no_curve_depends_on_tells_none_apart(tmp_path, settings):
     assert set(labels(tmp_path).values()) == {"Plain"}
 
 
-def test_variants_share_a_colour_and_differ_in_dashes(tmp_path):
-    for ratio in (0.01, 0.02, 0.03):
-        folder(tmp_path, f"toy-{ratio}", compressor__ratio=ratio)
-        folder(tmp_path, f"other-{ratio}", task="other", compressor__ratio=ratio)
+def test_variants_have_shades_of_their_method_in_order_of_value_and_differ_in_dashes(tmp_path):
+    for ratio in (0.25, 1.0, 0.016, 0.0625):
+        folder(tmp_path, f"toy-{ratio}", algorithm="noisy", compressor__ratio=ratio)
+        folder(tmp_path, f"other-{ratio}", algorithm="noisy", task="other", compressor__ratio=ratio)
     variants = tell_apart(find(tmp_path))
     dashes = {
         variant.label: {other.dash for other in variants if other.label == variant.label} for variant in variants
     }
-    assert sorted(dashes.values()) == [{0}, {1}, {2}]  # on both tasks alike
-    frame = pd.concat(variant.frame() for variant in variants if variant.run.task == "toy")
+    assert sorted(dashes.values()) == [{0}, {1}, {2}, {3}]  # on both tasks alike
+    frame = pd.concat(variant.frame() for variant in settled(variants) if variant.run.task == "toy")
     figure = draw(frame, [Panel(x="bits", y="grad_norm")], "")
     lines = figure.axes[0].get_lines()
-    assert {line.get_color() for line in lines} == {"#111111"}
-    assert len({str(line._dash_pattern) for line in lines}) == 3
+    ratios = [line.get_label().rpartition("=")[2] for line in lines]
+    assert ratios == ["0.016", "0.0625", "0.25", "1"]
+    shades = [colorsys.rgb_to_hls(*to_rgb(line.get_color())) for line in lines]
+    lightness = [light for _, light, _ in shades]
+    assert lightness == sorted(lightness, reverse=True)
+    assert len({round(light, 2) for light in lightness}) == 4
+    assert {round(hue, 2) for hue, _, _ in shades} == {round(colorsys.rgb_to_hls(*to_rgb("#cc0000"))[0], 2)}
+    assert len({str(line._dash_pattern) for line in lines}) == 4
     assert len(set(DASHES)) == len(DASHES)
 
 

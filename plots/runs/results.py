@@ -1,0 +1,119 @@
+"""The rows of runs as one table, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from plots.runs.best import Rule, mark_best, metric_of, on_edge, ranked
+from plots.runs.columns import higher_is_better
+from plots.runs.levels import bits_to_reach
+from plots.runs.read import Run, beside
+from plots.runs.seeds import geometric_mean
+from plots.runs.variants import columns, table, tell_apart
+
+
+class Results(pd.DataFrame):
+    """Rows of `metrics.jsonl`, each with what its run was set to: a row an evaluation and step size.
+
+    `settings` names the columns in which runs differ beside task, algorithm and seed; `method` has an algorithm's
+    name with those in which its own runs differ. Rows that are selected of it are Results again.
+    """
+
+    _metadata = ("settings",)
+    settings: Sequence[str] = ()
+
+    @property
+    def _constructor(self) -> type[Results]:
+        return Results
+
+    def best(self, metric: str = "") -> pd.DataFrame:
+        """A row a task and method: its best step size `lr`, by the rule of reports, and what it came to.
+
+        `metric` is each task's own unless it is given. `value` is what the step size was chosen by; `final` the
+        metric at the last evaluation, over several seeds its mean with `final_low` and `final_high`, the least and
+        the greatest. `edge`: no smaller, or no larger, step size was tried. `note` is what speaks against it.
+        Raises ValueError for a metric that no run has, and where there are no rows.
+        """
+        return self._told(finals(self._by_method(), metric).drop(columns="label"))
+
+    def bits_to(self, metric: str, levels: float | Sequence[float], x: str = "bits") -> pd.DataFrame:
+        """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
+
+        `x` is what is counted: bits of both directions, bits_up or bits_down of one, or another axis such as round.
+        Columns as `bits_to_reach` has them. Raises ValueError for a metric that no run has, and where there are no
+        rows.
+        """
+        if metric not in self:
+            raise ValueError(f"{metric}: no run has this metric")
+        wanted = [levels] if isinstance(levels, int | float) else list(levels)
+        return self._told(bits_to_reach(self._by_method(), metric, wanted, x).drop(columns="label"))
+
+    def _by_method(self) -> pd.DataFrame:
+        """The rows with every variant of a method an algorithm of its own, as the rules of reports take them."""
+        if self.empty:
+            raise ValueError("there are no rows, so no method in them")
+        return pd.DataFrame(self).assign(algorithm=self["method"])
+
+    def _told(self, found: pd.DataFrame) -> pd.DataFrame:
+        """What was found of methods, with what these are set to in columns beside."""
+        names = ["task", "algorithm", *(name for name in self.settings if name in self)]
+        known = pd.DataFrame(self)[["method", *names]].drop_duplicates(["task", "method"])
+        found = found.rename(columns={"algorithm": "method"}).merge(known, on=["task", "method"], how="left")
+        return found[[*names, *(name for name in found if name not in names)]]
+
+
+def results(runs: Sequence[Run]) -> Results:
+    """The rows of runs. Of several with the same settings, seed and step size the last one stands."""
+    variants = tell_apart(runs)
+    kept = [variant.run for variant in variants]
+    frame = table(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
+    settings = {name: values for name, values in columns(kept).items() if name not in frame and name != "algorithm"}
+    place = {run.folder: number for number, run in enumerate(kept)}
+
+    def facts(run: Run) -> dict[str, Any]:
+        return {"algorithm": run.algorithm, **{name: values[place[run.folder]] for name, values in settings.items()}}
+
+    beside_rows = pd.DataFrame(beside(kept, facts)).loc[frame.index]
+    first = ["task", "algorithm", "compressor", "seed"]
+    whole = pd.concat([frame, beside_rows], axis=1)
+    rest = [name for name in frame if name not in (*first, "method")]
+    found = Results(whole[[*first, *settings, *rest, "method"]].reset_index(drop=True))
+    found.settings = list(settings)
+    return found
+
+
+def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
+    """A row a task and algorithm of `table`'s rows: its best step size, how that was chosen, and where it ended.
+
+    Columns as of `Results.best`. The mean over seeds is geometric unless the metric is one of which more is better,
+    or is negative somewhere; a task that measures no metric has no value. Raises ValueError for a metric that no run
+    has.
+    """
+    marked = mark_best(frame, metric)
+    edge, found = on_edge(marked), []
+    for (task, algorithm), rows in marked.groupby(["task", "algorithm"], sort=False):
+        best = rows[rows["best"]]
+        own = metric or metric_of(frame[frame["task"] == task])
+        if own is None or best.empty:
+            continue
+        lr = best["lr"].iloc[0]
+        chosen = ranked(rows, Rule(own)).loc[lr]
+        ends = best[best["round"] == best["round"].max()][own].to_numpy(dtype=float)
+        geometric = not higher_is_better(own) and bool((ends > 0).all())
+        found.append({
+            "task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "seeds": rows["seed"].nunique(),
+            "lr": lr, "edge": (task, algorithm) in edge, "metric": own, "value": chosen["value"],
+            "final": float(geometric_mean(ends) if geometric else ends.mean()), "final_low": ends.min(),
+            "final_high": ends.max(), "note": chosen["why_not"],
+        })  # fmt: skip
+    return pd.DataFrame(found, columns=FINALS)
+
+
+FINALS = [
+    "task", "algorithm", "label", "seeds", "lr", "edge", "metric", "value",
+    "final", "final_low", "final_high", "note",
+]  # fmt: skip
+"""The columns of `finals`."""

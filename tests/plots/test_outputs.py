@@ -1,0 +1,116 @@
+"""What report and plot write, by the ending of out=, and how a page is named."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from folder_support import change, folder
+
+from experiments import report
+from plots import out, plot
+from plots.runs.find import find
+from plots.runs.results import results as table_of
+
+COMMANDS = {"report": report.main, "plot": plot.main}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Two step sizes and two seeds of one method with a setting that differs, and another method."""
+    place = tmp_path / "results"
+    for ratio in (25, 5):
+        for seed in (0, 1):
+            folder(place, f"r{ratio}{seed}", seed=seed, lrs=(0.1, 0.2), compressor__ratio=ratio / 100, study="mine")
+    folder(place, "other", algorithm="noisy", lrs=(0.1,))
+    return place
+
+
+BEGINS = {
+    ".html": b"<!doctype html>", ".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml", ".eps": b"%!PS",
+    ".jpg": b"\xff\xd8", ".csv": b"task,algorithm,", ".tex": b"% needs \\usepackage{booktabs}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("ending", [".html", ".png", ".svg", ".csv", ".tex"])
+def test_the_ending_says_what_is_written(results, tmp_path, command, ending):
+    target = tmp_path / f"it{ending}"
+    COMMANDS[command]([f"results_dir={results}", f"out={target}"])
+    assert target.read_bytes().lower().startswith(BEGINS[ending].lower())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [ending for ending in out.PICTURES if ending != ".pgf"])
+def test_every_kind_of_picture_is_written(results, tmp_path, ending):
+    target = tmp_path / f"it{ending.upper()}"
+    plot.main([f"results_dir={results}", f"out={target}"])
+    assert target.read_bytes().startswith(BEGINS[ending])
+
+
+def test_both_commands_write_the_same_kinds():
+    assert list(report.WRITES) == list(plot._writes(None))
+    assert {".html", ".pdf", ".png", ".svg", ".csv", ".parquet", ".tex"} <= set(report.WRITES)
+
+
+def test_rows_are_those_of_load(results, tmp_path):
+    report.main([f"results_dir={results}", f"out={tmp_path / 'rows.csv'}"])
+    read, whole = pd.read_csv(tmp_path / "rows.csv"), table_of(find(results))
+    assert set(read) == set(whole) - set(out.LOOKS)
+    for name in ("grad_norm", "compressor.ratio", "lr", "bits"):
+        pd.testing.assert_series_equal(read[name], whole[name], check_index_type=False)
+
+
+def test_beside_a_picture_lie_its_curves_and_its_caption(results, tmp_path, capsys):
+    plot.main([f"results_dir={results}", "algorithm=plain", f"out={tmp_path / 'it.png'}"])
+    plot.main([f"results_dir={results}", "algorithm=plain", f"out={tmp_path / 'alone.csv'}"])
+    rows = pd.read_csv(tmp_path / "it.csv")
+    assert set(rows["lr"]) == {0.2}  # the best
+    assert set(rows["algorithm"]) == {"plain, compressor.ratio=0.25", "plain, compressor.ratio=0.05"}
+    assert len(rows) == 4 * 10  # round 0 has no place over bits
+    assert len(pd.read_csv(tmp_path / "alone.csv")) == 4 * 11
+    assert "Bits are those of one worker, both directions." in (tmp_path / "it.txt").read_text()
+
+
+def test_a_page_is_named_after_what_it_shows(results, capsys):
+    for request, name in (
+        ([], "report.html"),
+        (["study=mine"], "report-study=mine.html"),
+        (["task=toy", "algorithm=plain,noisy", "seed=0"], "report-toy-plain,noisy-0.html"),
+    ):
+        report.main([f"results_dir={results}", *request])
+        assert capsys.readouterr().out.endswith(f"{results / name}\n")
+        assert (results / name).exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (["out=it.doc"], "out=it.doc: out's type=doc: no such choice; "),
+        (["out=it"], "out=it: out's type=: no such choice; Valid: .html, .pdf, .png, .svg,"),
+        (["out=it.parquet"], "the package pyarrow is not installed; pip install pyarrow, or write .csv"),
+        (["out=it.html", "y=train_loss"], "y=train_loss: a page (.html) does not go by it; leave it out"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is_read(
+    tmp_path, monkeypatch, capsys, command, request_, message
+):
+    monkeypatch.setattr(out, "find_spec", lambda name: None)
+    (tmp_path / "results").mkdir()  # with nothing in it, which would be said too
+    with pytest.raises(SystemExit) as stop:
+        COMMANDS[command]([f"results_dir={tmp_path / 'results'}", *request_])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert message in said
+
+
+def test_tasks_that_select_by_different_metrics_are_asked_about(results, tmp_path, capsys):
+    path = folder(results, "image", task="image")
+    change(path, "environment.json", lambda facts: facts | {"metric": "train_loss"})
+    with pytest.raises(SystemExit):
+        report.main([f"results_dir={results}", f"out={tmp_path / 'it.png'}"])
+    assert "y=: these tasks select by grad_norm and train_loss; give y=" in capsys.readouterr().err
+    report.main([f"results_dir={results}", f"out={tmp_path / 'it.tex'}"])
+    text = (tmp_path / "it.tex").read_text()
+    assert "The gradient norm at the last" in text
+    assert "The training loss at the last" in text

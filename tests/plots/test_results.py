@@ -1,0 +1,90 @@
+"""Rows of runs as one table: its columns, best step sizes and bits to levels, against plain loops over the files."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from folder_support import folder, rewrite
+
+from plots.runs.find import find
+from plots.runs.results import Results, results
+
+RATIOS = {"coarse": 0.25, "fine": 0.0625}
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Results:
+    """Two variants of one method with two step sizes and two seeds, and another method."""
+    for name, ratio in RATIOS.items():
+        for seed in (0, 1):
+            folder(tmp_path, f"{name}{seed}", seed=seed, lrs=(0.1, 0.2), compressor__ratio=ratio)
+    folder(
+        tmp_path,
+        "other",
+        algorithm="noisy",
+        lrs=(0.1, 0.2, 0.3),
+        norm=lambda t, lr, seed: abs(lr - 0.2) + 1 / (1 + t),
+    )
+    return results(find(tmp_path))
+
+
+def written(place: Path) -> list[dict]:
+    return [json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_every_row_has_the_settings_that_differ(rows: Results, tmp_path: Path) -> None:
+    assert rows.settings == ["compressor.ratio"]
+    assert list(rows)[:6] == ["task", "algorithm", "compressor", "seed", "compressor.ratio", "round"]
+    for name in (*(f"{name}{seed}" for name in RATIOS for seed in (0, 1)), "other"):
+        [place] = tmp_path.rglob(name)
+        mine = rows[rows["run"] == name]
+        assert mine["grad_norm"].tolist() == [row["grad_norm"] for row in written(place)]
+        ratio = mine["compressor.ratio"].unique()
+        assert math.isnan(ratio[0]) if name == "other" else ratio == RATIOS[name[:-1]]
+    assert set(rows["algorithm"]) == {"plain", "noisy"}
+    assert "plain, compressor.ratio=0.25" in set(rows["method"])
+
+
+def test_the_best_step_sizes_and_what_they_came_to(rows: Results) -> None:
+    best = rows.best().set_index("method")
+    assert best["lr"].to_dict() == {
+        "noisy": 0.2, "plain, compressor.ratio=0.25": 0.2, "plain, compressor.ratio=0.0625": 0.2
+    }  # fmt: skip
+    assert best["edge"].to_dict() == {name: name != "noisy" for name in best.index}
+    assert set(best["compressor.ratio"].dropna()) == set(RATIOS.values())
+    one = best.loc["plain, compressor.ratio=0.25"]
+    ends = [0.8**100, 2 * 0.8**100]
+    assert (one["final_low"], one["final_high"], one["seeds"]) == (ends[0], ends[1], 2)
+    assert one["final"] == pytest.approx(math.sqrt(ends[0] * ends[1]))
+    tenth = [seed * 0.8**t for seed in (1, 2) for t in (100,)]  # the one evaluation in the last tenth
+    assert one["value"] == pytest.approx(math.exp(sum(map(math.log, tenth)) / len(tenth)))
+    assert rows.best("train_accuracy")["final"].tolist() == pytest.approx([0.9] * 3)
+    with pytest.raises(ValueError, match="gard_norm: no run has this metric"):
+        rows.best("gard_norm")
+
+
+def test_bits_to_a_level_by_direction(rows: Results, tmp_path: Path) -> None:
+    [place] = tmp_path.rglob("other")
+    rewrite(place, lambda row: row | {"bits_up": 7 * row["round"], "bits": 47 * row["round"]})
+    rows = results(find(tmp_path))
+    first = min(row["round"] for row in written(place) if row["grad_norm"] <= 0.05)
+    some = rows[rows["algorithm"] == "noisy"]
+    assert isinstance(some, Results)
+    for x, each in (("bits", 47), ("bits_up", 7), ("round", 1)):
+        found = some.bits_to("grad_norm", 0.05, x=x)
+        assert found[x].tolist() == [each * first]
+        assert found["lr"].tolist() == [0.2]
+    both = rows.bits_to("grad_norm", [1.5, 1e-300])
+    assert both.loc[both["level"] == 1e-300, "bits"].isna().all()
+    with pytest.raises(ValueError, match="no rows"):
+        rows[rows["seed"] == 9].bits_to("grad_norm", 1.0)
+
+
+def test_settings_that_tasks_do_not_share_are_columns_too(tmp_path: Path) -> None:
+    folder(tmp_path, "a", task="a", rounds=100)
+    folder(tmp_path, "b", task="b", rounds=200, task__batch_size=8)
+    rows = results(find(tmp_path))
+    assert rows.settings == ["rounds"]  # the batch size follows from the task
+    assert rows.groupby("task")["rounds"].unique().map(list).to_dict() == {"a": [100], "b": [200]}
+    assert set(rows["method"]) == {"plain"}
