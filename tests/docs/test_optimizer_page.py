@@ -5,8 +5,10 @@ import re
 
 import pytest
 import torch
+import torch.distributed as dist
 from docs_support import ROOT
 
+from algorithms.ddp_hook import compressed
 from algorithms.named import named, names, parameters
 from algorithms.optimizer import CompressedOptimizer
 
@@ -70,3 +72,18 @@ def test_a_row_is_what_is_counted(name: str) -> None:
 
 def test_the_signature_is_as_shown() -> None:
     assert [*inspect.signature(CompressedOptimizer).parameters] == ["params", "algorithm", "lr", "seed", "options"]
+
+
+def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:
+    [said] = re.findall(r"can be had so: (.*?)\.", PAGE)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    taken = []
+    for name in names():
+        options = {"rounds": 100} if "rounds" in parameters(name) else {}
+        try:
+            compressed([torch.nn.Parameter(torch.zeros(D))], name, **options)
+            taken.append(name)
+        except ValueError as error:
+            assert "use CompressedOptimizer" in str(error)
+    dist.destroy_process_group()
+    assert sorted(re.findall(r"`(\w+)`", said)) == sorted(taken)
