@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from contextlib import suppress
 
 import pytest
 import torch
@@ -80,10 +81,8 @@ def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:
     taken = []
     for name in names():
         options = {"rounds": 100} if "rounds" in parameters(name) else {}
-        try:
+        with suppress(ValueError):
             compressed([torch.nn.Parameter(torch.zeros(D))], name, **options)
             taken.append(name)
-        except ValueError as error:
-            assert "use CompressedOptimizer" in str(error)
     dist.destroy_process_group()
     assert sorted(re.findall(r"`(\w+)`", said)) == sorted(taken)
