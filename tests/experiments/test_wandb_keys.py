@@ -1,7 +1,6 @@
 """What a user sets of wandb's: names, groups, tags and notes, what is told of the machine, artifacts, its sweeps."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody
 assert stand_in
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "wandb.md"
+SWEEP = Path(__file__).resolve().parents[2] / "examples" / "wandb_sweep.yaml"
 
 
 @pytest.mark.parametrize(
@@ -94,15 +93,9 @@ def test_the_commit_is_that_of_the_run(git: bool, results: str, nobody: pytest.M
     assert run.fields.get("commit") == (record(path, "environment")["commit"] if git else None)
 
 
-def documented_sweep() -> dict:
-    """The sweep file of the documentation."""
-    [text] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    return yaml.safe_load(text)
-
-
 def test_the_documented_sweep_trains_what_wandbs_agent_asks_for(results: str, stand_in: pytest.MonkeyPatch) -> None:
     """The command is made by the functions that the agent calls, with the variables that it sets."""
-    sweep = documented_sweep()
+    sweep = yaml.safe_load(SWEEP.read_text())
     chosen = {"algorithm": "amsgrad", "lr": 0.0123}
     assert chosen.keys() == sweep["parameters"].keys()
     assert chosen["algorithm"] in sweep["parameters"]["algorithm"]["values"]
