@@ -42,7 +42,7 @@ def write(request: dict[str, str]) -> tuple[Path, int]:
     target = Path(request["out"] or place / "report.html")
     runs = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = page(runs, read_figures(place, target.parent), made, everything)
+    text = page(runs, read_figures(place, target.parent), made, everything, request["study"], target.parent)
     with atomic(target) as file:
         file.write_text(text)
     return target, len(runs)
