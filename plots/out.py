@@ -88,7 +88,8 @@ def write_page(request: Mapping[str, str], target: Path) -> str:
     runs = chosen_runs(request)
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     figures = read_figures(Path(request["results_dir"]), target.parent)
-    write_text(page(runs, figures, made, request.get("points") == "all"), target)
+    everything, study = request.get("points") == "all", request.get("study", "")
+    write_text(page(runs, figures, made, everything, study, target.parent), target)
     return in_number(runs)
 
 

@@ -21,11 +21,11 @@ function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Whether curves were evaluated at the same places, times aside: only then is there a mean over them. */
+/** Whether curves were evaluated at the same places, times aside: only then is there a mean over them. Lists that are
+ * equal are one, see base.js. */
 function areComparable(curves, x) {
-  if (curves.length === 1) return true;
-  const places = curves.map(({ run }) => JSON.stringify([run.axes.round, ["bits", "bits_up", "bits_down", "epoch"].includes(x) && run.axes[x]]));
-  return new Set(places).size === 1;
+  const same = name => curves.every(({ run }) => run.axes[name] === curves[0].run.axes[name]);
+  return same("round") && (!["bits", "bits_up", "bits_down", "epoch"].includes(x) || same(x));
 }
 
 /**

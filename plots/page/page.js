@@ -1,8 +1,10 @@
 // What happens at the beginning and whenever something else is chosen.
 
-const plural = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
-
 function showHeader() {
+  const { title, line } = finding();
+  document.title = [data.study || "Results", title].filter(Boolean).join(": ");
+  at("title").textContent = data.study || "Results";
+  at("finding").textContent = line;
   const commits = data.commits.slice(0, 3).map(({ commit, runs }) => `${commit} (${plural(runs, "run")})`);
   const others = data.commits.length > 3 ? `, and ${plural(data.commits.length - 3, "other commit")}` : "";
   at("summary").textContent =
@@ -33,17 +35,20 @@ function notice(text) {
   at("notices").append(make("p", { class: "notice" }, text));
 }
 
-/** Draw everything that depends on the form, and keep it in the address. */
-function show() {
+/** Draw everything that depends on the form, and keep it in the address: as a step of its own, or in the last one's place. */
+function show(isStep = true) {
   const view = read();
-  history.replaceState(null, "", toHash(view));
+  remember(view, isStep);
   const isModelled = view.x[0] === "modelled_seconds";
   at("network").hidden = !isModelled;
   if (isModelled && !(at("bandwidth").checkValidity() && at("latency").checkValidity())) return;
   const link = { bandwidth: Number(view.bandwidth[0]), latency: Number(view.latency[0]), shared: view.shared[0] === "1" };
   const tasks = data.tasks.filter(task => view.tasks.includes(task.name));
-  drawPanels(tasks, view, link);
-  showTargets(tasks, view);
+  const chosen = chosenRuns(view), grouped = byCurve(chosen);
+  const lines = drawPanels(tasks, view, link, grouped);
+  at("drawn").textContent = drawnInWords(view, chosen, lines);
+  showTargets(tasks, view, grouped);
+  showRuns(view, chosen);
 }
 
 function showNothing() {
@@ -58,21 +63,29 @@ function showNothing() {
 let atFirst;
 
 if (data.runs.length) {
+  const narrow = matchMedia("(max-width: 900px)");
+  let typed = null; // the field that was typed in last: what is typed there next is no step of its own
+  at("choose").open = !narrow.matches;
+  narrow.addEventListener("change", () => { at("choose").open = !narrow.matches; });
+  dark.addEventListener("change", () => location.reload());
   build();
   atFirst = read();
   write(fromHash(location.hash));
-  at("controls").addEventListener("submit", event => event.preventDefault());
-  at("controls").addEventListener("input", event => {
-    const { id, value } = event.target;
+  const changed = ({ target }) => {
+    const { id, value, type } = target;
     if (["x", "y"].includes(id)) at(`log${id}`).checked = isUsuallyLog(id, value);
-    show();
-  });
-  at("levels").addEventListener("input", show);
-  window.addEventListener("hashchange", () => { write(fromHash(location.hash)); show(); });
+    if (["x", "y", "logx", "logy"].includes(id)) zooms.clear();
+    show(["checkbox", "select-one"].includes(type) || typed !== target);
+    typed = target;
+  };
+  at("controls").addEventListener("submit", event => event.preventDefault());
+  at("controls").addEventListener("input", changed);
+  at("levels").addEventListener("input", changed);
+  at("runs").parentElement.addEventListener("toggle", () => { const view = read(); showRuns(view, chosenRuns(view)); });
+  window.addEventListener("hashchange", () => { write(fromHash(location.hash)); show(false); });
   showHeader();
   showClaims();
-  showRuns();
-  show();
+  show(false);
 } else {
   showNothing();
 }

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
@@ -20,11 +20,13 @@ from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import axes, higher_is_better, in_words
 from plots.runs.read import Run
 from plots.runs.time_model import Link
-from plots.runs.variants import DASHES, Variant, grouped, settled, table, tell_apart
+from plots.runs.variants import DASHES, Variant, facets, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
 
-_SCRIPTS = ("base", "curves", "form", "panels", "tables", "page")
+_SCRIPTS = (
+    "base", "look", "curves", "choice", "form", "address", "panels", "csv", "tables", "runs", "finding", "page",
+)  # fmt: skip
 """In this order."""
 
 _SYMBOLS = {
@@ -37,24 +39,39 @@ _SYMBOLS = {
 _LINE = 2  # pixels
 
 
-def page(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool = False) -> str:
+def page(
+    runs: Sequence[Run],
+    figures: Sequence[dict],
+    made: str,
+    whole: bool = False,
+    study: str = "",
+    seen_from: Path = Path(),
+) -> str:
     """The page of the given runs, finished or not, and of figures as `read_figures` has them; `made` says when.
 
-    Where there is no room for all evaluations it has fewer and says so, unless it is to be `whole`.
+    Where there is no room for all evaluations it has fewer and says so, unless it is to be `whole`. It is named after
+    the `study` where one was asked for, and links from the folder `seen_from` to those of its runs.
     """
     parts = {
         "style": (_PARTS / "page.css").read_text(),
         "plotly": get_plotlyjs(),
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
         # Within a script element nothing but its end is special.
-        "data": json.dumps(content(runs, figures, made, whole), allow_nan=False, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        ),
+        "data": json.dumps(
+            content(runs, figures, made, whole, study, seen_from), allow_nan=False, separators=(",", ":")
+        ).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
 
 
-def content(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool = False) -> dict:
+def content(
+    runs: Sequence[Run],
+    figures: Sequence[dict],
+    made: str,
+    whole: bool = False,
+    study: str = "",
+    seen_from: Path = Path(),
+) -> dict:
     """Everything that the page's scripts show, as plain JSON values. `lists` are those of axes, which runs share and
     name by their places there."""
     variants = tell_apart(runs)
@@ -63,8 +80,14 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool
     metrics = dict.fromkeys(name for variant in variants for name in measured(variant.run))
     places = {} if whole else kept(variants)
     lists: dict[tuple, int] = {}
-    curves = [_run(one, one.run.folder in are_settled, places.get(one.run.folder), lists) for one in variants]
+    values = facets([variant.run for variant in variants])
+    curves = [
+        _run(one, one.run.folder in are_settled, places.get(one.run.folder), lists)
+        | {"settings": values[one.run.folder], "href": _href(one.run.folder, seen_from)}
+        for one in variants
+    ]
     return {
+        "study": study or _common_study(runs),
         "made": made,
         "older": len(runs) - len(variants),
         "commits": [{"commit": code, "runs": count} for code, count in Counter(map(_commit, runs)).most_common()],
@@ -73,6 +96,8 @@ def content(runs: Sequence[Run], figures: Sequence[dict], made: str, whole: bool
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
         "tasks": _tasks(shown),
         "methods": _methods(variants),
+        "curves": _curves(variants),
+        "settings": [{"key": key, "values": ordered} for key, ordered in _ordered(values.values()).items()],
         "lists": list(lists),
         "runs": curves,
         "figures": list(figures),
@@ -97,7 +122,7 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
         figures.append(
             {
                 "name": file.parent.name,
-                "href": quote(os.path.relpath(report, seen_from).replace(os.sep, "/")),
+                "href": _href(report, seen_from),
                 "note": note[1] if note else "",
                 "claims": claims,
             }
@@ -116,18 +141,58 @@ def _tasks(variants: Sequence[Variant]) -> list[dict]:
 
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:
-    """How each variant of a method is drawn, on every task alike."""
+    """How each method is drawn, on every task and with all settings alike."""
     looks = {
-        variant.name: {
-            "name": variant.name,
-            "label": variant.label,
+        variant.run.algorithm: {
+            "name": variant.run.algorithm,
+            "label": variant.run.display["label"],
             "color": variant.run.display["color"],
             "symbol": _SYMBOLS.get(variant.run.display["marker"], "circle"),
-            "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
+            "dash": "solid",
         }
         for variant in reversed(variants)  # the first of a name decides
     }
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
+
+
+def _curves(variants: Sequence[Variant]) -> list[dict]:
+    """The variants of methods by name, each with the dash that tells it from the others of its method."""
+    looks = {
+        variant.name: {
+            "name": variant.name,
+            "method": variant.run.algorithm,
+            "label": variant.label,
+            "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
+        }
+        for variant in reversed(variants)
+    }
+    return sorted(looks.values(), key=lambda look: (_natural(look["label"]), look["name"]))
+
+
+def _ordered(settings: Iterable[dict[str, str]]) -> dict[str, list[str]]:
+    """By key the values that there are, in order."""
+    values: dict[str, set[str]] = {}
+    for one in settings:
+        for key, value in one.items():
+            values.setdefault(key, set()).add(value)
+    return {key: sorted(some, key=_natural) for key, some in values.items()}
+
+
+def _natural(text: str) -> list[tuple[float, str]]:
+    """A key to sort by in which 2 comes before 10 and 0.06 before 0.25."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text.lower())
+    return [(float(part), "") if place % 2 else (-1.0, part) for place, part in enumerate(parts)]
+
+
+def _common_study(runs: Sequence[Run]) -> str:
+    """The study that all runs were made for; empty where there is no such one."""
+    [study, *others] = {run.study for run in runs} or {None}
+    return study if study and not others else ""
+
+
+def _href(place: Path, seen_from: Path) -> str:
+    """A link from a page in the folder `seen_from`."""
+    return quote(os.path.relpath(place, seen_from).replace(os.sep, "/"))
 
 
 def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: dict[tuple, int]) -> dict:
@@ -149,7 +214,8 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
     first = trials[0][1]
     return {
         "task": run.task,
-        "method": variant.name,
+        "method": run.algorithm,
+        "curve": variant.name,
         "seed": run.seed,
         "folder": run.id,
         "settled": is_settled,

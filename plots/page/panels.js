@@ -7,36 +7,28 @@ const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" 
 const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
 const FONT = 'system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif';
 
-/** The curves {run, trial} of a task's method with the chosen seeds, of all step sizes. */
-function curvesOf(task, method, view) {
-  return data.runs
-    .filter(run => run.task === task.name && run.method === method.name && view.seeds.includes(String(run.seed)))
-    .flatMap(run => run.trials.map(trial => ({ run, trial })));
-}
-
-function shownMethods(view) {
-  return data.methods.filter(method => view.methods.includes(method.name));
-}
+/** The curves {run, trial} of runs, of all their step sizes. */
+const trialsOf = runs => runs.flatMap(run => run.trials.map(trial => ({ run, trial })));
 
 /**
- * What is drawn of a task: {method, lr, strength, curves, finished}. One line for all seeds of a step size; a run that is
+ * What is drawn of a task: {curve, lr, strength, curves, finished}. One line for all seeds of a step size; a run that is
  * not finished where others are has a line of its own.
  */
-function linesOf(task, view) {
+function linesOf(task, view, ofTask = byCurve(chosenRuns(view)).get(task.name)) {
   const lines = [];
-  for (const method of shownMethods(view)) {
-    const all = curvesOf(task, method, view).filter(({ trial }) => trial[view.y[0]]);
-    const selected = view.lr[0] === "best" && method.name in task.best;
-    const lrs = [...new Set(all.map(curve => curve.trial.lr))].sort((a, b) => a - b);
+  for (const curve of curves.values()) {
+    const all = trialsOf(ofTask.get(curve.name) ?? []).filter(({ trial }) => trial[view.y[0]]);
+    const selected = view.lr[0] === "best" && Object.hasOwn(task.best, curve.name);
+    const lrs = [...new Set(all.map(({ trial }) => trial.lr))].sort((a, b) => a - b);
     for (const [i, lr] of lrs.entries()) {
-      if (selected && lr !== task.best[method.name]) continue;
-      const curves = all.filter(curve => curve.trial.lr === lr);
+      if (selected && lr !== task.best[curve.name]) continue;
+      const some = all.filter(({ trial }) => trial.lr === lr);
       const strength = selected ? 1 : 0.35 + (0.65 * (i + 1)) / lrs.length; // the larger, the stronger
-      const groups = [curves.filter(curve => curve.run.settled)];
-      groups.push(...curves.filter(curve => !curve.run.settled).map(curve => [curve]));
-      for (const group of groups.filter(some => some.length)) {
-        const finished = group.every(curve => curve.run.status === "finished");
-        lines.push({ method, lr, strength, curves: group, finished });
+      const groups = [some.filter(({ run }) => run.settled)];
+      groups.push(...some.filter(({ run }) => !run.settled).map(one => [one]));
+      for (const group of groups.filter(({ length }) => length)) {
+        const finished = group.every(({ run }) => run.status === "finished");
+        lines.push({ curve, lr, strength, curves: group, finished });
       }
     }
   }
@@ -54,7 +46,7 @@ function thinned(line, log) {
 }
 
 /** plotly's traces of one line: band, line, and a few markers. */
-function traces({ method, lr, strength, curves, finished }, view, link) {
+function traces({ curve: look, lr, strength, curves, finished }, view, link) {
   const [x, y, logX, logY] = [view.x[0], view.y[0], view.logx[0] === "1", view.logy[0] === "1"];
   const whole = drawable(overSeeds(curves, x, y, logY, link), logX, logY);
   if (!whole.x.length) return [];
@@ -62,41 +54,46 @@ function traces({ method, lr, strength, curves, finished }, view, link) {
   const several = curves.length > 1;
   const { run } = curves[0];
   const unfinished = finished ? "" : `, seed ${run.seed} ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`;
-  const name = `${method.label}, step size ${short(lr)}${unfinished}`;
+  const name = `${look.label}, step size ${short(lr)}${unfinished}`;
   // plotly takes traces of one uid for the same, and would leave the path of a line where a band takes its place.
-  const same = [method.name, lr, finished ? "" : run.folder].join().replace(/\W/g, "_"); // part of a selector there
+  const same = [look.name, lr, finished ? "" : run.folder].join().replace(/\W/g, "_"); // part of a selector there
   const common = { name, opacity: strength };
   const marks = spread(line.x, logX, 7);
   const band = {
     ...common, x: [...line.x, ...[...line.x].reverse()], y: [...line.high, ...[...line.low].reverse()],
-    mode: "none", fill: "toself", fillcolor: method.color, opacity: 0.18 * strength,
-    hoverinfo: "skip", uid: `${same}_band`, meta: { kind: "band", method: method.name },
+    mode: "none", fill: "toself", fillcolor: look.color, opacity: 0.18 * strength,
+    hoverinfo: "skip", uid: `${same}_band`, meta: { kind: "band", method: look.method, curve: look.name },
   };
   const seeds = several ? "<br>seeds %{customdata[1]:.4~g} to %{customdata[2]:.4~g}" : "";
   const curve = {
     ...common, x: line.x, y: line.mean, mode: "lines",
-    line: { color: method.color, width: 2, dash: finished ? method.dash : "dot" },
+    line: { color: look.color, width: 2, dash: finished ? look.dash : "dot" },
     customdata: line.x.map((_, i) => [line.round[i], line.low[i], line.high[i]]),
     hovertemplate: `<b>${plain(name)}</b><br>${plain(data.metrics[y].label)} %{y:.4~g}${seeds}<br>` +
       `${data.axes[x]} %{x:.4~g}<br>round %{customdata[0]}<extra></extra>`,
-    uid: `${same}_line`, meta: { kind: "line", method: method.name, lr, finished },
+    uid: `${same}_line`, meta: { kind: "line", method: look.method, curve: look.name, lr, finished },
   };
   const markers = {
     ...common, x: marks.map(i => line.x[i]), y: marks.map(i => line.mean[i]), mode: "markers", hoverinfo: "skip",
-    marker: { symbol: method.symbol, color: method.color, size: 8, line: { color: "white", width: 0.8 } },
-    uid: `${same}_marks`, meta: { kind: "marks", method: method.name },
+    marker: { symbol: look.symbol, color: look.color, size: 8, line: { color: ofPage("page"), width: 0.8 } },
+    uid: `${same}_marks`, meta: { kind: "marks", method: look.method, curve: look.name },
   };
   return [...(several ? [band] : []), curve, markers];
 }
 
-/** An axis for values from `low` to `high`; a logarithmic one shows DECADES of them at first, from the greatest down. */
-function axis(label, log, low, high, cut) {
+/**
+ * An axis for values from `low` to `high`, or the part of it that is zoomed to; a logarithmic one that may be `cut` shows
+ * DECADES of them at first, from the greatest down. Ranges come from the view alone: another one is another revision.
+ */
+function axis(label, log, low, high, cut, zoom) {
   const decades = log ? Math.log10(high / low) : 0;
-  const begin = log && cut && decades > DECADES ? { range: [Math.log10(high) - DECADES, Math.log10(high) + 0.3] } : {};
+  const begin = log && cut && decades > DECADES ? [Math.log10(high) - DECADES, Math.log10(high) + 0.3] : undefined;
+  const range = zoom ?? begin;
   return {
     title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
-    gridcolor: "#e6e8eb", zeroline: false, linecolor: "#444", ticks: "outside", tickcolor: "#444",
-    nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, ...begin, // decades alone where there are 2
+    gridcolor: ofPage("grid"), zeroline: false, linecolor: ofPage("quiet"), ticks: "outside", tickcolor: ofPage("quiet"),
+    nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, // decades alone where there are 2
+    ...(range ? { range } : { autorange: true }), uirevision: JSON.stringify([label, log, range]),
   };
 }
 
@@ -106,46 +103,110 @@ function extent(drawn, name) {
   return [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
 }
 
-function drawPanel(panel, task, view, link) {
-  const all = linesOf(task, view);
-  const lines = all.filter(({ curves }) => areComparable(curves, view.x[0]));
+/** Draws a task in its panel and gives back the lines. */
+function drawPanel(panel, task, view, link, ofTask) {
+  const all = linesOf(task, view, ofTask);
+  const lines = all.filter(line => areComparable(line.curves, view.x[0]));
   const isBand = trace => trace.meta.kind === "band";
   const drawn = lines.flatMap(line => traces(line, view, link)).sort((a, b) => isBand(b) - isBand(a)); // bands behind
   const [x, y] = [data.axes[view.x[0]], data.metrics[view.y[0]].label];
+  const zoom = zooms.get(task.name);
   const layout = {
-    xaxis: axis(x, view.logx[0] === "1", ...extent(drawn, "x")),
-    yaxis: axis(y, view.logy[0] === "1", ...extent(drawn, "y"), true),
-    showlegend: false, hovermode: "closest",
-    margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: FONT, size: 13, color: "#1f2328" },
-    uirevision: [view.x, view.y, view.logx, view.logy].join(),
+    xaxis: axis(x, view.logx[0] === "1", ...extent(drawn, "x"), false, zoom?.slice(0, 2)),
+    yaxis: axis(y, view.logy[0] === "1", ...extent(drawn, "y"), true, zoom?.slice(2)),
+    showlegend: false, hovermode: "closest", uirevision: "kept", paper_bgcolor: ofPage("page"), plot_bgcolor: ofPage("page"),
+    margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: FONT, size: 13, color: ofPage("ink") },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: ofPage("quiet"), activecolor: ofPage("ink") },
     annotations: drawn.length ? [] : [{
-      text: "nothing to draw: not measured here, or not by these methods and seeds", showarrow: false,
+      text: "nothing to draw: not measured here, or not chosen", showarrow: false,
       x: 0.5, y: 0.5, xref: "paper", yref: "paper",
     }],
   };
   const plot = panel.querySelector(".plot");
-  const names = [...new Set(lines.map(line => line.method.label))].join(", ");
+  const names = [...new Set(lines.map(line => line.curve.label))].join(", ");
   plot.setAttribute("aria-label", `${y} over ${x} on ${task.label}: ${names || "nothing"}`);
+  const isNew = !plot.data;
   Plotly.react(plot, drawn, layout, {
-    responsive: true, ...ALONE, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", ...UPLOADS],
+    responsive: true, ...ALONE, doubleClick: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", ...UPLOADS],
     toImageButtonOptions: { format: "svg", filename: `${view.y[0]} ${task.name.replaceAll("/", " ")}` },
   });
-  const chosen = [...new Set(lines.map(line => `${line.method.label}: ${short(line.lr)}`))];
-  const refused = new Set(all.filter(line => !lines.includes(line)).map(line => line.method.label));
-  panel.querySelector(".note").textContent = [
-    ...(view.lr[0] === "best" && chosen.length ? [`Step sizes. ${chosen.join(" · ")}`] : []),
-    ...[...refused].map(label => `Not drawn: ${label}, whose seeds were not evaluated at the same rounds and bits; choose one seed.`),
-  ].join(" ");
+  if (isNew) followZoom(plot, task);
+  panel.querySelector(".whole").hidden = !zoom;
+  panel.querySelector(".csv").onclick = () => save(`${view.y[0]} ${task.name.replaceAll("/", " ")}.csv`, csvOf(task, lines, view, link));
+  for (const entry of panel.querySelectorAll(".legend button")) {
+    const of = lines.filter(({ curve }) => curve.name === entry.value);
+    entry.setAttribute("aria-pressed", of.length > 0);
+    entry.querySelector("small").textContent = view.lr[0] === "best" && of.length ? short(of[0].lr) : "";
+  }
+  const values = panel.querySelector(".values");
+  values.ontoggle = () => values.open && values.lastChild.replaceChildren(valuesTable(task, lines, view));
+  values.ontoggle();
+  const refused = new Set(all.filter(line => !lines.includes(line)).map(line => line.curve.label));
+  panel.querySelector(".note").textContent =
+    [...refused].map(label => `Not drawn: ${label}, whose seeds were not evaluated at the same rounds and bits; choose one seed.`).join(" ");
+  return lines;
+}
+
+/** Keep in the view what plotly's own handles zoom to. */
+function followZoom(plot, task) {
+  plot.on("plotly_relayout", change => {
+    if (!Object.keys(change).some(key => /^[xy]axis\.(auto)?range/.test(key))) return;
+    const { xaxis, yaxis } = plot.layout;
+    zooms.set(task.name, [...xaxis.range, ...yaxis.range].map(value => Number(value.toPrecision(6))));
+    show();
+  });
+  plot.on("plotly_doubleclick", () => unzoom(task));
+}
+
+function unzoom(task) {
+  if (zooms.delete(task.name)) show();
+}
+
+/** The ends of a panel's lines, for whoever cannot see them. */
+function valuesTable(task, lines, view) {
+  const metric = view.y[0], { label, higher } = data.metrics[metric];
+  const rows = lines.map(({ curve, lr, curves: some }) => {
+    const known = overSeeds(some, "round", metric, view.logy[0] === "1").mean.filter(value => value !== null);
+    const best = known.length ? known.reduce((a, b) => (higher ? Math.max(a, b) : Math.min(a, b))) : NaN;
+    const { axes } = some[0].run;
+    return [curve.label, short(lr), some.map(({ run }) => run.seed).join(", "), String(axes.round.at(-1)), inBits(axes.bits.at(-1)),
+      ...[known[0], best, known.at(-1)].map(value => (Number.isFinite(value) ? short(value) : "–"))];
+  });
+  return table("", `${label} on ${task.label}`, ["method", "step size", "seeds", "rounds", "bits", "first", "best", "last"], rows);
+}
+
+/** Choose the method and the settings of a curve alone, or everything. */
+function isolate(task, curve) {
+  const runs = curve && data.runs.filter(run => run.task === task.name && run.curve === curve.name);
+  choose("methods", curve && new Set([curve.method]));
+  for (const { key } of data.settings) {
+    const own = runs?.map(run => run.settings[key]).filter(value => value !== undefined);
+    choose(WITH + key, own?.length ? new Set(own) : null);
+  }
+  show();
 }
 
 function newPanel(task) {
-  const plot = make("div", { class: "plot", role: "img" });
+  const there = new Set(data.runs.filter(run => run.task === task.name).map(run => run.curve));
+  const legend = [...curves.values()].filter(curve => there.has(curve.name)).map(curve => {
+    const entry = make("button", { type: "button", value: curve.name, title: "click: this one alone; double click: all" },
+      swatch(curve), make("span", {}, curve.label), make("small", { title: "step size" }));
+    entry.addEventListener("click", event => isolate(task, event.detail > 1 ? null : curve));
+    return entry;
+  });
+  const whole = make("button", { type: "button", class: "whole", hidden: "" }, "whole range");
+  whole.addEventListener("click", () => unzoom(task));
   return make("div", { class: "panel", "data-task": task.name },
-    make("h3", {}, task.label), plot, make("p", { class: "note" }));
+    make("div", { class: "head" }, make("h3", {}, task.label), whole, make("button", { type: "button", class: "csv" }, "CSV")),
+    make("div", { class: "plot", role: "img" }),
+    make("div", { class: "legend", role: "group", "aria-label": `Curves on ${task.label}` }, ...legend),
+    make("details", { class: "values" }, make("summary", {}, "as a table"), make("div", scrolling(`Values on ${task.label}`))),
+    make("p", { class: "note" }));
 }
 
-/** Draws the tasks, those that have a panel already in that one. */
-function drawPanels(tasks, view, link) {
+/** Draws the tasks, those that have a panel already in that one, and gives back their lines. */
+function drawPanels(tasks, view, link, grouped) {
   const before = new Map([...at("panels").children].map(panel => [panel.dataset.task, panel]));
   const panels = tasks.map(task => before.get(task.name) || newPanel(task));
   for (const panel of before.values()) {
@@ -153,8 +214,9 @@ function drawPanels(tasks, view, link) {
   }
   at("panels").replaceChildren(...panels); // all of them before the first is drawn: their number makes their width
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
-  tasks.forEach((task, i) => drawPanel(panels[i], task, view, link));
+  const lines = tasks.flatMap((task, i) => drawPanel(panels[i], task, view, link, grouped.get(task.name)));
   at("reading").textContent = reading(tasks, view);
+  return lines;
 }
 
 /** How the curves are to be read, in words. */
@@ -171,7 +233,7 @@ function reading(tasks, view) {
     seconds: "Seconds are those measured, for all workers and all step sizes of a run, evaluations left out.",
     modelled_seconds: "Modelled seconds are explained at the foot of the page.",
   }[view.x[0]] || "");
-  sentences.push("Drag to zoom, double-click for all.");
+  sentences.push("Drag to zoom, double-click for all. Click on a name: that one alone, double-click: all; behind it the step size.");
   if (data.runs.some(run => run.status !== "finished")) sentences.push("Dotted: runs that are not finished.");
   if (data.runs.some(run => run.axes.round.length > MOST_POINTS)) {
     sentences.push(`Lines are drawn with up to ${MOST_POINTS} points; tables count all.`);

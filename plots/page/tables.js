@@ -1,4 +1,4 @@
-// The tables below the curves: bits to reach a level, claims, runs.
+// The tables below the curves: bits to reach a level, and claims.
 
 /** A table from a caption, headings, and rows whose cells are elements or text; the first cell of a row is its heading. */
 function table(className, caption, headings, rows) {
@@ -9,7 +9,10 @@ function table(className, caption, headings, rows) {
   return make("table", { class: className }, ...(caption ? [make("caption", {}, caption)] : []), head, body);
 }
 
-function showTargets(tasks, view) {
+/** Attributes of what holds a table that may be wider than the page: to be scrolled from the keyboard too. */
+const scrolling = name => ({ class: "scroll", role: "region", tabindex: "0", "aria-label": name });
+
+function showTargets(tasks, view, grouped) {
   const metric = view.y[0], { label, higher } = data.metrics[metric];
   at("targets-title").textContent = `Bits to reach a ${label}`;
   at("targets-note").textContent =
@@ -19,33 +22,33 @@ function showTargets(tasks, view) {
     (fewer() && ` Only evaluations on this page count, so bits are upper bounds: ${fewer()}.`);
   const levels = typedLevels(view.levels[0]);
   at("levels").setCustomValidity(levels ? "" : "numbers, separated by spaces");
-  if (levels) at("targets").replaceChildren(...tasks.map(task => targetsOf(task, view, metric, higher, levels)));
+  if (levels) at("targets").replaceChildren(...tasks.map(task => targetsOf(task, grouped.get(task.name), metric, higher, levels)));
 }
 
 /** One task's table. */
-function targetsOf(task, view, metric, higher, typed) {
-  const rows = shownMethods(view)
-    .map(method => ({ method, curves: curvesOf(task, method, view).filter(curve => curve.run.settled && curve.trial[metric]) }))
-    .filter(({ curves }) => curves.length);
-  const levels = typed.length ? typed : usualLevels(rows.flatMap(row => row.curves), metric, higher);
+function targetsOf(task, ofTask, metric, higher, typed) {
+  const rows = [...curves.values()].filter(curve => ofTask.has(curve.name))
+    .map(curve => ({ curve, found: trialsOf(ofTask.get(curve.name)).filter(({ run, trial }) => run.settled && trial[metric]) }))
+    .filter(({ found }) => found.length);
+  const levels = typed.length ? typed : usualLevels(rows.flatMap(row => row.found), metric, higher);
   if (!levels.length) {
     const why = rows.length ? "no level lies between start and best" : "not measured by these methods and seeds";
     return make("p", { class: "note" }, `${task.label}: ${why}`);
   }
-  const reached = rows.map(row => levels.map(level => bitsToReach(row.curves, metric, level, higher)));
+  const reached = rows.map(row => levels.map(level => bitsToReach(row.found, metric, level, higher)));
   const most = levels.map((_, i) => Math.max(...reached.map(cells => cells[i]?.bits ?? 0)));
   const fewest = levels.map((_, i) => Math.min(...reached.map(cells => cells[i]?.bits ?? Infinity)));
-  const body = rows.map(({ method, curves }, k) => [
-    methodCell(method, curves),
+  const body = rows.map(({ curve, found }, k) => [
+    curveCell(curve, found),
     ...reached[k].map((found, i) => targetCell(found, found?.bits === fewest[i], most[i])),
   ]);
   const headings = ["method", ...levels.map(level => higher ? `${short(100 * level)} %` : short(level))];
-  return make("div", { class: "scroll", "data-task": task.name }, table("targets", task.label, headings, body));
+  return make("div", { ...scrolling(`Bits to levels on ${task.label}`), "data-task": task.name }, table("targets", task.label, headings, body));
 }
 
-function methodCell(method, curves) {
-  const finished = curves.every(curve => curve.run.status === "finished");
-  const cell = make("span", {}, swatch(method), ` ${method.label}`);
+function curveCell(curve, found) {
+  const finished = found.every(({ run }) => run.status === "finished");
+  const cell = make("span", {}, swatch(curve), ` ${curve.label}`);
   if (!finished) cell.append(make("small", {}, " not finished"));
   return cell;
 }
@@ -75,7 +78,7 @@ function figureClaims(figure, open) {
   const best = figure.claims.filter(isNamed);
   const others = figure.claims.filter(claim => !isNamed(claim));
   const summary = make("summary", {}, make("strong", {}, figure.name), tally(best.length ? best : others));
-  const place = make("div", { class: "scroll" }, claimsTable(best.length ? best : others));
+  const place = make("div", scrolling(`Claims of ${figure.name}`), claimsTable(best.length ? best : others));
   const details = make("details", open ? { open: "" } : {}, summary);
   if (figure.note) details.append(make("p", { class: "notice" }, figure.note));
   details.append(make("p", { class: "note" }, make("a", { href: figure.href }, "the figure’s report"), ", with how each claim is measured"));
@@ -106,13 +109,3 @@ function claimsTable(claims) {
 }
 
 const sameClaim = (one, other) => one.number === other.number && one.statement === other.statement;
-
-function showRuns() {
-  const rows = data.runs.map(run => [
-    run.folder, run.task, data.methods.find(method => method.name === run.method).label, String(run.seed),
-    run.trials.map(trial => short(trial.lr) + (trial.above ? " (ends above its start)" : "")).join(", "), `${run.axes.round.at(-1)} of ${run.rounds}`, run.status,
-    `${run.workers}, ${run.ranks}`, run.commit,
-  ]);
-  at("runs-summary").textContent = `the ${data.runs.length} runs behind this page`;
-  at("runs").replaceChildren(table("runs", "", ["folder", "task", "method", "seed", "step sizes", "rounds", "status", "workers, ranks", "commit"], rows));
-}

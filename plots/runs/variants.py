@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -168,9 +168,7 @@ def settings(runs: Iterable[Run]) -> dict[Path, str]:
     found = {}
     for of_task in grouped(runs, lambda run: run.task).values():
         leaves = {run.folder: _leaves(run.config) for run in of_task}
-        common = _of_task(of_task, leaves)
-        for group in grouped(of_task, lambda run: run.algorithm).values():
-            keys = dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])
+        for group, keys in _told(of_task, leaves):
             texts = {key: _shown(key, leaves.values()) for key in keys}
             for run in group:
                 mine = leaves[run.folder]
@@ -190,9 +188,7 @@ def columns(runs: Iterable[Run]) -> dict[str, list]:
     leaves = {run.folder: _leaves(run.config) for run in runs}
     keys = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
     for of_task in grouped(runs, lambda run: run.task).values():
-        keys += _of_task(of_task, leaves)
-        for group in grouped(of_task, lambda run: run.algorithm).values():
-            keys += _differing(leaves[run.folder] for run in group)
+        keys += [key for _, some in _told(of_task, leaves) for key in some]
     found = {}
     for key in dict.fromkeys(keys):
         texts = _shown(key, leaves.values())
@@ -211,10 +207,26 @@ def _at(config: dict, key: str) -> Any:
     return _text(node) if isinstance(node, list) else node
 
 
-def _of_task(runs: Iterable[Run], leaves: dict[Path, dict[str, str]]) -> list[str]:
-    """The keys but for those of methods in which runs of one task differ."""
-    differing = _differing(leaves[run.folder] for run in runs)
-    return [key for key in differing if key.partition(".")[0] not in _OF_A_METHOD]
+def facets(runs: Iterable[Run]) -> dict[Path, dict[str, str]]:
+    """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
+    which the runs of its own task are all alike."""
+    runs = list(runs)
+    leaves = {run.folder: _leaves(run.config) for run in runs}
+    by_task = grouped(runs, lambda run: run.task).values()
+    keys = dict.fromkeys(key for of_task in by_task for _, some in _told(of_task, leaves) for key in some)
+    texts = {key: _shown(key, leaves.values()) for key in keys}
+    return {
+        folder: {key.removesuffix("._target_"): texts[key][mine[key]] for key in keys if key in mine}
+        for folder, mine in leaves.items()
+    }
+
+
+def _told(of_task: Sequence[Run], leaves: dict[Path, dict[str, str]]) -> Iterator[tuple[list[Run], list[str]]]:
+    """The runs of each algorithm on a task, with the keys that tell them from these and from the task's others."""
+    in_task = _differing(leaves[run.folder] for run in of_task)
+    common = [key for key in in_task if key.partition(".")[0] not in _OF_A_METHOD]
+    for group in grouped(of_task, lambda run: run.algorithm).values():
+        yield group, [*dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])]
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:

@@ -61,7 +61,7 @@ def test_seeds_that_sent_other_bits_have_no_mean_over_bits(odd):
 
 def test_where_no_step_size_is_best_each_is_drawn(odd):
     lines = odd.page.evaluate(
-        "() => linesOf({ ...data.tasks[0], best: {} }, read()).map(({ method, lr }) => [method.name, lr])"
+        "() => linesOf({ ...data.tasks[0], best: {} }, read()).map(({ curve, lr }) => [curve.name, lr])"
     )
     assert sorted(map(tuple, lines)) == [("noisy", 0.001), ("plain", 0.01), ("plain", 0.1)]
 

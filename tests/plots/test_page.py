@@ -4,6 +4,7 @@ browser, in test_page_in_browser.py."""
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from folder_support import change, folder, rewrite
@@ -72,11 +73,50 @@ def test_methods_look_as_in_the_figures(tmp_path):
     for ratio in (0.1, 0.2):
         folder(tmp_path, f"p{ratio}", compressor__ratio=ratio)
     folder(tmp_path, "n", algorithm="noisy")
-    looks = {look["label"]: look for look in content(find(tmp_path), [], "now")["methods"]}
-    assert list(looks) == ["Noisy", "Plain, compressor.ratio=0.1", "Plain, compressor.ratio=0.2"]
-    assert [look["color"] for look in looks.values()] == ["#cc0000", "#111111", "#111111"]
-    assert [look["symbol"] for look in looks.values()] == ["square", "circle", "circle"]
-    assert [look["dash"] for look in looks.values()] == ["solid", "solid", "10px,4px"]
+    found = content(find(tmp_path), [], "now")
+    looks = {look["label"]: look for look in found["methods"]}
+    assert list(looks) == ["Noisy", "Plain"]
+    assert [look["color"] for look in looks.values()] == ["#cc0000", "#111111"]
+    assert [look["symbol"] for look in looks.values()] == ["square", "circle"]
+    assert [(curve["label"], curve["method"], curve["dash"]) for curve in found["curves"]] == [
+        ("Noisy", "noisy", "solid"),
+        ("Plain, compressor.ratio=0.1", "plain", "solid"),
+        ("Plain, compressor.ratio=0.2", "plain", "10px,4px"),
+    ]
+
+
+def test_settings_in_which_runs_differ_are_listed_in_order_with_what_each_run_has(tmp_path):
+    for name, ratio in (("x", 0.25), ("y", 0.0625), ("z", 1)):
+        folder(tmp_path, name, compressor__ratio=ratio)
+    folder(tmp_path, "n", algorithm="noisy", rounds=200)
+    folder(tmp_path, "m", algorithm="noisy", rounds=1000)
+    folder(tmp_path, "o", task="other", rounds=30)
+    found = content(find(tmp_path), [], "now")
+    assert {one["key"]: one["values"] for one in found["settings"]} == {
+        "rounds": ["30", "100", "200", "1000"],
+        "compressor.ratio": ["0.0625", "0.25", "1"],
+    }
+    have = {run["folder"]: run["settings"] for run in found["runs"]}
+    assert have["x"] == {"rounds": "100", "compressor.ratio": "0.25"}
+    assert (have["n"], have["o"]) == ({"rounds": "200"}, {"rounds": "30"})
+
+
+def test_runs_link_to_their_folders(tmp_path):
+    place = folder(tmp_path / "results #1", "a")
+    seen_from = tmp_path / "pages"
+    [run] = content(find(tmp_path / "results #1"), [], "now", seen_from=seen_from)["runs"]
+    assert run["href"] == "../results%20%231/toy/plain/a"
+    assert (seen_from / unquote(run["href"])).resolve() == place
+    [run] = content(find(tmp_path), [], "now", seen_from=place.parent)["runs"]
+    assert run["href"] == "a"
+
+
+def test_a_page_is_named_after_its_study(tmp_path):
+    folder(tmp_path, "a", study="mine")
+    assert content(find(tmp_path), [], "now")["study"] == "mine"
+    folder(tmp_path, "b", seed=1, study="other")
+    assert content(find(tmp_path), [], "now")["study"] == ""
+    assert content(find(tmp_path), [], "now", study="asked")["study"] == "asked"
 
 
 def test_the_best_step_sizes_are_those_of_the_rule(tmp_path):
