@@ -22,7 +22,7 @@ from common.characters import visible
 from common.files import naming
 from plots.figure.look import MOST, SIZE, Look
 from plots.figure.spec import Panel
-from plots.runs.columns import label
+from plots.runs.columns import in_words, label
 from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
 
@@ -117,9 +117,9 @@ def _draw_block(
             axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0]) if len(tasks[task]) else task
             lines = _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
-            same += [
-                f"{_joined(some)} coincide{f' ({title})' * (len(tasks) > 1)}." for some in _coinciding(axis, lines)
-            ]
+            where = f" on {title}" if len(tasks) > 1 else ""
+            groups = _coinciding(axis, lines)
+            same += [f"{_joined(some)} coincide{where} over {in_words(panel.x)}." for some in groups]
             if len(tasks) == 1 or column == 0:
                 axis.set_ylabel(drawable(label(panel.y)))
             if len(tasks) > 1 and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,10 +44,10 @@ class Look:
                     f"{place}{name}={value:g}: must be from {least:g} to 40, in {unit} without saying so"
                 )
         if self.font:
-            from matplotlib.font_manager import findfont
+            from matplotlib.font_manager import FontProperties, findfont
 
             try:
-                findfont(self.font, fallback_to_default=False)
+                findfont(FontProperties(family=[self.font]), fallback_to_default=False)
             except ValueError as error:
                 raise UsageError(
                     f"{place}font={self.font}: no such font is installed; serif, sans-serif and monospace always are"
@@ -58,7 +59,8 @@ class Look:
         if self.width is not None:
             found["savefig.bbox"] = "standard"  # a box that fits what was drawn would have another width
         if self.font:
-            math = {"rm": self.font, "it": f"{self.font}:italic", "bf": f"{self.font}:bold", "cal": self.font}
+            name = re.sub(r"([-:,\\])", r"\\\1", self.font)  # as in patterns of fontconfig
+            styles = {"rm": name, "it": f"{name}:italic", "bf": f"{name}:bold", "cal": name}
             found |= {"font.family": self.font, "mathtext.fontset": "custom"}
-            found |= {f"mathtext.{style}": font for style, font in math.items()}
+            found |= {f"mathtext.{style}": pattern for style, pattern in styles.items()}
         return found

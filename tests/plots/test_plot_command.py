@@ -62,13 +62,16 @@ def test_where_the_axis_is_linear_the_ends_are_arithmetic_means(results, capsys)
 
 
 def test_one_seed_one_method_one_step_size(results, drawn):
-    main([f"results_dir={results}", "task=toy", "algorithm=noisy", "seed=1", "lr=0.1", "y_scale=linear"])
+    request = ["task=toy", "algorithm=noisy", "seed=1", "lr=0.1", "y_scale=linear"]
+    main([f"results_dir={results}", *request])
     [(x, y)] = lines(drawn[0]).values()
     assert x == [80.0 * t for t in range(10, 101, 10)]  # round 0 has no place on a logarithmic axis
     assert y == pytest.approx([2 * 0.9**t for t in range(10, 101, 10)])
     [axis] = drawn[0].axes
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "linear")
-    assert "with step size 0.1" in " ".join(drawn[0].get_supxlabel().split())
+    assert drawn[0].get_supxlabel() == "100 rounds; one seed (1)."
+    main([f"results_dir={results}", *request, "caption=inside"])
+    assert "with step size 0.1" in " ".join(drawn[1].get_supxlabel().split())
 
 
 @pytest.mark.parametrize(("way", "each", "name"), [("bits_up", 30, "uplink"), ("bits_down", 50, "downlink")])
