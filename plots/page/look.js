@@ -3,8 +3,8 @@
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const CONTRAST = 4.5; // of a line with a dark ground, at least
 
-/** A colour that page.css names. */
-const ofPage = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const style = getComputedStyle(document.documentElement);
+const ofPage = Object.fromEntries(["page", "ink", "quiet", "grid"].map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
 
 const pixel = make("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
 
@@ -25,7 +25,7 @@ function luminance(color) {
 /** The colour itself; on a dark ground with as much white as it takes to be seen. */
 function seen(color) {
   if (!dark.matches) return color;
-  const own = channels(color), ground = luminance(channels(ofPage("page")));
+  const own = channels(color), ground = luminance(channels(ofPage.page));
   let share = 0, mixed = own;
   while (share < 1 && (luminance(mixed) + 0.05) / (ground + 0.05) < CONTRAST) {
     share += 0.05;
@@ -54,7 +54,7 @@ function swatch(look) {
   const dash = look.dash === "solid" ? "none" : look.dash.replaceAll("px", "");
   const parts = [
     ["path", { d: "M0,7H30", stroke: look.color, "stroke-width": 2, "stroke-dasharray": dash }],
-    ["path", { d: shapes[look.symbol], fill: look.color, stroke: ofPage("page"), "stroke-width": 0.8 }],
+    ["path", { d: shapes[look.symbol], fill: look.color, stroke: ofPage.page, "stroke-width": 0.8 }],
   ];
   for (const [name, value] of Object.entries({ width: 30, height: 14, "aria-hidden": true })) svg.setAttribute(name, value);
   for (const [tag, attributes] of parts) {

@@ -45,40 +45,62 @@ function thinned(line, log) {
   return Object.fromEntries(Object.entries(line).map(([name, values]) => [name, kept.map(i => values[i])]));
 }
 
-/** plotly's traces of one line: band, line, and a few markers. */
-function traces({ curve: look, lr, strength, curves, finished }, view, link) {
+/** What a line shows of itself, of its points those that an axis has places for: {look, line, ...}; null of a line without any. */
+function drawing({ curve: look, lr, strength, curves: some, finished }, view, link) {
   const [x, y, logX, logY] = [view.x[0], view.y[0], view.logx[0] === "1", view.logy[0] === "1"];
-  const whole = drawable(overSeeds(curves, x, y, logY, link), logX, logY);
-  if (!whole.x.length) return [];
-  const line = thinned(whole, logX);
-  const several = curves.length > 1;
-  const { run } = curves[0];
+  const whole = drawable(overSeeds(some, x, y, logY, link), logX, logY);
+  return whole.x.length ? { look, lr, strength, finished, run: some[0].run, several: some.length > 1, line: thinned(whole, logX) } : null;
+}
+
+/** plotly's trace of one line. */
+function lineTrace({ look, lr, strength, finished, run, several, line }, view) {
   const unfinished = finished ? "" : `, seed ${run.seed} ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`;
   const name = `${look.label}, step size ${short(lr)}${unfinished}`;
-  // plotly takes traces of one uid for the same, and would leave the path of a line where a band takes its place.
-  const same = [look.name, lr, finished ? "" : run.folder].join().replace(/\W/g, "_"); // part of a selector there
-  const common = { name, opacity: strength };
-  const marks = spread(line.x, logX, 7);
-  const band = {
-    ...common, x: [...line.x, ...[...line.x].reverse()], y: [...line.high, ...[...line.low].reverse()],
-    mode: "none", fill: "toself", fillcolor: look.color, opacity: 0.18 * strength,
-    hoverinfo: "skip", uid: `${same}_band`, meta: { kind: "band", method: look.method, curve: look.name },
-  };
   const seeds = several ? "<br>seeds %{customdata[1]:.4~g} to %{customdata[2]:.4~g}" : "";
-  const curve = {
-    ...common, x: line.x, y: line.mean, mode: "lines",
+  return {
+    name, opacity: strength, x: line.x, y: line.mean, mode: "lines",
     line: { color: look.color, width: 2, dash: finished ? look.dash : "dot" },
     customdata: line.x.map((_, i) => [line.round[i], line.low[i], line.high[i]]),
-    hovertemplate: `<b>${plain(name)}</b><br>${plain(data.metrics[y].label)} %{y:.4~g}${seeds}<br>` +
-      `${data.axes[x]} %{x:.4~g}<br>round %{customdata[0]}<extra></extra>`,
-    uid: `${same}_line`, meta: { kind: "line", method: look.method, curve: look.name, lr, finished },
+    hovertemplate: `<b>${plain(name)}</b><br>${plain(data.metrics[view.y[0]].label)} %{y:.4~g}${seeds}<br>` +
+      `${data.axes[view.x[0]]} %{x:.4~g}<br>round %{customdata[0]}<extra></extra>`,
+    // plotly takes traces of one uid for the same, and would leave the path of a line where a band takes its place.
+    uid: `${[look.name, lr, finished ? "" : run.folder].join().replace(/\W/g, "_")}_line`, // part of a selector there
+    meta: { kind: "line", method: look.method, curve: look.name, lr, finished },
   };
-  const markers = {
-    ...common, x: marks.map(i => line.x[i]), y: marks.map(i => line.mean[i]), mode: "markers", hoverinfo: "skip",
-    marker: { symbol: look.symbol, color: look.color, size: 8, line: { color: ofPage("page"), width: 0.8 } },
-    uid: `${same}_marks`, meta: { kind: "marks", method: look.method, curve: look.name },
+}
+
+/** plotly's traces of the bands of lines: one for all that are filled alike, which is much faster than one each. */
+function bandTraces(drawn) {
+  const bands = new Map();
+  for (const { look, strength, line } of drawn.filter(({ several }) => several)) {
+    const key = `${look.method}_${strength}`;
+    const band = bands.get(key) ?? {
+      x: [], y: [], mode: "none", fill: "toself", fillcolor: look.color, opacity: 0.18 * strength, hoverinfo: "skip",
+      uid: `${key.replace(/\W/g, "_")}_band`, meta: { kind: "band", method: look.method },
+    };
+    if (band.x.length) { // a gap between two
+      band.x.push(null);
+      band.y.push(null);
+    }
+    band.x.push(...line.x, ...[...line.x].reverse());
+    band.y.push(...line.high, ...[...line.low].reverse());
+    bands.set(key, band);
+  }
+  return [...bands.values()];
+}
+
+/** plotly's trace of the few markers of every line. */
+function markTrace(drawn, view) {
+  const marks = drawn.flatMap(({ look, strength, line }) =>
+    spread(line.x, view.logx[0] === "1", 7).map(i => ({ x: line.x[i], y: line.mean[i], look, strength })));
+  return {
+    x: marks.map(({ x }) => x), y: marks.map(({ y }) => y), mode: "markers", hoverinfo: "skip",
+    marker: {
+      symbol: marks.map(({ look }) => look.symbol), color: marks.map(({ look }) => look.color),
+      opacity: marks.map(({ strength }) => strength), size: 8, line: { color: ofPage.page, width: 0.8 },
+    },
+    uid: "marks", meta: { kind: "marks" },
   };
-  return [...(several ? [band] : []), curve, markers];
 }
 
 /**
@@ -91,7 +113,7 @@ function axis(label, log, low, high, cut, zoom) {
   const range = zoom ?? begin;
   return {
     title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
-    gridcolor: ofPage("grid"), zeroline: false, linecolor: ofPage("quiet"), ticks: "outside", tickcolor: ofPage("quiet"),
+    gridcolor: ofPage.grid, zeroline: false, linecolor: ofPage.quiet, ticks: "outside", tickcolor: ofPage.quiet,
     nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, // decades alone where there are 2
     ...(range ? { range } : { autorange: true }), uirevision: JSON.stringify([label, log, range]),
   };
@@ -99,7 +121,7 @@ function axis(label, log, low, high, cut, zoom) {
 
 /** The least and the greatest of the traces' values. */
 function extent(drawn, name) {
-  const values = drawn.flatMap(trace => trace[name]);
+  const values = drawn.flatMap(trace => trace[name]).filter(value => value !== null);
   return [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), -Infinity)];
 }
 
@@ -107,16 +129,16 @@ function extent(drawn, name) {
 function drawPanel(panel, task, view, link, ofTask) {
   const all = linesOf(task, view, ofTask);
   const lines = all.filter(line => areComparable(line.curves, view.x[0]));
-  const isBand = trace => trace.meta.kind === "band";
-  const drawn = lines.flatMap(line => traces(line, view, link)).sort((a, b) => isBand(b) - isBand(a)); // bands behind
+  const shown = lines.map(line => drawing(line, view, link)).filter(Boolean);
+  const drawn = shown.length ? [...bandTraces(shown), ...shown.map(one => lineTrace(one, view)), markTrace(shown, view)] : []; // bands behind
   const [x, y] = [data.axes[view.x[0]], data.metrics[view.y[0]].label];
   const zoom = zooms.get(task.name);
   const layout = {
     xaxis: axis(x, view.logx[0] === "1", ...extent(drawn, "x"), false, zoom?.slice(0, 2)),
     yaxis: axis(y, view.logy[0] === "1", ...extent(drawn, "y"), true, zoom?.slice(2)),
-    showlegend: false, hovermode: "closest", uirevision: "kept", paper_bgcolor: ofPage("page"), plot_bgcolor: ofPage("page"),
-    margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: FONT, size: 13, color: ofPage("ink") },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: ofPage("quiet"), activecolor: ofPage("ink") },
+    showlegend: false, hovermode: "closest", uirevision: "kept", paper_bgcolor: ofPage.page, plot_bgcolor: ofPage.page,
+    margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: FONT, size: 13, color: ofPage.ink },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: ofPage.quiet, activecolor: ofPage.ink },
     annotations: drawn.length ? [] : [{
       text: "nothing to draw: not measured here, or not chosen", showarrow: false,
       x: 0.5, y: 0.5, xref: "paper", yref: "paper",
