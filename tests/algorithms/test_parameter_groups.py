@@ -153,6 +153,14 @@ def test_what_sends_all_cannot_compress_a_group() -> None:
         )
 
 
+def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
+    """A dense downlink, and the quantizer of weights that come down."""
+    one, two = TopK(k=2), ScaledSign()
+    assert cd_adam(one, AMSGrad(), uplink_only=True).compressed_by(two) == cd_adam(two, AMSGrad(), uplink_only=True)
+    assert quantized_adam(one).compressed_by(two) == quantized_adam(two)
+    assert quantized_adam(one).compressed_by(two).downlink == quantized_adam(one).downlink
+
+
 def test_a_group_without_parameters_is_left_out() -> None:
     net, other = model(seed=0), model(seed=0)
     groups = [{"params": []}, {"params": net.parameters(), "lr": 0.02}]
