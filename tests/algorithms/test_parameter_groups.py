@@ -131,7 +131,7 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
     ("group", "said"),
     [
         ({"compressor": TopK(k=9)}, "k=9"),
-        ({"eps": 1e-8}, "eps=1e-08: a group of this method may set lr, weight_decay, betas, compressor, and nothing"),
+        ({"eps": 1e-8}, "eps=1e-08: a group of this method may set lr, weight_decay, betas, compressor, and no more"),
         ({"momentum": 0.9}, "momentum=0.9"),
         ({"betas": (0.9, 1.0)}, "beta2=1.0"),
         ({"lr": -1.0}, "lr=-1.0"),
