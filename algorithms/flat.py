@@ -41,8 +41,11 @@ class Flat:
         torch._foreach_copy_(self.params, pieces)  # pyright: ignore[reportPrivateImportUsage]
 
     def gradient(self) -> Tensor:
-        """A new vector [d] of the gradients; where there is none, of zeros."""
-        return self._vector([torch.zeros_like(param) if param.grad is None else param.grad for param in self.params])
+        """A new vector [d] of the gradients; where there is none, of zeros. Raises ValueError for a sparse one."""
+        gradients = [torch.zeros_like(param) if param.grad is None else param.grad for param in self.params]
+        if any(gradient.layout is not torch.strided for gradient in gradients):
+            raise ValueError("a gradient is sparse: all are sent as one vector (torch.nn.Embedding: sparse=False)")
+        return self._vector(gradients)
 
     @torch.no_grad()
     def _vector(self, tensors: list[Tensor]) -> Tensor:

@@ -1,6 +1,7 @@
 """Where communication is counted."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 import torch
 
@@ -38,7 +39,27 @@ class GroupedMeter(Meter):
 
     groups: list[Meter] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, groups: int) -> Self:
+        """Of so many groups, before the first round."""
+        return cls(groups=[Meter() for _ in range(groups)])
+
     def count_group(self, number: int, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
         """Add round t of the algorithm of one group on its d coordinates."""
         self.groups[number].count(algorithm, d, t, dtype)
         self.count(algorithm, d, t, dtype)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Nested dicts of numbers; those of a lone group stand once."""
+        total = asdict(self)
+        groups = total.pop("groups")
+        return total | (
+            {"groups": dict(zip(map(str, range(len(groups))), groups, strict=True))} if groups[1:] else {}
+        )
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """What `as_dict` gave."""
+        total = {name: value for name, value in saved.items() if name != "groups"}
+        parts = saved.get("groups", {"0": total})
+        return cls(**total, groups=[Meter(**part) for part in parts.values()])

@@ -3,8 +3,7 @@
 import gc
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
-from math import inf
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,14 +14,11 @@ from torch.nn.parallel import DistributedDataParallel
 from algorithms.agreement import AgreeingWire, agree, is_finite
 from algorithms.flat import Flat
 from algorithms.groups import SideBySide, States
-from algorithms.meter import GroupedMeter, Meter
-from algorithms.named import named, parameters, unlike
+from algorithms.hyperparameters import Settings, check_group, check_step_size, chosen, read_settings, with_settings
+from algorithms.meter import GroupedMeter
 from algorithms.optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
-
-_ELSEWHERE = ("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize")
-"""What torch's optimizers let a group set: one that has no effect here is refused, since nothing would tell."""
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
@@ -38,10 +34,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
     group was initialised there is one worker, and messages are compressed all the same. Parameters that do not
     require a gradient are left alone; one that does but has none sends zero, for which one bit has no code. A step
     starts from the parameters as they are, so that they may be changed from outside, alike on all ranks (but
-    not with quantized_adam, whose server holds the weights). A worker's gradient is clipped as in any
-    loop, by `torch.nn.utils.clip_grad_norm_` before `step`, which is what a run's `clip_worker` does; the aggregate
-    by the algorithm's own `clip`, as `clip_aggregate` does: `dataclasses.replace(algorithm, clip=1.0)`.
-    `state_dict` holds this rank's memories, moments and counters; save and load it on every rank.
+    not with quantized_adam, whose server holds the weights). A worker's gradient is clipped as in any loop, by
+    `torch.nn.utils.clip_grad_norm_` before `step`, which is what a run's `clip_worker` does; the aggregate by the
+    algorithm's own `clip`, as `clip_aggregate` does: `dataclasses.replace(algorithm, clip=1.0)`. Gradients of several
+    `backward` calls add up until `step`, which alone sends. `state_dict` holds this rank's memories, moments and
+    counters; save and load it on every rank, or see `algorithms.resharding`.
 
     algorithm: one that a method's function made, such as `cd_adam(ScaledSign(), AMSGrad())`, or the name of a file of
     conf/algorithm, with its settings (`algorithms.named`). options: with a name, parameters of the method's function,
@@ -73,8 +70,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def __init__(
         self, params: Iterable[Any], algorithm: Algorithm | str, lr: float, seed: int = 0, **options: Any
     ) -> None:
-        _check_step_size(float(lr))
-        self.algorithm, hyperparameters = _chosen(algorithm, options)
+        check_step_size(float(lr))
+        self.algorithm, hyperparameters = chosen(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._together = dist.is_available() and dist.is_initialized()
         self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if self._together else (0, 1)
@@ -97,10 +94,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         algorithm = self.algorithm
         if "compressor" in group:
             algorithm = algorithm.compressed_by(group.pop("compressor"))
-        for name in _ELSEWHERE:
-            if name in group and name not in self._settable:
-                known = ", ".join([*self._settable, "compressor"])
-                raise ValueError(f"{name}={group[name]}: a group of this method may set {known}, and nothing else")
+        check_group(group, self._settable)
         super().add_param_group(group)
         self._of_groups.append(algorithm)
         if self._has_started:
@@ -121,8 +115,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         abreast = SideBySide(tuple(self._of_groups[number] for number in active), sizes)
         abreast.check()
         self._active, self._flat, self._begun = active, flat, abreast
-        self._settings = self._read_settings()
-        self._abreast = self._with(self._settings)  # of this round
+        self._settings = self._read()
+        self._abreast = with_settings(abreast, self._settings)  # of the last round
         x = flat.read()
         if self._together:
             shapes = [tuple(param.shape) for param in flat.params]
@@ -134,7 +128,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._workers = abreast.start_workers(x, torch.tensor([self.rank]))
         self._servers = abreast.start_server(x) if self.rank == 0 else None
         self._wire = AgreeingWire(abreast, self.seed) if self._together else None
-        self.meter = GroupedMeter(groups=[Meter() for _ in self.param_groups])
+        self.meter = GroupedMeter.of(len(self.param_groups))
         self._has_started = True
 
     @property
@@ -158,10 +152,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        t, settings = self.t + 1, self._read_settings()
+        t, settings = self.t + 1, self._read()
         abreast, wrong = self._abreast, None
         try:
-            abreast = abreast if settings == self._settings else self._with(settings)
+            abreast = abreast if settings == self._settings else with_settings(self._begun, settings)
         except ValueError as error:
             wrong = error
         gradient = self._gradient()
@@ -209,7 +203,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         try:
             saved = state_dict["param_groups"]
             for number in range(len(self.param_groups)):
-                _check_step_size(float(saved[number]["lr"]))
+                check_step_size(float(saved[number]["lr"]))
             # A state from before groups had hyperparameters leaves them as they are.
             own = ({name: group[name] for name in self._settable} for group in self.param_groups)
             groups = [{**mine, **group} for mine, group in zip(own, saved, strict=True)]
@@ -221,19 +215,15 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = to_parts(here["replica"], self._replicas)
         self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
         self.t, self.skipped = here["t"], here["skipped"]
-        self.meter = _meter(here["meter"], len(self.param_groups))
+        self.meter = GroupedMeter.from_dict(here["meter"])
         self._flat.write(self._master())
 
     def _state(self) -> dict:
-        meter = asdict(self.meter)
-        groups = meter.pop("groups")
-        if len(groups) > 1:
-            meter["groups"] = {str(number): group for number, group in enumerate(groups)}
         return {
             "of": self._identity(),
             "t": self.t,
             "skipped": self.skipped,
-            "meter": meter,
+            "meter": self.meter.as_dict(),
             "worker": of_parts(self._workers),
             "replica": of_parts(self._replicas),
             "server": None if self._servers is None else of_parts(self._servers),
@@ -251,25 +241,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
             "dtype": str(self._flat.dtype),
         }
 
-    def _read_settings(self) -> list[dict[str, Any]]:
-        """What `param_groups` say of lr and hyperparameters, of every group that has parameters."""
-        settings = []
-        for number in self._active:
-            group = self.param_groups[number]
-            row = {name: group[name] for name in self._settable}
-            settings.append({name: tuple(map(float, value)) if isinstance(value, (tuple, list)) else float(value)
-                             for name, value in row.items()})  # fmt: skip
-        return settings
-
-    def _with(self, settings: list[dict[str, Any]]) -> SideBySide:
-        """The groups' algorithms with these hyperparameters. Raises ValueError for a value outside its range."""
-        for row in settings:
-            _check_step_size(row["lr"])
-        parts = [
-            part.with_hyperparameters(**{name: value for name, value in row.items() if name != "lr"})
-            for part, row in zip(self.algorithms, settings, strict=True)
-        ]
-        return replace(self._begun, parts=tuple(parts))
+    def _read(self) -> Settings:
+        """What `param_groups` say of every group that has parameters."""
+        return read_settings([self.param_groups[number] for number in self._active], self._settable)
 
     def _master(self) -> Tensor:
         """The parameters after the last round [d], as the replicas hold them."""
@@ -300,27 +274,3 @@ class CompressedOptimizer(torch.optim.Optimizer):
                         "compression, uncounted: take the module itself"
                     )
         self._has_looked = True
-
-
-def _chosen(algorithm: Algorithm | str, options: dict[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
-    """The algorithm, and its hyperparameters as all groups begin with them. Raises ValueError."""
-    own = parameters(algorithm) if isinstance(algorithm, str) else []
-    if isinstance(algorithm, str):
-        algorithm = named(algorithm, **{name: value for name, value in options.items() if name in own})
-    hyperparameters = algorithm.hyperparameters()
-    for name in options:
-        if name not in (*own, *hyperparameters):
-            raise ValueError(unlike("option", name, dict.fromkeys([*own, *hyperparameters])))
-    return algorithm, {name: options.get(name, value) for name, value in hyperparameters.items()}
-
-
-def _meter(saved: dict[str, Any], groups: int) -> GroupedMeter:
-    """The meter of a state, in which a lone group's numbers stand once."""
-    total = {name: value for name, value in saved.items() if name != "groups"}
-    parts = list(saved["groups"].values()) if groups > 1 else [total]
-    return GroupedMeter(**total, groups=[Meter(**part) for part in parts])
-
-
-def _check_step_size(lr: float) -> None:
-    if not 0 <= lr < inf:
-        raise ValueError(f"lr={lr}: must be finite and not negative")

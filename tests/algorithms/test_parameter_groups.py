@@ -131,7 +131,7 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
     ("group", "said"),
     [
         ({"compressor": TopK(k=9)}, "k=9"),
-        ({"eps": 1e-8}, "eps=1e-08: a group of this method may set lr, weight_decay, betas, compressor, and nothing"),
+        ({"eps": 1e-8}, "eps=1e-08: a group of this method may set lr, weight_decay, betas, compressor, and no more"),
         ({"momentum": 0.9}, "momentum=0.9"),
         ({"betas": (0.9, 1.0)}, "beta2=1.0"),
         ({"lr": -1.0}, "lr=-1.0"),
@@ -151,6 +151,14 @@ def test_what_sends_all_cannot_compress_a_group() -> None:
         CompressedOptimizer(
             [{"params": model(0).parameters(), "compressor": ScaledSign()}], amsgrad(Identity(), AMSGrad()), lr=0.1
         )
+
+
+def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
+    """A dense downlink, and the quantizer of weights that come down."""
+    one, two = TopK(k=2), ScaledSign()
+    assert cd_adam(one, AMSGrad(), uplink_only=True).compressed_by(two) == cd_adam(two, AMSGrad(), uplink_only=True)
+    assert quantized_adam(one).compressed_by(two) == quantized_adam(two)
+    assert quantized_adam(one).compressed_by(two).downlink == quantized_adam(one).downlink
 
 
 def test_a_group_without_parameters_is_left_out() -> None:

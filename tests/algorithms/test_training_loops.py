@@ -80,6 +80,15 @@ def test_the_state_of_a_lone_parameter_is_no_view_of_it() -> None:
     assert torch.equal(optimizer.state_dict()["replica"]["x"], after)
 
 
+def test_a_sparse_gradient_is_refused_in_words() -> None:
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = CompressedOptimizer(table.parameters(), SIGN, lr=0.1)
+    table(torch.tensor([1])).sum().backward()
+    with pytest.raises(ValueError, match="a gradient is sparse"):
+        optimizer.step()
+    assert optimizer.t == 0
+
+
 class Tied(torch.nn.Module):
     """Two layers of one weight."""
 

@@ -226,6 +226,18 @@ def test_what_is_not_there_or_of_something_else_is_refused(saved: tuple, tmp_pat
     refused(folder / "cd_adam", "cd_adam", r"this state is of (algorithm|d)", grouped=True)
 
 
+@pytest.mark.parametrize("name", ["alike.x", "alike.about", "server.memory", "worker-0.memory"])
+def test_a_tensor_that_is_not_what_was_saved_is_noticed(name: str, tmp_path: Path) -> None:
+    """Whatever the file says of itself."""
+    net, optimizer = begun(ALGORITHMS["cd_adam"])
+    steps(net, optimizer, 1)
+    state = distributed_state(optimizer)
+    state[name] = state[name].clone()
+    state[name].view(torch.uint8).view(-1)[-3] ^= 1
+    dcp.save({"optimizer": state}, checkpoint_id=tmp_path)
+    refused(tmp_path, "cd_adam", f"{name.partition('.')[0]} is damaged or missing")
+
+
 @pytest.mark.slow
 def test_one_flipped_bit_is_noticed(saved: tuple, tmp_path: Path) -> None:
     """In every file, at places a tenth apart."""

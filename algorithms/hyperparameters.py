@@ -1,0 +1,64 @@
+"""What parameter groups set from step to step: lr and an algorithm's hyperparameters."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from algorithms.groups import SideBySide
+from algorithms.named import named, parameters, unlike
+from algorithms.protocol import Algorithm
+
+_ELSEWHERE = ("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize")
+"""What torch's optimizers let a group set: refused where it would have no effect, since nothing else would tell."""
+
+Settings = list[dict[str, Any]]
+"""Of every group: its lr and hyperparameters, as floats and tuples of them."""
+
+
+def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
+    """An algorithm, made where it is a name, and its hyperparameters as all groups begin with them.
+
+    options: of the method's function where `algorithm` is a name, and hyperparameters. Raises ValueError.
+    """
+    own = parameters(algorithm) if isinstance(algorithm, str) else []
+    if isinstance(algorithm, str):
+        algorithm = named(algorithm, **{name: value for name, value in options.items() if name in own})
+    hyperparameters = algorithm.hyperparameters()
+    for name in options:
+        if name not in (*own, *hyperparameters):
+            raise ValueError(unlike("option", name, dict.fromkeys([*own, *hyperparameters])))
+    return algorithm, {name: options.get(name, value) for name, value in hyperparameters.items()}
+
+
+def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise ValueError where a group sets what another optimizer lets it set, and not this one."""
+    names = [*names, "compressor"]
+    for name in _ELSEWHERE:
+        if name in group and name not in names:
+            raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, and no more")
+
+
+def read_settings(groups: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Settings:
+    """What groups say of lr and hyperparameters."""
+    names = list(names)
+    return [{name: _plain(group[name]) for name in names} for group in groups]
+
+
+def with_settings(algorithms: SideBySide, settings: Settings) -> SideBySide:
+    """The groups' algorithms with these hyperparameters. Raises ValueError for a value outside its range."""
+    parts = []
+    for part, row in zip(algorithms.parts, settings, strict=True):
+        check_step_size(row["lr"])
+        parts.append(part.with_hyperparameters(**{name: value for name, value in row.items() if name != "lr"}))
+    return replace(algorithms, parts=tuple(parts))
+
+
+def check_step_size(lr: float) -> None:
+    """Raise ValueError for one that is negative or not finite."""
+    if not 0 <= lr < inf:
+        raise ValueError(f"lr={lr}: must be finite and not negative")
+
+
+def _plain(value: Any) -> float | tuple[float, ...]:
+    return tuple(map(float, value)) if isinstance(value, tuple | list) else float(value)
