@@ -2,12 +2,13 @@
 
     python -m experiments.upload                                      everything in results/
     python -m experiments.upload results/digits logger.project=mine   one task's runs, elsewhere
+    python -m experiments.upload results/figures/demo                 a figure, its report and its curves
 
-A folder is that of a run, or holds such folders at any depth. A run with logger=wandb is shown where it was itself to
-be; key=value sets a key of conf/logger/wandb.yaml for all of them. What wandb already has of a run is not sent again,
-and its summary is brought up to date: the same command can be given as often as one likes, also for runs that are not
-finished. Without a login nothing is sent, with exit status 1; with logger.mode=offline files for `wandb sync` are
-written.
+A folder is that of a run or of a figure, or holds runs' folders at any depth. A run with logger=wandb is shown where it
+was itself to be; key=value sets a key of conf/logger/wandb.yaml for all of them. What wandb already has of a run is not
+sent again, and its summary is brought up to date: the same command can be given as often as one likes, also for runs
+that are not finished. Without a login nothing is sent, with exit status 1; with logger.mode=offline files for
+`wandb sync` are written.
 """
 
 import argparse
@@ -32,10 +33,20 @@ OF_A_RUN = ("project", "entity", "name", "group", "tags", "notes", "job_type", "
 """What a run that was itself mirrored keeps, but for what the command line says."""
 
 
-def runs(folders: list[Path]) -> list[Path]:
-    """The run folders among and below the given ones, by name. Raises UsageError where there are none."""
+def _is_figure(folder: Path) -> bool:
+    return (folder / "report.md").exists()
+
+
+def sendable(folders: list[Path]) -> list[Path]:
+    """The folders of figures given, and the run folders among and below the others, by name.
+
+    Raises UsageError where there are none.
+    """
     found = []
     for folder in folders:
+        if _is_figure(folder):
+            found.append(folder)
+            continue
         here = [run for run in run_folders(folder) if (run / "metrics.jsonl").exists()]
         if not here:
             raise UsageError(f"{folder}: no run in it; give a run's folder, or one that holds some, such as results")
@@ -55,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
         for override in overrides:
             if not override.startswith("logger."):
                 raise UsageError(f"{override}: here only keys of the logger can be set, logger.project say")
-        found = runs([Path(word) for word in words if "=" not in word] or [Path("results")])
+        found = sendable([Path(word) for word in words if "=" not in word] or [Path("results")])
         run = load_run(["logger=wandb", *overrides])
         build_logger(run)
         said = {parse(override).key_or_group.split(".")[1] for override in overrides}
@@ -82,8 +93,11 @@ def _upload(folders: list[Path], logger: Part, said: Mapping[str, Any]) -> int:
         for folder in folders:
             where: list[str] = []
             try:
-                rows = mirror.show(folder, _options(folder, logger, said), where.append)
-                result = f"{rows} new rows"
+                if _is_figure(folder):
+                    result = f"{mirror.show_figure(folder, logger.options)} files"
+                else:
+                    rows = mirror.show(folder, _options(folder, logger, said), where.append)
+                    result = f"{rows} new rows"
             except Timeout:
                 result = "failed: another process is sending this run"
             except Exception as error:  # whatever wandb raises, and folders that are not whole

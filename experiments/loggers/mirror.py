@@ -36,25 +36,7 @@ class Curve:
 
         Raises whatever wandb does, and UsageError.
         """
-        commit = options["git"] and run.environment.get("commit")
-        settings = wandb.Settings(
-            silent=True,
-            console="off",
-            disable_code=True,
-            disable_git=not commit,
-            git_commit=commit or None,
-            git_root=ROOT if commit else None,
-            host="",
-            symlink=False,
-            init_timeout=options["init_timeout"],
-            finish_timeout=options["finish_timeout"],
-            finish_timeout_raises=True,
-            x_disable_meta=True,
-            x_disable_stats=not (options["system"] and watched),
-            x_disable_machine_info=not commit,  # wandb takes git for a part of it; the rest is in x_disable_meta
-            **({"x_stats_pid": watched} if watched else {}),
-            x_save_requirements=False,
-        )
+        settings = _settings(options, options["git"] and run.environment.get("commit"), watched)
         told = arguments(run, trial, options, os.environ)
         self.run = wandb.init(
             **told, mode=mode, resume="allow", dir=str(run.folder), settings=settings, reinit="create_new"
@@ -161,9 +143,60 @@ class Mirror:
                     list(pool.map(lambda curve: curve.finish(status), curves))
         return sum(curve.sent for curve in curves)
 
+    def show_figure(self, folder: Path, options: Options) -> int:
+        """Send a figure's files as an artifact, and its picture, as a run of their own. Returns how many files.
+
+        Raises whatever wandb does.
+        """
+        files = sorted(file for file in folder.iterdir() if file.is_file())
+        told = {name: options[name] for name in ("project", "entity", "group", "tags", "notes")}
+        shown = wandb.init(
+            **told,
+            id=f"figure-{folder.name}",
+            name=options["name"] or folder.name,
+            job_type=options["job_type"] or "figure",
+            mode=self._mode,
+            resume="allow",
+            dir=str(folder),
+            settings=_settings(options),
+            reinit="create_new",
+        )
+        try:
+            artifact = wandb.Artifact(f"figure-{folder.name}", "figure")
+            for file in files:
+                artifact.add_file(str(file), file.name)
+            shown.log_artifact(artifact)
+            shown.log({file.stem: wandb.Image(str(file)) for file in files if file.suffix == ".png"})
+        finally:
+            shown.finish(exit_code=0)
+        return len(files)
+
     def _begin(self, folder: Path, options: Options) -> list[Curve]:
         """One a step size. What an earlier mirror left on this machine is removed: wandb cannot append to an offline
         run, and its rows are those that are sent again here."""
         run = open_run(folder)
         shutil.rmtree(folder / "wandb", ignore_errors=True)
         return [Curve(run, trial, options, self._mode, self._watched) for trial in range(len(run.lrs))]
+
+
+def _settings(options: Options, commit: str | None = None, watched: int | None = None) -> wandb.Settings:
+    """Nothing on the terminal, and nothing told of this machine but a run's commit and what the process `watched`
+    takes, where these are wanted."""
+    return wandb.Settings(
+        silent=True,
+        console="off",
+        disable_code=True,
+        disable_git=not commit,
+        git_commit=commit or None,
+        git_root=ROOT if commit else None,
+        host="",
+        symlink=False,
+        init_timeout=options["init_timeout"],
+        finish_timeout=options["finish_timeout"],
+        finish_timeout_raises=True,
+        x_disable_meta=True,
+        x_disable_stats=not (options["system"] and watched),
+        x_disable_machine_info=not commit,  # wandb takes git for a part of it; the rest is in x_disable_meta
+        x_stats_pid=watched or os.getpid(),
+        x_save_requirements=False,
+    )

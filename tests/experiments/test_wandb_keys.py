@@ -12,6 +12,7 @@ from wandb_server import KEY, serving
 from wandb_support import curves, expected, logged, nobody, stand_in
 
 from common.errors import UsageError
+from experiments import upload
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody
@@ -119,3 +120,17 @@ def test_a_sweep_of_wandb_gives_one_step_size(
     path = go(*MIRRORED, results, "lr=[0.1,0.01]")
     assert "a sweep of wandb counts a run as one curve: have it choose one step size, lr" in capfd.readouterr().err
     assert curves(path) == []
+
+
+def test_a_figure_is_an_artifact_with_its_picture(tmp_path: Path, stand_in: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "results" / "figures" / "demo"
+    folder.mkdir(parents=True)
+    for name in ("report.md", "demo.png", "demo.csv"):
+        (folder / name).write_text(name)
+    for _ in range(2):  # what wandb leaves in the folder is no part of the figure
+        upload.main([str(folder), "logger.project=mine"])
+        [shown] = curves(folder)
+        assert (shown.told["id"], shown.told["project"], shown.told["job_type"]) == ("figure-demo", "mine", "figure")
+        [artifact] = shown.artifacts
+        assert (artifact["type"], artifact["files"]) == ("figure", ["demo.csv", "demo.png", "report.md"])
+        assert shown.rows == [{"demo": str(folder / "demo.png")}]
