@@ -149,7 +149,7 @@ class Mirror:
         Raises whatever wandb does.
         """
         files = sorted(file for file in folder.iterdir() if file.is_file())
-        told = {name: options[name] for name in ("project", "entity", "group", "tags", "notes")}
+        told: dict[str, Any] = {name: options[name] for name in ("project", "entity", "group", "tags", "notes")}
         shown = wandb.init(
             **told,
             id=f"figure-{folder.name}",
