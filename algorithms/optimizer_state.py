@@ -42,7 +42,10 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) 
     for what, mine in identity.items():
         if saved["of"].get(what) != mine:
             found = saved["of"].get(what, "unknown")
-            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved")
+            another = (
+                "; one that other ranks can load is algorithms.resharding's" if what in ("rank", "workers") else ""
+            )
+            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved{another}")
     state = {name: saved.get(name) for name in own}
     expected, found = ({name: _kind(leaf) for name, leaf in leaves(node)} for node in (own, state))
     for name in expected | found:
