@@ -68,9 +68,11 @@ def application(composed: DictConfig) -> None:
         else:
             done = _brought_to_end(figure, runs, launch)
         if done:
+            from experiments.sweep.extend import parts
             from plots.figure.publish import report
 
-            report([identity.folder(run) for run in runs], figure, _folder(figure, asked, runs[0]), Console())
+            folders = [identity.folder(part) for run in runs for part in parts(run)]
+            report(folders, figure, _folder(figure, asked, runs[0]), Console())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

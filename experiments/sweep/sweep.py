@@ -27,15 +27,16 @@ def train(run: Run, launch: Launch) -> float:
     RunError where it failed.
     """
     [cell] = cells([[]], [run], study=run.algorithm.name)
-    if launch.ranks > 1 or launch.job_timeout is not None:
+    if launch.ranks > 1 or launch.job_timeout is not None:  # of which `sweep` sees what is done
         if sweep([cell], launch):
             raise RunError("the run failed, see above")
     else:
         check(run)
+        parts = [part.run for part in _parts(cell, Console(stderr=True, highlight=False, soft_wrap=True))]
         if launch.dry_run:
-            cost.show([run], launch, Console())
+            cost.show(parts, launch, Console())
         else:
-            train_here(run)
+            train_here(parts[-1])
     return cell.value(launch.select)
 
 
@@ -57,7 +58,8 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
         device_of(cell.run, place.local_size - 1)
         if distinct.setdefault(cell.id, cell) is not cell:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
-    cells = list(distinct.values())
+    cells = [part for cell in distinct.values() for part in _parts(cell, console)]
+    cells = list({cell.id: cell for cell in cells}.values())
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
@@ -75,6 +77,15 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
     if left > len(failed):
         raise RunError(f"{len(failed)} of {len(cells)} runs failed, {left} are left; the same command goes on")
     return failed
+
+
+def _parts(cell: Cell, console: Console) -> list[Cell]:
+    """The cell, or where some of its step sizes are done those runs and one of what is left; says so."""
+    parts = cell.parts()
+    done = [part for part in parts if parts != [cell] and part.is_finished]
+    for part in done:
+        console.print(f"{part.name}: done in {part.folder.path}", markup=False)
+    return parts
 
 
 class _Jobs:

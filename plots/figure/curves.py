@@ -56,7 +56,8 @@ def draw(
     Curves that lie on one another are named in the note. Close the figure after use.
     """
     names = dict(zip(frame["algorithm"].astype(str), frame["label"].astype(str), strict=True))
-    groups = [[name for name in some if name in names] for some in families] or divided(list(names))
+    groups = [found for some in families if (found := [name for name in some if name in names])]
+    groups = groups or divided(list(names))
     tasks = {str(task): rows for task, rows in frame.groupby("task", sort=False)}
     with plt.style.context([str(STYLE), look.settings()]):
         width = look.width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if len(tasks) > 1 else len(rows)))

@@ -196,6 +196,11 @@ WRONG = [
     ({"targets": [{"metric": "grad_norm", "levels": 0.1}]}, "levels=0.1: must be a valid list"),
     ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "metric=gradnorm: nothing is called that"),
     ({"select": "test_accuracy"}, "select=test_accuracy: select by one of which less is better"),
+    ({"look": {"wdith": 3}}, "figure=demo: look: wdith: no such key; did you mean width?"),
+    ({"look": {"width": "wide"}}, "figure=demo: look: width=wide: must be a valid number"),
+    ({"look": {"caption": "below"}}, "figure=demo: look: caption=below: must be 'outside' or 'inside'"),
+    ({"look": {"font": "Nonsense Grotesk"}}, "look.font=Nonsense Grotesk: no such font is installed"),
+    ({"families": [[f"m{n}" for n in range(8)]]}, "a panel shows from 1 to 7 methods"),
     ({"step_size": "large"}, "step_size=large: must be 'best' or a valid number"),
     ({"budgets": {"quick": {}}}, "budgets: has no full"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
@@ -229,8 +234,10 @@ def test_budgets_and_seeds_that_are_not(options, message):
          "naive on logreg/digits stands twice"),
         ("demo", {}, ["algorithm=sgd"], "algorithm=sgd: the figure itself sets this key"),
         ("why", {"step_size": 0.5}, ["rounds=5"], "step_size=0.5: none of its runs has this one"),
+        ("demo", {"families": (("cd_adam", "ef12"),)}, [], "families=ef12: no such choice"),
+        ("demo", {"families": (("cd_adam",),)}, [], "in none of them, so it would not be drawn"),
     ],
-    ids=["claim", "twice", "override", "step size"],
+    ids=["claim", "twice", "override", "step size", "family", "no family"],
 )  # fmt: skip
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):

@@ -1,0 +1,50 @@
+"""A grid of step sizes of which some are done: what is left of it is a run of its own."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from experiments.config import identity
+from experiments.config.schema import Run
+from plots.runs.find import folders
+from plots.runs.read import open_run
+
+
+def parts(run: Run) -> list[Run]:
+    """The runs that a run's step sizes are found in: itself, unless finished ones beside it have some of them.
+
+    These are equal to it, code included, but for a list of step sizes that is part of its own: how a trial moves does
+    not depend on the others of its batch, and what is measured of it at most in the last bit. What they lack is the
+    last of the runs, if they lack any. A run that was begun is not divided.
+    """
+    place = identity.folder(run)
+    if len(run.lr) == 1 or place.exists():
+        return [run]
+    smaller = [replace(run, lr=lrs) for lrs in _grids(run) if set(lrs) < set(run.lr)]
+    done: list[Run] = []
+    for some in sorted(smaller, key=lambda some: len(some.lr), reverse=True):
+        if _is_finished(some) and not set(some.lr) <= _tried(done):
+            done.append(some)
+    left = tuple(lr for lr in run.lr if lr not in _tried(done))
+    return [*done, *([replace(run, lr=left)] if left else [])] if done else [run]
+
+
+def _tried(runs: Iterable[Run]) -> set[float]:
+    return {lr for run in runs for lr in run.lr}
+
+
+def _grids(run: Run) -> list[tuple[float, ...]]:
+    """The different lists of step sizes of the runs beside a run."""
+    found: dict[tuple[float, ...], None] = {}
+    for path in folders(identity.folder(run).parent):
+        try:
+            found[tuple(map(float, open_run(path).lrs))] = None
+        except (OSError, ValueError, LookupError):  # which says nothing of this run
+            continue
+    return list(found)
+
+
+def _is_finished(run: Run) -> bool:
+    try:
+        return open_run(identity.folder(run)).is_finished
+    except (OSError, ValueError):
+        return False
