@@ -178,6 +178,7 @@ def test_runs_can_be_sorted_and_lead_to_their_folders(viewer, results):
     assert rows.count() == 22 - 3  # of two tasks nothing is chosen
     heads = page.locator("#runs thead button").all_text_contents()
     assert {"rounds", "task.batch_size", "note"} <= set(heads)
+    assert len(set(heads)) == len(heads)
     column = heads.index("last gradient norm")
     button = page.locator("#runs thead button").nth(column)
     button.focus()
