@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
@@ -15,28 +15,21 @@ import numpy as np
 import pandas as pd
 from plotly.offline import get_plotlyjs
 
+from plots.page.looks import curves, methods, ordered
 from plots.page.thin import kept, measured
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import axes, higher_is_better, in_words
 from plots.runs.read import Run
 from plots.runs.time_model import Link
-from plots.runs.variants import DASHES, Variant, facets, grouped, settled, table, tell_apart
+from plots.runs.variants import Variant, facets, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
 
 _SCRIPTS = (
-    "base", "look", "curves", "choice", "form", "address", "panels", "csv", "tables", "runs", "finding", "page",
+    "base", "look", "curves", "choice", "form", "address", "traces", "panels", "csv", "tables", "runs", "finding",
+    "page",
 )  # fmt: skip
 """In this order."""
-
-_SYMBOLS = {
-    "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left",
-    ">": "triangle-right", "X": "x", "x": "x", "P": "cross", "+": "cross", "p": "pentagon", "h": "hexagon",
-    "H": "hexagon", "*": "star",
-}  # fmt: skip
-"""plotly's names of matplotlib's markers."""
-
-_LINE = 2  # pixels
 
 
 def page(
@@ -81,7 +74,7 @@ def content(
     places = {} if whole else kept(variants)
     lists: dict[tuple, int] = {}
     values = facets([variant.run for variant in variants])
-    curves = [
+    every = [
         _run(one, one.run.folder in are_settled, places.get(one.run.folder), lists)
         | {"settings": values[one.run.folder], "href": _href(one.run.folder, seen_from)}
         for one in variants
@@ -95,11 +88,11 @@ def content(
         "axes": {name: in_words(name) for name in (*axes(), "modelled_seconds")},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
         "tasks": _tasks(shown),
-        "methods": _methods(variants),
-        "curves": _curves(variants),
-        "settings": [{"key": key, "values": ordered} for key, ordered in _ordered(values.values()).items()],
+        "methods": methods(variants),
+        "curves": curves(variants),
+        "settings": [{"key": key, "values": some} for key, some in ordered(values.values()).items()],
         "lists": list(lists),
-        "runs": curves,
+        "runs": every,
         "figures": list(figures),
     }
 
@@ -138,50 +131,6 @@ def _tasks(variants: Sequence[Variant]) -> list[dict]:
         best = rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict()
         tasks.append({"name": task, "label": rows["task_label"].iloc[0], "rule": rule_in_words(rows), "best": best})
     return tasks
-
-
-def _methods(variants: Sequence[Variant]) -> list[dict]:
-    """How each method is drawn, on every task and with all settings alike."""
-    looks = {
-        variant.run.algorithm: {
-            "name": variant.run.algorithm,
-            "label": variant.run.display["label"],
-            "color": variant.run.display["color"],
-            "symbol": _SYMBOLS.get(variant.run.display["marker"], "circle"),
-            "dash": "solid",
-        }
-        for variant in reversed(variants)  # the first of a name decides
-    }
-    return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
-
-
-def _curves(variants: Sequence[Variant]) -> list[dict]:
-    """The variants of methods by name, each with the dash that tells it from the others of its method."""
-    looks = {
-        variant.name: {
-            "name": variant.name,
-            "method": variant.run.algorithm,
-            "label": variant.label,
-            "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
-        }
-        for variant in reversed(variants)
-    }
-    return sorted(looks.values(), key=lambda look: (_natural(look["label"]), look["name"]))
-
-
-def _ordered(settings: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """By key the values that there are, in order."""
-    values: dict[str, set[str]] = {}
-    for one in settings:
-        for key, value in one.items():
-            values.setdefault(key, set()).add(value)
-    return {key: sorted(some, key=_natural) for key, some in values.items()}
-
-
-def _natural(text: str) -> list[tuple[float, str]]:
-    """A key to sort by in which 2 comes before 10 and 0.06 before 0.25."""
-    parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text.lower())
-    return [(float(part), "") if place % 2 else (-1.0, part) for place, part in enumerate(parts)]
 
 
 def _common_study(runs: Sequence[Run]) -> str:

@@ -2,7 +2,7 @@
 
 const MOST_ROWS = 300; // until all are asked for
 
-const sorting = { column: "", down: false, all: false };
+const sorting = { column: -1, down: false, all: false };
 
 /** Columns {name, of}: what stands there of a run, a number or text. */
 function runColumns(view) {
@@ -18,7 +18,7 @@ function runColumns(view) {
     { name: "step sizes", of: run => run.trials[0].lr,
       text: run => run.trials.map(trial => short(trial.lr) + (trial.above ? " (ends above its start)" : "")).join(", ") },
     { name: `last ${label}`, of: run => (last(run).length ? best(last(run)) : "") },
-    { name: "rounds", of: run => run.axes.round.at(-1), text: run => `${run.axes.round.at(-1)} of ${run.rounds}` },
+    { name: "rounds done", of: run => run.axes.round.at(-1), text: run => `${run.axes.round.at(-1)} of ${run.rounds}` },
     { name: "status", of: run => run.status },
     { name: "workers, ranks", of: run => run.workers, text: run => `${run.workers}, ${run.ranks}` },
     { name: "commit", of: run => run.commit },
@@ -36,7 +36,7 @@ function compared(a, b) {
 function showRuns(view, chosen) {
   at("runs-summary").textContent = `${chosen.length} of ${plural(data.runs.length, "run")}: those chosen, with links to their folders`;
   if (!at("runs").parentElement.open) return;
-  const columns = runColumns(view), by = columns.find(({ name }) => name === sorting.column);
+  const columns = runColumns(view), by = columns[sorting.column];
   const sorted = by ? [...chosen].sort((a, b) => (sorting.down ? compared(by.of(b), by.of(a)) : compared(by.of(a), by.of(b)))) : chosen;
   const shown = sorting.all ? sorted : sorted.slice(0, MOST_ROWS);
   const rows = shown.map(run => columns.map(({ of, text }, i) => {
@@ -44,19 +44,17 @@ function showRuns(view, chosen) {
     const value = of(run);
     return text ? text(run) : typeof value === "number" ? short(value) : value;
   }));
-  const headings = columns.map(({ name }) => {
+  const headings = columns.map(({ name }, i) => {
     const button = make("button", { type: "button" }, name);
     button.addEventListener("click", () => {
-      Object.assign(sorting, { down: sorting.column === name && !sorting.down, column: name });
+      Object.assign(sorting, { down: sorting.column === i && !sorting.down, column: i });
       showRuns(view, chosen);
-      at("runs").querySelectorAll("thead button")[columns.findIndex(column => column.name === name)].focus();
+      at("runs").querySelectorAll("thead button")[i].focus();
     });
     return button;
   });
   const made = table("runs", "", headings, rows);
-  for (const [i, { name }] of columns.entries()) {
-    if (name === sorting.column) made.tHead.rows[0].cells[i].setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
-  }
+  if (by) made.tHead.rows[0].cells[sorting.column].setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
   at("runs").replaceChildren(made);
   if (shown.length === sorted.length) return;
   const more = make("button", { type: "button" }, `all ${sorted.length}, not the first ${MOST_ROWS} alone`);

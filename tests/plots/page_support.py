@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,9 +91,11 @@ def browsing() -> Iterator[playwright.Browser]:
 
 
 @contextmanager
-def opened(browser: playwright.Browser, file: Path, hash_: str = "") -> Iterator[Viewer]:
+def opened(
+    browser: playwright.Browser, file: Path, hash_: str = "", width: int = 1366, height: int = 900, **options: Any
+) -> Iterator[Viewer]:
     """The page in this file; whatever it asks of anything but files is noted and not answered."""
-    viewer = Viewer(browser.new_page(viewport={"width": 1366, "height": 900}))
+    viewer = Viewer(browser.new_page(viewport={"width": width, "height": height}, **options))
 
     def answer(route: playwright.Route) -> None:
         if route.request.url.startswith("file:"):
