@@ -5,10 +5,10 @@
     python -m experiments.upload results/figures/demo                 a figure, its report and its curves
 
 A folder is that of a run or of a figure, or holds runs' folders at any depth. A run with logger=wandb is shown where
-it was itself to be; key=value sets a key of conf/logger/wandb.yaml for all of them. What wandb already has of a run is
-not sent again, and its summary is brought up to date: the same command can be given as often as one likes, also for
-runs that are not finished. Without a login nothing is sent, with exit status 1; with logger.mode=offline files for
-`wandb sync` are written.
+it was itself to be; key=value sets a key of conf/logger/wandb.yaml for all of them. What wandb already has of a run
+is not sent again, and its summary is brought up to date: the same command can be given as often as one likes, also
+for runs that are not finished. Without a login nothing is sent, with exit status 1; with logger.mode=offline files
+for `wandb sync` are written.
 """
 
 import argparse

@@ -150,12 +150,12 @@ class Mirror:
         """
         files = sorted(file for file in folder.iterdir() if file.is_file())
         told: dict[str, Any] = {name: options[name] for name in ("project", "entity", "group", "tags", "notes")}
+        told["mode"] = self._mode
         shown = wandb.init(
             **told,
             id=f"figure-{folder.name}",
             name=options["name"] or folder.name,
             job_type=options["job_type"] or "figure",
-            mode=self._mode,
             resume="allow",
             dir=str(folder),
             settings=_settings(options),
