@@ -74,7 +74,11 @@ def draw(
             parts = {task: of_task[of_task["algorithm"].isin(some)] for task, of_task in tasks.items()}
             same += _draw_block(block, parts, places, labels, len(rows), width, look, some is groups[0])
         _share(figure)
-        said = [*note.splitlines(), *dict.fromkeys(same)]
+        where = {what: dict.fromkeys(title for other, title in same if other == what) for what, _ in same}
+        alike = [
+            f"{what}{f' on {_joined(list(titles))}' if len(tasks) > 1 else ''}." for what, titles in where.items()
+        ]
+        said = [*note.splitlines(), *alike]
         text = "\n".join(textwrap.fill(line, int(18 * width * SIZE / look.font_size)) for line in said)
         if text:
             figure.set_size_inches(width, sum(heights) + (0.02 + 0.014 * look.font_size) * len(text.splitlines()))
@@ -110,17 +114,17 @@ def _draw_block(
     width: float,
     look: Look,
     titled: bool,
-) -> list[str]:
-    """The panels of some methods with their legend; which of their curves lie on one another, in words."""
+) -> list[tuple[str, str]]:
+    """The panels of some methods with their legend; which of their curves lie on one another, in words, and where."""
     axes, same, handles = block.subplots(len(places), len(places[0]), squeeze=False), [], {}
     for row, cells in enumerate(places):
         for column, (task, panel) in enumerate(cells):
             axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0]) if len(tasks[task]) else task
             lines = _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
-            where = f" on {title}" if len(tasks) > 1 else ""
-            groups = _coinciding(axis, lines)
-            same += [f"{_joined(some)} coincide{where} over {in_words(panel.x)}." for some in groups]
+            same += [
+                (f"{_joined(some)} coincide over {in_words(panel.x)}", title) for some in _coinciding(axis, lines)
+            ]
             if len(tasks) == 1 or column == 0:
                 axis.set_ylabel(drawable(label(panel.y)))
             if len(tasks) > 1 and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
@@ -208,7 +212,7 @@ def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
 
 
 def _joined(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]])
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: B008

@@ -105,7 +105,9 @@ def test_curves_that_lie_on_one_another_are_named() -> None:
         *(falling(name, factor, "s") for name, factor in (("a", 0.9), ("b", 0.9), ("c", 0.8))),
         *(falling(name, factor, "t") for name, factor in (("a", 0.9), ("b", 0.85), ("c", 0.8))),
     ])  # fmt: skip
-    assert draw(frame, [NORM], "").get_supxlabel() == "A and B coincide on S over rounds."
+    assert draw(frame, [NORM], "").get_supxlabel() == "A and B coincide over rounds on S."
+    twice = pd.concat([frame, frame[frame["task"] == "s"].assign(task="u", task_label="U")])
+    assert draw(twice, [NORM], "").get_supxlabel() == "A and B coincide over rounds on S and U."
     one = draw(frame[frame["task"] == "s"], [NORM], "note").get_supxlabel()
     assert one.splitlines() == ["note", "A and B coincide over rounds."]
     assert draw(frame[frame["task"] == "t"], [NORM], "note").get_supxlabel() == "note"
