@@ -78,7 +78,7 @@ def arguments(run: Run, trial: int, options: Options, said: Mapping[str, str]) -
     own = _without(run.config, ("logger", "results_dir", "data_dir", "file"))
     own["cluster"]["size"] = run.workers
     name, step = options["name"] or said.get("WANDB_NAME"), f"-lr{lr:g}"
-    tags = [*filter(None, (run.study, commit and str(commit)[:12])), *said.get("WANDB_TAGS", "").split(",")]
+    tags: list[str] = [*filter(None, (run.study, commit and str(commit)[:12])), *said.get("WANDB_TAGS", "").split(",")]
     id = ids(run.id, run.lrs)[trial]
     if "WANDB_SWEEP_ID" in said:
         if len(run.lrs) > 1:
