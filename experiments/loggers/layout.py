@@ -78,7 +78,11 @@ def arguments(run: Run, trial: int, options: Options, said: Mapping[str, str]) -
     own = _without(run.config, ("logger", "results_dir", "data_dir", "file"))
     own["cluster"]["size"] = run.workers
     name, step = options["name"] or said.get("WANDB_NAME"), f"-lr{lr:g}"
-    tags: list[str] = [*filter(None, (run.study, commit and str(commit)[:12])), *said.get("WANDB_TAGS", "").split(",")]
+    tags: list[str] = [
+        *filter(None, (run.study, commit and str(commit)[:12])),
+        *said.get("WANDB_TAGS", "").split(","),
+    ]
+    tags += options["tags"] or []
     id = ids(run.id, run.lrs)[trial]
     if "WANDB_SWEEP_ID" in said:
         if len(run.lrs) > 1:
@@ -91,7 +95,7 @@ def arguments(run: Run, trial: int, options: Options, said: Mapping[str, str]) -
         "name": name + step * (len(run.lrs) > 1) if name else _name(run) + step,
         "group": options["group"] or said.get("WANDB_RUN_GROUP") or group(run.study, run.task, run.workers),
         "job_type": options["job_type"] or kind,
-        "tags": [tag[:64] for tag in dict.fromkeys([*tags, *(options["tags"] or [])]) if tag],  # no longer ones
+        "tags": [tag[:64] for tag in dict.fromkeys(tags) if tag],  # no longer ones
         "notes": options["notes"] or said.get("WANDB_NOTES"),
         "config": {**own, "lr": lr, "environment": facts},
     }
