@@ -21,7 +21,7 @@ def parts(run: Run) -> list[Run]:
         return [run]
     smaller = [replace(run, lr=lrs) for lrs in _grids(run) if set(lrs) < set(run.lr)]
     done: list[Run] = []
-    for some in sorted(smaller, key=lambda some: len(some.lr), reverse=True):
+    for some in sorted(smaller, key=lambda some: (-len(some.lr), some.lr)):
         if _is_finished(some) and not set(some.lr) <= _tried(done):
             done.append(some)
     left = tuple(lr for lr in run.lr if lr not in _tried(done))

@@ -30,7 +30,7 @@ def test_what_is_missing_is_a_run_of_its_own(results: str) -> None:
     assert grids("lr=[0.1,0.3]", results) == [(0.1, 0.3)]
     assert grids("lr=[0.1,1.0]", results) == [(0.1, 1.0)]  # what is done has a step size that was not asked for
     go(*SMALL, "lr=[0.03,1.0]", results)
-    assert grids("lr=[0.03,0.1,0.3,1.0]", results) == [(0.1, 0.3), (0.03, 1.0)]
+    assert grids("lr=[0.03,0.1,0.3,1.0]", results) == [(0.03, 1.0), (0.1, 0.3)]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,14 @@ def runs(results: Path) -> list[Path]:
 
 def test_files_of_the_figure_and_of_every_cell(results: Path) -> None:
     figure = results / "figures" / FOLDER
-    assert {file.name for file in figure.iterdir()} == {"demo.pdf", "demo.png", "demo.csv", "claims.csv", "report.md"}
+    assert {file.name for file in figure.iterdir()} == {
+        "demo.pdf",
+        "demo.png",
+        "demo.csv",
+        "demo.txt",
+        "claims.csv",
+        "report.md",
+    }
     assert (figure / "demo.pdf").read_bytes().startswith(b"%PDF")
     assert (figure / "demo.png").read_bytes().startswith(b"\x89PNG")
     cells = [(f"logreg/{path.parts[-3]}", path.parts[-2]) for path in runs(results)]
