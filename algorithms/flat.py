@@ -40,6 +40,10 @@ class Flat:
         pieces = _unflatten_dense_tensors(x, self.params)
         torch._foreach_copy_(self.params, pieces)  # pyright: ignore[reportPrivateImportUsage]
 
+    def zeros(self) -> Tensor:
+        """A new vector [d] of zeros."""
+        return torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.device)
+
     def gradient(self) -> Tensor:
         """A new vector [d] of the gradients; where there is none, of zeros. Raises ValueError for a sparse one."""
         gradients = [torch.zeros_like(param) if param.grad is None else param.grad for param in self.params]

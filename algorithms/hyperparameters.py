@@ -28,7 +28,7 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     for name in options:
         if name not in (*own, *hyperparameters):
             raise ValueError(unlike("option", name, dict.fromkeys([*own, *hyperparameters])))
-    return algorithm, {name: options.get(name, value) for name, value in hyperparameters.items()}
+    return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -39,10 +39,9 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, and no more")
 
 
-def read_settings(groups: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Settings:
-    """What groups say of lr and hyperparameters."""
-    names = list(names)
-    return [{name: _plain(group[name]) for name in names} for group in groups]
+def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:
+    """What groups say of lr and hyperparameters, which are of the form of those in `like`. Raises ValueError."""
+    return [{name: _plain(name, group[name], like[name]) for name in like} for group in groups]
 
 
 def with_settings(algorithms: SideBySide, settings: Settings) -> SideBySide:
@@ -60,5 +59,13 @@ def check_step_size(lr: float) -> None:
         raise ValueError(f"lr={lr}: must be finite and not negative")
 
 
-def _plain(value: Any) -> float | tuple[float, ...]:
-    return tuple(map(float, value)) if isinstance(value, tuple | list) else float(value)
+def _plain(name: str, value: Any, like: Any) -> float | tuple[float, ...]:
+    """A setting as a float, or as a tuple of as many as `like` has."""
+    try:
+        if not isinstance(like, tuple):
+            return float(value)
+        if len(value) == len(like):
+            return tuple(map(float, value))
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name}={value}: must be {f'{len(like)} numbers' if isinstance(like, tuple) else 'a number'}")

@@ -79,7 +79,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._has_started = False
         self._of_groups: list[Algorithm] = []  # of every group
         defaults = {"lr": lr, **hyperparameters}
-        self._settable = tuple(defaults)  # torch adds to `defaults` what is none of ours
+        self._settable = dict(defaults)  # torch adds to `defaults` what is none of ours
         super().__init__(params, defaults)
         self._start()
 
@@ -152,14 +152,15 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        t, settings = self.t + 1, self._read()
-        abreast, wrong = self._abreast, None
+        t, settings, abreast, wrong = self.t + 1, self._settings, self._abreast, None
+        gradient = self._flat.zeros()
+        # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
         try:
+            settings = self._read()
             abreast = abreast if settings == self._settings else with_settings(self._begun, settings)
+            gradient = self._gradient()
         except ValueError as error:
             wrong = error
-        gradient = self._gradient()
-        # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
         usable = not wrong and is_finite(gradient) and not getattr(self, "found_inf", False)
         x = self._flat.read(self._master())
         replicas = self._replicas_at(x)
@@ -174,7 +175,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             down, servers = abreast.server(up, self._servers, t, self.seed)
         else:
             down = servers = None
-        if wrong:  # the same on all ranks, which raise alike
+        if wrong:  # where settings differ, ranks have raised before; others skip what this one alone cannot step with
             raise wrong
         if down is None:
             self.skipped += 1
@@ -199,6 +200,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         parameter groups, for one of something else, and for a damaged one; then nothing has changed. Ranks that load
         states of different rounds, or not all of which load one, raise Disagreement in the next step.
         """
+        groups = state_dict.get("param_groups") if isinstance(state_dict, dict) else None
+        if isinstance(groups, list) and len(groups) != len(self.param_groups):
+            raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
         check_state(state_dict, self._state(), self._identity(), type(self).__name__)
         try:
             saved = state_dict["param_groups"]

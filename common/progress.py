@@ -62,19 +62,19 @@ class Display:
     def skip(self, rounds: int) -> None:
         """So many rounds were done before; they say nothing of how long the others take."""
         self._known += rounds
-        self._show(rounds)
+        self._done += rounds
+        self._said = self._tenth()  # which needs no line of its own
+        self._bar.update(self._task, completed=self._done)
 
     def advance(self, rounds: int) -> None:
         """So many more rounds are done."""
-        self._show(rounds)
-
-    def _show(self, rounds: int) -> None:
         self._done += rounds
         self._bar.update(self._task, completed=self._done)
-        tenth = 10 * self._done // max(self._total, 1)
-        if not self.console.is_terminal and tenth > self._said:
-            self._said = tenth
+        if not self.console.is_terminal and self._tenth() > self._said:
+            self._said = self._tenth()
             elapsed = time.monotonic() - self._begin
-            here = self._done - self._known
-            left = f", {elapsed * (self._total - self._done) / here:.0f} s left" if here else ""
-            self.say(f"{self._name}: {self._done} of {self._total} rounds, {elapsed:.0f} s{left}")
+            left = elapsed * (self._total - self._done) / (self._done - self._known)
+            self.say(f"{self._name}: {self._done} of {self._total} rounds, {elapsed:.0f} s, {left:.0f} s left")
+
+    def _tenth(self) -> int:
+        return 10 * self._done // max(self._total, 1)

@@ -8,7 +8,7 @@ them, their rows, or tables for a paper.
 
 results_dir    where the runs lie
 out            a page (.html; named after what it shows, in the results folder, unless said), a picture (.pdf, .png,
-               .svg, .eps, .pgf, .jpg) of each method with its best step size, every row with the settings in which
+               .svg, .jpg) of each method with its best step size, every row with the settings in which
                runs differ (.csv, or .parquet where pyarrow is installed), or tables for LaTeX (.tex): best step
                sizes, where they end, and bits to levels
 study          a sweep's or figure's name, whose runs alone are meant

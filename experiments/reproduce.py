@@ -71,7 +71,7 @@ def application(composed: DictConfig) -> None:
             from experiments.sweep.extend import parts
             from plots.figure.publish import report
 
-            folders = [identity.folder(part) for run in runs for part in parts(run)]
+            folders = dict.fromkeys(identity.folder(part) for run in runs for part in parts(run))
             report(folders, figure, _folder(figure, asked, runs[0]), Console())
 
 

@@ -49,7 +49,7 @@ def sendable(folders: list[Path]) -> list[Path]:
             continue
         here = [run for run in run_folders(folder) if (run / "metrics.jsonl").exists()]
         if not here:
-            raise UsageError(f"{folder}: no run in it; give a run's folder, or one that holds some, such as results")
+            raise UsageError(f"{folder}: no run in it; give a run's folder, one that holds some, or a figure's own")
         found += here
     return list(dict.fromkeys(found))
 

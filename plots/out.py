@@ -20,7 +20,7 @@ from plots.runs.read import Run
 if TYPE_CHECKING:
     import pandas as pd
 
-PICTURES = (".pdf", ".png", ".svg", ".eps", ".pgf", ".jpg")
+PICTURES = (".pdf", ".png", ".svg", ".jpg")
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,14 @@ def write_rows(frame: pd.DataFrame, target: Path) -> None:
     kept = frame.drop(columns=[name for name in LOOKS if name in frame])
     with atomic(target) as file:
         if target.suffix.lower() == ".parquet":
-            kept.to_parquet(file, index=False)
+            kept.apply(_of_one_type).to_parquet(file, index=False)
         else:
             kept.to_csv(file, index=False)
+
+
+def _of_one_type(column: pd.Series) -> pd.Series:
+    """A column as Parquet takes it: settings that are numbers in some runs and words in others become text."""
+    return column.map(str, na_action="ignore") if column.dropna().map(type).nunique() > 1 else column
 
 
 def write_text(text: str, target: Path) -> None:

@@ -14,7 +14,7 @@ width, font, font_size     of the picture in inches, a font family such as serif
 caption        outside (in the text beside the picture) | inside
 step_sizes     true: the legend names them
 results_dir    where the runs lie
-out            a picture (.pdf, .png, .svg, .eps, .pgf, .jpg; <results_dir>/plots/<request>.png unless said), beside
+out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<request>.png unless said), beside
                which its curves are left as .csv and its caption as .txt; the curves alone (.csv, or .parquet where
                pyarrow is installed); tables for LaTeX (.tex); a page of these runs (.html)
 """

@@ -25,6 +25,5 @@ def test_time_left_is_told_from_the_rounds_done_here(clock) -> None:
         display.advance(100)  # 0.2 s a round, 400 of them to come
     assert written.getvalue().splitlines() == [
         "task",
-        "task: 500 of 1000 rounds, 0 s",
         "task: 600 of 1000 rounds, 20 s, 80 s left",
     ]

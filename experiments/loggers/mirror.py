@@ -44,7 +44,8 @@ class Curve:
         self.run.define_metric(BITS)
         self.run.define_metric("*", step_metric=BITS)
         self._folder, self._with_model = run.folder, options["model"]
-        self._with_source = options["code"] and watched is not None  # later the files may be other ones
+        # Files are copied here and now, when they are those that the run was begun with.
+        self._source = _source(run.folder) if options["code"] and watched is not None else None
         self._targets, self._summary = options["targets"], {}
         self._rows = 0
 
@@ -74,15 +75,9 @@ class Curve:
             self.run.finish(exit_code=int(status in ("interrupted", "failed")))
 
     def _artifacts(self) -> Iterator[wandb.Artifact]:
-        """The modules in code.json, under a name that their digests give, so that wandb keeps them once; the last
-        checkpoint."""
-        if self._with_source:
-            listed = (self._folder / "code.json").read_bytes()
-            source = wandb.Artifact(f"source-{hashlib.sha256(listed).hexdigest()[:16]}", "source")
-            for module in json.loads(listed):
-                if file := path_of(module.removesuffix(".__init__")):
-                    source.add_file(str(file), f"{module.replace('.', '/')}.py")
-            yield source
+        """The source and the last checkpoint, where they are wanted."""
+        if self._source:
+            yield self._source
         if self._with_model and (self._folder / "checkpoint").is_dir():
             model = wandb.Artifact(f"model-{self.run.id}", "model")
             model.add_dir(str(self._folder / "checkpoint"))
@@ -177,6 +172,16 @@ class Mirror:
         run = open_run(folder)
         shutil.rmtree(folder / "wandb", ignore_errors=True)
         return [Curve(run, trial, options, self._mode, self._watched) for trial in range(len(run.lrs))]
+
+
+def _source(folder: Path) -> wandb.Artifact:
+    """The modules in code.json, under a name that their digests give, so that wandb keeps them once."""
+    listed = (folder / "code.json").read_bytes()
+    source = wandb.Artifact(f"source-{hashlib.sha256(listed).hexdigest()[:16]}", "source")
+    for module in json.loads(listed):
+        if file := path_of(module.removesuffix(".__init__")):
+            source.add_file(str(file), f"{module.replace('.', '/')}.py")
+    return source
 
 
 def _settings(options: Options, commit: str | None = None, watched: int | None = None) -> wandb.Settings:

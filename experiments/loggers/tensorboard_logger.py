@@ -27,7 +27,7 @@ class TensorboardLogger(Logger):
     """
 
     def __init__(self) -> None:
-        if find_spec("tensorboard") is None:
+        if getattr(find_spec("tensorboard"), "origin", None) is None:  # a folder of that name is no package
             raise ValueError("the package tensorboard is not installed; pip install tensorboard, or leave it out")
 
     @contextmanager
@@ -56,12 +56,13 @@ def _write(folder: Path, ended: Callable[[], bool], say: Callable[[str], None]) 
         shutil.rmtree(place, ignore_errors=True)
         many = len(run.lrs) > 1
         curves = [SummaryWriter(str(place / f"lr{lr:g}" if many else place)) for lr in run.lrs]
-        for row in rows(folder / "metrics.jsonl", ended):
-            values = named(row)
-            for name, value in values.items():
-                curves[row["trial"]].add_scalar(name, value, row["round"], row["seconds"])
-                curves[row["trial"]].add_scalar(f"bits/{name}", value, row["bits"], row["seconds"])
-        for curve in curves:
-            curve.close()
+        try:
+            for row in rows(folder / "metrics.jsonl", ended):
+                for name, value in named(row).items():
+                    curves[row["trial"]].add_scalar(name, value, row["round"], row["seconds"])
+                    curves[row["trial"]].add_scalar(f"bits/{name}", value, row["bits"], row["seconds"])
+        finally:
+            for curve in curves:
+                curve.close()
     except Exception as error:  # whatever a second place does, the run goes on
         say(f"tensorboard: incomplete ({one_line(error)})")

@@ -22,7 +22,7 @@ def parts(run: Run) -> list[Run]:
     smaller = [replace(run, lr=lrs) for lrs in _grids(run) if set(lrs) < set(run.lr)]
     done: list[Run] = []
     for some in sorted(smaller, key=lambda some: (-len(some.lr), some.lr)):
-        if _is_finished(some) and not set(some.lr) <= _tried(done):
+        if not set(some.lr) & _tried(done) and _is_finished(some):
             done.append(some)
     left = tuple(lr for lr in run.lr if lr not in _tried(done))
     return [*done, *([replace(run, lr=left)] if left else [])] if done else [run]

@@ -189,7 +189,7 @@ def _share(figure: Figure) -> None:
 
 
 def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
-    """The names of curves that nowhere are further apart than a line is wide."""
+    """The names of curves that nowhere are further apart than a line is wide, and have values at the same places."""
 
     def heights(line: Line2D) -> np.ndarray:
         ends = np.array(axis.get_ylim())
@@ -202,8 +202,10 @@ def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
     for line in lines:
         for group in groups:
             if np.array_equal(group[0].get_xdata(), line.get_xdata()):
-                apart = np.abs(heights(group[0]) - heights(line))
-                if len(apart) > 1 and np.nanmax(apart, initial=0) < 1 / 70:
+                one, other = heights(group[0]), heights(line)
+                there = np.isfinite(one)
+                alike = there.sum() > 1 and np.array_equal(there, np.isfinite(other))
+                if alike and np.abs(one - other)[there].max() < 1 / 70:
                     group.append(line)
                     break
         else:

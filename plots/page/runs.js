@@ -27,17 +27,17 @@ function runColumns(view) {
 
 const inOrder = new Intl.Collator("en", { numeric: true }).compare;
 
-/** Numbers by value, texts that are numbers too, others by letters; what is missing comes last. */
-function compared(a, b) {
+/** Numbers by value, texts that are numbers too, others by letters; what is missing comes last, downwards too. */
+function compared(a, b, down) {
   if (a === "" || b === "") return (a === "") - (b === "");
-  return Number(a) - Number(b) || inOrder(String(a), String(b));
+  return (Number(a) - Number(b) || inOrder(String(a), String(b))) * (down ? -1 : 1);
 }
 
 function showRuns(view, chosen) {
   at("runs-summary").textContent = `${chosen.length} of ${plural(data.runs.length, "run")}: those chosen, with links to their folders`;
   if (!at("runs").parentElement.open) return;
   const columns = runColumns(view), by = columns[sorting.column];
-  const sorted = by ? [...chosen].sort((a, b) => (sorting.down ? compared(by.of(b), by.of(a)) : compared(by.of(a), by.of(b)))) : chosen;
+  const sorted = by ? [...chosen].sort((a, b) => compared(by.of(a), by.of(b), sorting.down)) : chosen;
   const shown = sorting.all ? sorted : sorted.slice(0, MOST_ROWS);
   const rows = shown.map(run => columns.map(({ of, text }, i) => {
     if (i === 0) return make("a", { href: run.href }, run.folder);

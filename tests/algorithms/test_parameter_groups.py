@@ -191,7 +191,7 @@ def test_the_state_of_groups_goes_on_bit_for_bit(tmp_path) -> None:
 
 def test_a_state_of_other_groups_is_refused() -> None:
     state = CompressedOptimizer(model(seed=0).parameters(), SIGN, lr=0.05).state_dict()
-    with pytest.raises(ValueError, match=r"of algorithm|of d 32"):
+    with pytest.raises(ValueError, match="of 1 parameter groups, not 2"):
         grouped()[1].load_state_dict(state)
     _, optimizer = grouped()
     damaged = copy.deepcopy(optimizer.state_dict())
@@ -306,3 +306,33 @@ def test_a_momentum_cycling_scheduler_reaches_every_method_that_has_some(name: s
     plain = CompressedOptimizer(constant.parameters(), algorithm, lr=0.05)
     cycling = OneCycleLR(plain, max_lr=0.05, total_steps=STEPS + 1, cycle_momentum=False)
     assert not torch.equal(path, train(constant, plain, schedulers=(cycling,)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"betas": 0.9}, r"betas=0.9: must be 2 numbers"),
+        ({"betas": (0.9,)}, r"betas=\(0.9,\): must be 2 numbers"),
+        ({"weight_decay": None}, "weight_decay=None: must be a number"),
+        ({"weight_decay": (0.1, 0.2)}, r"weight_decay=\(0.1, 0.2\): must be a number"),
+    ],
+)
+def test_a_setting_of_another_form_is_refused_in_words(options: dict, said: str) -> None:
+    params = [torch.nn.Parameter(torch.zeros(3))]
+    with pytest.raises(ValueError, match=said):
+        CompressedOptimizer(params, "cd_adam", lr=0.1, **options)
+    with pytest.raises(ValueError, match=said):
+        CompressedOptimizer([{"params": params, **options}], "cd_adam", lr=0.1)
+    optimizer = CompressedOptimizer(params, "cd_adam", lr=0.1)
+    optimizer.param_groups[0].update(options)
+    with pytest.raises(ValueError, match=said):
+        optimizer.step()
+    assert (optimizer.t, params[0].tolist()) == (0, [0.0, 0.0, 0.0])
+
+
+def test_a_state_of_other_groups_is_refused_as_that() -> None:
+    """Also where only one of them has parameters that are trained."""
+    weight, frozen = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(2), requires_grad=False)
+    saved = CompressedOptimizer([{"params": [weight]}, {"params": [frozen]}], "cd_adam", lr=0.1).state_dict()
+    with pytest.raises(ValueError, match="this state is of 2 parameter groups, not 1"):
+        CompressedOptimizer([weight], "cd_adam", lr=0.1).load_state_dict(saved)

@@ -87,3 +87,10 @@ def test_the_plan_and_the_command_say_what_is_done(results: str, capsys: pytest.
     assert "2 runs, 1 of them to do" in said.out
     run([*SMALL, "lr=[0.1,0.3,1.0]", results])
     assert grids("lr=[0.1,0.3,1.0]", results) == [(0.1, 0.3), (1.0,)]
+
+
+def test_no_step_size_is_taken_from_two_runs(results: str) -> None:
+    go(*SMALL, "lr=[0.1,0.3]", results)
+    where(*SMALL, "lr=[0.3,1.0]", results).mkdir()  # begun, so that it is not divided
+    go(*SMALL, "lr=[0.3,1.0]", results)
+    assert grids("lr=[0.1,0.3,1.0,3.0]", results) == [(0.1, 0.3), (1.0, 3.0)]

@@ -131,3 +131,11 @@ def test_what_fits_no_page_is_refused(
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "plots").exists()
+
+
+def test_a_curve_that_ends_early_or_has_no_values_coincides_with_none() -> None:
+    whole, gone = (pd.concat([falling(name, 0.9, "s")]) for name in ("a", "b"))
+    gone.loc[gone["round"] > gone["round"].min(), "grad_norm"] = np.nan
+    assert draw(pd.concat([whole, gone]), [NORM], "note").get_supxlabel() == "note"
+    never = gone.assign(grad_norm=np.nan)
+    assert draw(pd.concat([whole, never]), [NORM], "note").get_supxlabel() == "note"
