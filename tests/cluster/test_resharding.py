@@ -223,7 +223,7 @@ def test_what_is_not_there_or_of_something_else_is_refused(saved: tuple, tmp_pat
     refused(tmp_path, "cd_adam", "no checkpoint of torch.distributed.checkpoint lies there")
     refused(folder / "cd_adam", "cd_adam", "holds no distributed_state of an optimizer under 'optim'", key="optim")
     refused(folder / "cd_adam", "naive", "this state is of algorithm")
-    refused(folder / "cd_adam", "cd_adam", r"this state is of (algorithm|d)", grouped=True)
+    refused(folder / "cd_adam", "cd_adam", "this state is of 1 parameter groups, not 2", grouped=True)
 
 
 @pytest.mark.parametrize("name", ["alike.x", "alike.about", "server.memory", "worker-0.memory"])

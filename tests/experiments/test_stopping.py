@@ -120,6 +120,7 @@ def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
         while not (path / "checkpoint" / "latest").exists():
             assert process.poll() is None
             time.sleep(0.002)
+        process.send_signal(signal.SIGSTOP)  # or it could end before the next line asks
         assert stopped([*LONG, results]) == 1  # while it lives the run is its own
         assert "another process is at this run" in capsys.readouterr().err
     finally:
