@@ -10,7 +10,6 @@ says what it was kept from. dry_run=true only says what would be kept.
 """
 
 import json
-import os
 import runpy
 import shutil
 import subprocess
@@ -20,7 +19,6 @@ from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from common.errors import RunError, UsageError
@@ -29,8 +27,8 @@ from experiments.config import identity, schema
 from experiments.config.run import load_run, read
 from experiments.config.signatures import defaults
 from experiments.record.environment import git
+from experiments.record.renamed import copy
 from plots.request import answering, chosen, folder, parse, words
-from plots.runs.checksums import renew
 from plots.runs.files import read_json
 from plots.runs.find import find, whole
 from plots.runs.read import Run
@@ -142,19 +140,12 @@ def _doubt(run: Run, edited: set[str]) -> str:
 
 
 def _move(run: Run, target: Path, code: dict[str, str], results_dir: Path) -> None:
-    """Rename a run's folder, after noting in it what it was, and list it under its new id where it was listed.
-
-    A copy of links is changed and takes the folder's place once it is whole.
-    """
+    """Rename a run's folder, after noting in it what it was, and list it under its new id where it was listed."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"from": run.id, "code": run.code, "commit": git("rev-parse", "HEAD"), "time": now}
     earlier = read_json(run.folder / "code.json").get("kept", [])
-    with TemporaryDirectory(prefix=".keep-", dir=target.parent) as scratch:
-        copied = Path(shutil.copytree(run.folder, Path(scratch, target.name), symlinks=True, copy_function=os.link))
-        (copied / "code.json").unlink()
-        (copied / "code.json").write_text(json.dumps({**code, "kept": [*earlier, entry]}))
-        renew(copied)
-        copied.rename(target)
+    kept = json.dumps({**code, "kept": [*earlier, entry]})
+    copy(run.folder, target, lambda copied: (copied / "code.json").write_text(kept))
     shutil.rmtree(run.folder)
     for cells in (results_dir / "sweeps").rglob("cells.txt"):
         with atomic(cells) as file:

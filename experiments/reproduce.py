@@ -124,6 +124,7 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     from experiments.planning import cost
     from experiments.planning.estimate import estimate
+    from experiments.sweep.repeats import repeats, take_over
     from experiments.sweep.study import cells
     from experiments.sweep.sweep import sweep
     from experiments.training.build import check
@@ -146,10 +147,16 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
         return True
     with session(runs) as (ranks, display):
         display.say(said)
-        missing, seconds = estimate(runs, ranks, display.begin)
+        copies = repeats(runs) if ranks.is_first else {}
+        trained = [run for run in runs if identity.folder(run) not in copies]
+        missing, seconds = estimate(trained, ranks, display.begin)
         if missing:
             display.say(f"{missing} of {len(runs)} runs to do, about {duration(seconds)} by a trial of each task")
+        if copies:
+            display.say(f"{len(copies)} repeat a run of another seed: nothing is drawn at random")
         for run in runs:
+            if original := copies.get(identity.folder(run)):
+                take_over(run, original)
             bring_to_end(run, display, ranks)
     return ranks.is_first
 

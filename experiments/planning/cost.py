@@ -1,7 +1,7 @@
 """What runs would cost, printed before any of them begins."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rich.console import Console
@@ -19,6 +19,7 @@ from experiments.config.schema import Launch, Run
 from experiments.planning.estimate import Share, Trial, kind, trial
 from experiments.record.checkpoint import Checkpoint
 from experiments.record.folder import RunFolder
+from experiments.sweep.repeats import repeats
 from experiments.training.build import build_algorithm
 from experiments.training.memory import vectors
 from plots.runs import read
@@ -67,6 +68,7 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
     ranks = Share(place.size if place else launch.ranks)
     trials: dict[str, Trial | None] = {}
     costs, unknown = [], {}
+    copies = repeats(runs)
     for run in runs:
         done = _done(run)
         if isinstance(done, int):
@@ -76,9 +78,14 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
                 except (Unavailable, RunError, OSError) as error:
                     trials[kind(run)], unknown[run.task.name] = None, str(error).partition("\n")[0]
             done = _waiting(run, done, trials[kind(run)], ranks)
+        if original := copies.get(identity.folder(run)):
+            done = replace(done, state=f"as seed {original.seed}", seconds=0.0)
         costs.append(done)
     _table(runs, costs, console)
-    for line in [*_totals(costs, launch.jobs), *(f"? {name}: {reason}" for name, reason in unknown.items())]:
+    for line in [
+        *_totals(costs, launch.jobs, len(copies)),
+        *(f"? {name}: {reason}" for name, reason in unknown.items()),
+    ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -138,7 +145,7 @@ def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
     tables.show(console, headings, rows)
 
 
-def _totals(costs: list[_Cost], jobs: int) -> list[str]:
+def _totals(costs: list[_Cost], jobs: int, copies: int) -> list[str]:
     known = [cost for cost in costs if cost.known]
     waiting = [cost for cost in costs if cost.state != "finished"]
     up, down = sum(cost.up for cost in known), sum(cost.down for cost in known)
@@ -148,7 +155,8 @@ def _totals(costs: list[_Cost], jobs: int) -> list[str]:
     whole = f"about {duration(seconds)} one after the other" if seconds else "none" if known else "unknown"
     parallel = f", {duration(at_best)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
     return [
-        f"{len(costs)} runs, {len(waiting)} of them to do",
+        f"{len(costs)} runs, {len(waiting) - copies} of them to do",
+        *([f"{copies} repeat a run of another seed: nothing is drawn at random"] if copies else []),
         f"bits of one worker: {up} up, {down} down, {readable(up + down)} in all{but}",
         f"time: {whole}{parallel}{but}",
         "memory is that of a process's vectors, without data and activations; time is by a few rounds timed here, "

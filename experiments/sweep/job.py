@@ -18,6 +18,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 import torch
@@ -25,6 +26,7 @@ import torch
 from common.errors import exit_with_message
 from common.files import naming
 from common.parent import named
+from common.template import Forked, Template
 from experiments.config.compose import ROOT
 from experiments.config.run import frozen
 from experiments.config.schema import Run
@@ -74,13 +76,20 @@ class Job:
     """A process whose output goes to a log, with what `environment` of its slot says besides this one's variables.
 
     It gets a session of its own, so that Ctrl-C at the terminal reaches the sweep alone, which then asks each to end.
+    With a template it is forked rather than started.
     """
 
-    def __init__(self, command: list[str], log: Path, environment: Callable[[int], dict[str, str]]) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        log: Path,
+        environment: Callable[[int], dict[str, str]],
+        template: Template | None = None,
+    ) -> None:
         self.log = log
         self.asked: float | None = None  # when it was asked to end
         self.timed_out = False
-        self._command, self._environment = command, environment
+        self._command, self._environment, self._template = command, environment, template
         self._mark = uuid4().hex
         self._earlier = 0  # bytes of the log, of tries before this one
         self._begin = self._end = 0.0
@@ -93,14 +102,20 @@ class Job:
             log.write(f"# {now}  {shlex.join(self._command)}\n".encode())
             self._earlier = log.tell()
             self._begin = time.monotonic()
-            self._process = subprocess.Popen(
-                self._command,
-                env=os.environ | self._environment(slot) | named() | {_MARK: self._mark},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = self._started(self._environment(slot) | {_MARK: self._mark}, log)
+
+    def _started(self, environment: dict[str, str], log: IO[bytes]) -> Forked | subprocess.Popen[bytes]:
+        if self._template:
+            with suppress(BrokenPipeError):  # it is gone, and nothing else is wrong
+                return self._template.start(self._command, environment, self.log)
+        return subprocess.Popen(
+            self._command,
+            env=os.environ | environment | named(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
     def has_ended(self) -> bool:
         """Whether it has; nothing of one that was killed is left then."""
@@ -114,7 +129,7 @@ class Job:
     @property
     def code(self) -> int:
         """The exit status of one that has ended; −s where signal s killed it."""
-        return self._process.returncode
+        return self._process.returncode or 0
 
     @property
     def seconds(self) -> float:

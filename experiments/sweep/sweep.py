@@ -1,7 +1,9 @@
 """Runs from their configurations to their results: what is missing is run, what failed is listed."""
 
+import os
 import signal
 import time
+from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
@@ -9,12 +11,16 @@ from rich.console import Console
 from common import tables
 from common.errors import Interrupted, RunError, UsageError
 from common.progress import Display, duration
+from common.template import WORKS, Template
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
+from experiments.config import identity
+from experiments.config.classes import PACKAGES
 from experiments.config.schema import Launch, Run
 from experiments.planning import cost
 from experiments.sweep.job import Job, command, environment
 from experiments.sweep.pool import run_jobs
+from experiments.sweep.repeats import repeats, take_over
 from experiments.sweep.study import Cell, StudyFolder, cells
 from experiments.training.build import check, device_of
 from experiments.training.session import train_here
@@ -63,13 +69,22 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
+    by_folder = {cell.folder.path: cell for cell in cells}
+    repeated = repeats([cell.run for cell in cells])
+    copies = {by_folder[path]: by_folder[identity.folder(original)] for path, original in repeated.items()}
     for cell in cells:
         cell.value(launch.select)  # of those finished, for what is wrong with it
     folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))
     with folder.locked(), Display(sum(cell.run.rounds for cell in cells), console) as display:
         folder.freeze(cells)
-        jobs = _Jobs(cells, launch, folder, display)
+        jobs = _Jobs([cell for cell in cells if cell not in copies], launch, folder, display)
+        if copies:
+            display.say(f"{len(copies)} more repeat a run of another seed: nothing is drawn at random")
         interrupted = jobs.run()
+        for cell, original in copies.items():
+            if take_over(cell.run, original.run):
+                display.say(f"{cell.name}: as {original.name}")
+            display.skip(cell.run.rounds)
     failed = jobs.list_failures()
     left = sum(not cell.is_finished for cell in cells)
     if interrupted:
@@ -94,6 +109,7 @@ class _Jobs:
     def __init__(self, cells: list[Cell], launch: Launch, folder: StudyFolder, display: Display) -> None:
         self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
         self._at_once = min(launch.jobs, len(cells))
+        self._template = self._forking([cell.run for cell in cells if not cell.is_finished])
         self._waiting = {self._job(cell): cell for cell in cells if not cell.is_finished}
         self._failed: list[tuple[Cell, Job, str]] = []
         self._ended = len(cells) - len(self._waiting)
@@ -110,7 +126,11 @@ class _Jobs:
             self._rounds[cell] = cell.folder.round() if cell in waiting else cell.run.rounds
             self._display.skip(self._rounds[cell])
         jobs, timeout = list(self._waiting), self._launch.job_timeout
-        return run_jobs(jobs, self._at_once, timeout, self._end, self._watch, self._display.say)
+        try:
+            return run_jobs(jobs, self._at_once, timeout, self._end, self._watch, self._display.say)
+        finally:
+            if self._template:
+                self._template.close()
 
     def list_failures(self) -> list[Cell]:
         """Print a table of them, but for those that another process has finished meanwhile."""
@@ -120,10 +140,23 @@ class _Jobs:
             tables.show(self._display.console, ["failed", "how", "error", "log"], rows)
         return [cell for cell, *_ in failed]
 
+    def _forking(self, runs: list[Run]) -> Template | None:
+        """A process that has imported what these runs compute with, which takes longer than a small one trains.
+
+        None where it would save nothing, and on GPUs, whose drivers do not bear to be forked.
+        """
+        if not WORKS or len(runs) < 2 or self._launch.ranks > 1 or any(device_of(run) != "cpu" for run in runs):
+            return None
+        modules = {module for run in runs for module in identity.code(run) if module.split(".")[0] in PACKAGES}
+        shared = replace(runs[0], threads=None)  # a run that says how many sets them itself
+        surroundings = os.environ | environment(shared, self._at_once, ranks=1, slot=0)
+        return Template(sorted({*modules, train_here.__module__}), surroundings)
+
     def _job(self, cell: Cell) -> Job:
         file, ranks = self._folder.job(cell.id), self._launch.ranks
         surroundings = partial(environment, cell.run, self._at_once, ranks)
-        return Job(command(file, ranks, cell.run.packages), file.with_suffix(".log"), surroundings)
+        words = command(file, ranks, cell.run.packages)
+        return Job(words, file.with_suffix(".log"), surroundings, self._template)
 
     def _end(self, job: Job) -> bool:
         """Take note of one that has ended. Returns whether to go on with the others."""

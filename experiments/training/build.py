@@ -127,7 +127,8 @@ def _choose_algorithms(deterministic: bool) -> None:
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
-    torch.use_deterministic_algorithms(deterministic)
+    if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it imports torch's compiler: seconds
+        torch.use_deterministic_algorithms(deterministic)
 
 
 def check(run: Run) -> None:

@@ -91,7 +91,7 @@ def test_what_is_left_of_an_interrupted_run(interrupted: Path, results: str, tri
 
 def test_one_trial_serves_a_task(results: str, tried: list[Run]) -> None:
     """4 × 320 s, and on two at once no less than half of it."""
-    configs = [configuration(*SMALL, results, f"seed={seed}", f"algorithm={name}")
+    configs = [configuration(*SMALL, results, "task.batch_size=3", f"seed={seed}", f"algorithm={name}")
                for seed in (0, 1) for name in ("cd_adam", "ef21")]  # fmt: skip
     assert "time: about 21 min one after the other, 11 min at best with jobs=2" in said(configs, jobs=2)
     assert "time: about 21 min one after the other, 5 min at best with jobs=50" in said(configs, jobs=50)

@@ -143,7 +143,7 @@ def test_a_second_sweep_of_the_same_name_is_kept_out(tmp_path: Path, capsys: pyt
 
 @pytest.mark.parametrize("command", [[], ["-m", "seed=0,1,0"], ["jobs=2", "ranks=2"]], ids=" ".join)
 def test_a_plan_leaves_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    run.main([*SMALL, *command, "dry_run=true", f"results_dir={tmp_path / 'results'}"])
+    run.main([*SMALL, *command, "task.batch_size=3", "dry_run=true", f"results_dir={tmp_path / 'results'}"])
     count = 2 if "-m" in command else 1
     assert f"{count} runs, {count} of them to do" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []

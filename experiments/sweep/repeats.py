@@ -1,0 +1,79 @@
+"""Runs that differ in their seed alone, where nothing is drawn from it: one is trained, the others are its copies."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from common.errors import RunError
+from experiments.cluster.ranks import Ranks
+from experiments.config import identity
+from experiments.config.run import as_yaml
+from experiments.config.schema import Run
+from experiments.record.folder import RunFolder
+from experiments.record.renamed import copy
+from experiments.training.build import build_trainer
+
+
+def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
+    """By the folder of a run that was not begun the first one that is equal to it but for a seed that nothing is
+    drawn from.
+
+    Where runs differ in their seed alone, one of them is built and does a few rounds with a seed that cannot be read;
+    data are fetched for that.
+    """
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        alike.setdefault(identity.of(replace(run, seed=0)), []).append(run)
+    found = {}
+    for first, *others in alike.values():
+        new = [folder for run in others if run.seed != first.seed and not (folder := identity.folder(run)).exists()]
+        if new and not draws(first):
+            found |= dict.fromkeys(new, first)
+    return found
+
+
+def take_over(run: Run, original: Run) -> bool:
+    """Make the folder of a run from that of the one it repeats, if that is finished and this one is not begun.
+
+    Returns whether it did. Its environment.json says whose rows they are, under `repeats_seed`.
+    """
+    source, target = identity.folder(original), identity.folder(run)
+    try:
+        if target.exists() or not RunFolder(source).is_finished():
+            return False
+    except RunError:
+        return False  # which its own run says
+
+    def change(copied: Path) -> None:
+        (copied / "config.yaml").write_text(as_yaml(run))
+        about = copied / "environment.json"
+        about.write_text(json.dumps({**json.loads(about.read_text()), "repeats_seed": original.seed}))
+
+    copy(source, target, change)
+    return True
+
+
+def draws(run: Run) -> bool:
+    """Whether any number of a run can depend on its seed; also where that could not be found out."""
+    small = tuple(lr * 1e-9 for lr in run.lr)  # a step that diverges would say nothing of the seed
+    unread = replace(run, lr=small, device="cpu", seed=_Unread())  # pyright: ignore[reportArgumentType]
+    with suppress(Exception):  # whatever is wrong with it, its run says
+        trainer = build_trainer(unread, Ranks())
+        for t in {*(2**power for power in range(run.rounds.bit_length())), run.rounds}:
+            trainer.t = t - 1
+            trainer.step()
+        trainer.evaluate()
+        return False
+    return True
+
+
+class _Unread:
+    """Stands for a seed, and raises LookupError when it is written, compared or hashed; it is no number."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise LookupError("the seed was read")
+
+    __str__ = __repr__ = __format__ = __hash__ = __eq__ = _refuse  # pyright: ignore[reportAssignmentType]
