@@ -24,8 +24,9 @@ from common.errors import UsageError
 from common.progress import Display
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH, load_run
+from experiments.sweep.extend import parts
+from experiments.sweep.repeats import brought_to_end, repeats
 from experiments.training.build import check
-from experiments.training.runner import bring_to_end
 from plots.runs.read import Run, open_run
 from plots.runs.results import Results, results
 
@@ -33,8 +34,9 @@ from plots.runs.results import Results, results
 def train(*overrides: str, **settings: Any) -> Results:
     """The rows of one run, brought to its end in this process; several step sizes, lr=[0.001, 0.003], are one batch.
 
-    It leaves no file unless `results_dir` is set: then a finished run is read, not run again, and an interrupted one
-    goes on. Raises UsageError before anything is started, and RunError, DataError or Interrupted where it ends early.
+    It leaves no file unless `results_dir` is set: then a finished run is read, not run again, an interrupted one goes
+    on, and of a grid that was extended the new step sizes are run. Raises UsageError before anything is started, and
+    RunError, DataError or Interrupted where it ends early.
     """
     return _trained([*overrides, *_words(settings)], [{}])
 
@@ -59,11 +61,15 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
     for run in runs:
         check(run)
     ended: dict[str, tuple[Run, Mapping[str, Any]]] = {}
-    with TemporaryDirectory() as scratch, Display(sum(run.rounds for run in runs)) as display:
-        for run, settings in zip(runs, combinations, strict=True):
-            kept = split(overrides, ["results_dir"])[0]
-            done = bring_to_end(run if kept else replace(run, results_dir=scratch), display)
-            ended[done.path.name] = open_run(done.path), settings
+    with TemporaryDirectory() as scratch:
+        if not split(overrides, ["results_dir"])[0]:
+            runs = [replace(run, results_dir=scratch) for run in runs]
+        each = [(part, settings) for run, settings in zip(runs, combinations, strict=True) for part in parts(run)]
+        runs = [part for part, _ in each]
+        with Display(sum(run.rounds for run in runs)) as display:
+            done = brought_to_end(runs, repeats(runs), display)
+            for folder, (_, settings) in zip(done, each, strict=True):
+                ended[folder.path.name] = open_run(folder.path), settings
         rows = results([run for run, _ in ended.values()])
     for key in dict.fromkeys(key for _, settings in ended.values() for key in settings):
         if key not in rows:

@@ -124,11 +124,10 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     from experiments.planning import cost
     from experiments.planning.estimate import estimate
-    from experiments.sweep.repeats import repeats, take_over
+    from experiments.sweep.repeats import brought_to_end, repeats
     from experiments.sweep.study import cells
     from experiments.sweep.sweep import sweep
     from experiments.training.build import check
-    from experiments.training.runner import bring_to_end
     from experiments.training.session import session
 
     found = cells(figures.combinations(figure.grid), runs, figure.name)
@@ -154,10 +153,8 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
             display.say(f"{missing} of {len(runs)} runs to do, about {duration(seconds)} by a trial of each task")
         if copies:
             display.say(f"{len(copies)} repeat a run of another seed: nothing is drawn at random")
-        for run in runs:
-            if original := copies.get(identity.folder(run)):
-                take_over(run, original)
-            bring_to_end(run, display, ranks)
+        for _ in brought_to_end(runs, copies, display, ranks):
+            pass
     return ranks.is_first
 
 

@@ -54,6 +54,26 @@ def test_with_a_folder_a_finished_run_is_read_and_not_run_again(place: Path) -> 
     assert same(rows, train(*SMALL))
 
 
+def test_with_a_folder_an_extended_grid_trains_what_is_new(place: Path) -> None:
+    train(*SMALL, lr=[0.003, 0.01], results_dir="results")
+    [before] = (place / "results").rglob("metrics.jsonl")
+    written = before.stat().st_mtime_ns
+    rows = train(*SMALL, lr=[0.003, 0.01, 0.03], results_dir="results")
+    assert before.stat().st_mtime_ns == written
+    assert len(list((place / "results").rglob("metrics.jsonl"))) == 2
+    whole = train(*SMALL, lr=[0.003, 0.01, 0.03])
+    last = [one[one["round"] == 20].set_index("lr")["grad_norm"].to_dict() for one in (rows, whole)]
+    assert last[0] == pytest.approx(last[1], rel=1e-13)
+
+
+def test_a_comparison_of_seeds_trains_one_where_nothing_is_drawn(place: Path) -> None:
+    rows = compare(*SMALL, seed=[0, 1], results_dir="results")
+    assert rows["seed"].unique().tolist() == [0, 1]
+    assert rows.groupby("seed")["seconds"].max().nunique() == 1  # the clocks of the one that was trained
+    drawn = compare(*SMALL, seed=[0, 1], results_dir="results", **{"task.batch_size": 3})
+    assert drawn.groupby("seed")["grad_norm"].min().nunique() == 2
+
+
 def test_a_comparison_is_every_combination_and_what_was_compared_a_column() -> None:
     lists = {"algorithm": ["cd_adam", "ef21"], "cluster.workers": [4, 5]}
     rows = compare(*SMALL, lr=[0.003, 0.01], **lists)

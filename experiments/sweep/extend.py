@@ -1,7 +1,10 @@
 """A grid of step sizes of which some are done: what is left of it is a run of its own."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 from experiments.config import identity
 from experiments.config.schema import Run
@@ -36,11 +39,14 @@ def _grids(run: Run) -> list[tuple[float, ...]]:
     """The different lists of step sizes of the runs beside a run."""
     found: dict[tuple[float, ...], None] = {}
     for path in folders(identity.folder(run).parent):
-        try:
-            found[tuple(map(float, open_run(path).lrs))] = None
-        except (OSError, ValueError, LookupError):  # which says nothing of this run
-            continue
+        with suppress(OSError, ValueError, LookupError):  # which say nothing of this run
+            found[_grid(path)] = None
     return list(found)
+
+
+@cache  # a folder's id follows from them
+def _grid(path: Path) -> tuple[float, ...]:
+    return tuple(map(float, open_run(path).lrs))
 
 
 def _is_finished(run: Run) -> bool:

@@ -1,13 +1,14 @@
 """Runs that differ in their seed alone, where nothing is drawn from it: one is trained, the others are its copies."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 from common.errors import RunError
+from common.progress import Display
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import as_yaml
@@ -15,6 +16,7 @@ from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
 from experiments.record.renamed import copy
 from experiments.training.build import build_trainer
+from experiments.training.runner import bring_to_end
 
 
 def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
@@ -54,6 +56,17 @@ def take_over(run: Run, original: Run) -> bool:
 
     copy(source, target, change)
     return True
+
+
+def brought_to_end(
+    runs: Iterable[Run], copies: Mapping[Path, Run], display: Display, ranks: Ranks | None = None
+) -> Iterator[RunFolder]:
+    """The folders of runs, each brought to its end in this process, by a copy where `copies`, as `repeats` gives
+    them, has what it repeats. Raises as `bring_to_end`."""
+    for run in runs:
+        if original := copies.get(identity.folder(run)):
+            take_over(run, original)
+        yield bring_to_end(run, display, ranks)
 
 
 def draws(run: Run) -> bool:
