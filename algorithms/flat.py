@@ -14,13 +14,19 @@ class Flat:
 
     A parameter of 16 bits is what a coordinate of the vector rounds to: small steps add up in the vector, which is
     the master copy, although the parameter does not move at first.
-    Raises ValueError for no parameters, and for dtypes or devices that do not fit into one vector.
+    Raises ValueError for no parameters, for those of which this process has a part, and for dtypes or devices that do
+    not fit into one vector.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
         self.params = list(params)
         if not self.params:
             raise ValueError("no parameter requires a gradient")
+        if any(_is_sharded(param) for param in self.params):
+            raise ValueError(
+                "parameters are sharded (FSDP or tensor parallelism): a message is made of the whole gradient, which "
+                "no process then has; keep the model whole on every rank, as DistributedDataParallel does"
+            )
         if len({(_working(param.dtype), param.device) for param in self.params}) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")
         self.dtype, self.device = _working(self.params[0].dtype), self.params[0].device
@@ -68,3 +74,9 @@ class Flat:
 
 def _working(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in _HALF else dtype
+
+
+def _is_sharded(param: Tensor) -> bool:
+    """Whether it is a distributed tensor (FSDP 2, tensor parallelism) or FSDP 1's flat parameter, told by what each
+    alone has: importing them takes seconds."""
+    return hasattr(param, "placements") or getattr(param, "_is_flat_param", False)

@@ -1,9 +1,11 @@
 r"""Tables for a paper: best step sizes, where they end and bits to levels, in LaTeX with booktabs.
 
-A file of them is \input into a document that has \usepackage{booktabs}.
+A file of them is \input into a document that has \usepackage{booktabs}. In two columns of text a
+table that is too wide for one spans both.
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,6 +16,9 @@ from plots.runs.columns import higher_is_better, in_words
 from plots.runs.levels import bits_to_reach, usual_levels
 from plots.runs.results import finals
 from plots.runs.seeds import in_order, repeated
+
+_COLUMN = 44
+"""Characters of 10 points, gaps between columns included, that fit into a column of 3.25 inches."""
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
@@ -122,9 +127,16 @@ def _environment(caption: str, heads: Sequence[str], lines: Iterable[Sequence[st
     def line(cells: Sequence[str]) -> str:
         return f"    {' & '.join(cells)} \\\\"
 
+    lines = list(lines)
     columns = "l" + "r" * (len(heads) - 1)
+    kind = "table*" if sum(_width(column) + 2 for column in zip(heads, *lines, strict=True)) > _COLUMN else "table"
     return "\n".join([
-        "\\begin{table}", "  \\centering", f"  \\caption{{{caption}}}", f"  \\begin{{tabular}}{{{columns}}}",
+        f"\\begin{{{kind}}}", "  \\centering", f"  \\caption{{{caption}}}", f"  \\begin{{tabular}}{{{columns}}}",
         "    \\toprule", line(heads), "    \\midrule", *map(line, lines), "    \\bottomrule", "  \\end{tabular}",
-        "\\end{table}", "",
+        f"\\end{{{kind}}}", "",
     ])  # fmt: skip
+
+
+def _width(cells: Iterable[str]) -> int:
+    """Of a column in characters, without what LaTeX does not print."""
+    return max(len(re.sub(r"\\[a-z]+|[${}^\\]", "", cell)) for cell in cells)

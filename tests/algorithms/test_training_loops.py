@@ -2,7 +2,10 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 from optimizer_support import ALGORITHMS, loss, model
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import Identity, ScaledSign
@@ -87,6 +90,22 @@ def test_a_sparse_gradient_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="a gradient is sparse"):
         optimizer.step()
     assert optimizer.t == 0
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_sharded_parameters_are_refused_in_words(version: int) -> None:
+    """Those of FSDP, of which a process has a part."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        model = torch.nn.Linear(3, 2)
+        if version == 1:
+            sharded = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+        else:
+            sharded = fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+        with pytest.raises(ValueError, match="parameters are sharded"):
+            CompressedOptimizer(sharded.parameters(), SIGN, lr=0.1)
+    finally:
+        dist.destroy_process_group()
 
 
 class Tied(torch.nn.Module):

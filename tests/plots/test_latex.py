@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from folder_support import folder
 
+from plots import latex
 from plots.latex import escaped, number, tables
 from plots.runs.find import find
 from plots.runs.variants import settled, table, tell_apart
@@ -30,7 +31,7 @@ def rows(place: Path) -> pd.DataFrame:
 def parts(text: str) -> list[tuple[str, list[list[str]]]]:
     """Caption and cells of every table, after its form is verified."""
     found = []
-    for body in re.findall(r"\\begin\{table\}(.*?)\\end\{table\}", text, re.DOTALL):
+    for body in re.findall(r"\\begin\{table\*?\}(.*?)\\end\{table\*?\}", text, re.DOTALL):
         caption, columns, head, lines = re.fullmatch(
             r"\s*\\centering\s*\\caption\{(.*)\}\s*\\begin\{tabular\}\{(\w+)\}\s*\\toprule\s*(.*?) \\\\\s*"
             r"\\midrule\s*(.*?)\s*\\bottomrule\s*\\end\{tabular\}\s*", body, re.DOTALL,
@@ -98,3 +99,13 @@ def test_a_latex_compiles_them(tmp_path: Path) -> None:
     done = subprocess.run([*program, "paper.tex"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(("levels", "kind"), [(2, "table"), (6, "table*")])
+def test_what_is_too_wide_for_a_column_spans_two(levels: int, kind: str, tmp_path: Path) -> None:
+    """Six heads and cells of five characters with their gaps are 42, and the methods' names 10."""
+    cell = r"$1.25\times10^{9}$"
+    found = pd.DataFrame({"algorithm": "cd_adam", "label": "CD-Adam", "task": range(levels), "cell": cell})
+    text = latex._table(found, {level: f"${level}$" for level in range(levels)}, "Bits")
+    assert text.startswith(f"\\begin{{{kind}}}\n")
+    assert text.endswith(f"\\end{{{kind}}}\n")
