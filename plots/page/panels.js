@@ -3,6 +3,7 @@
 // Nothing leaves the page: none of plotly's buttons sends a chart anywhere or leads to its maker.
 const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
 const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
+const MOST_LINES = 40; // in a panel: nobody tells more apart, and they take long to draw
 const FONT = 'system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif';
 
 /** The curves {run, trial} of runs, of all their step sizes. */
@@ -33,11 +34,30 @@ function linesOf(task, view, ofTask = byCurve(chosenRuns(view)).get(task.name)) 
   return lines;
 }
 
+/** As many lines as are drawn, of every method in turn the one that ends best; in the order they had. */
+function mostTelling(lines, metric) {
+  if (lines.length <= MOST_LINES) return lines;
+  const { higher } = data.metrics[metric];
+  const end = ({ curves: some }) => {
+    const ends = some.map(({ trial }) => trial[metric].at(-1)).filter(value => value !== null);
+    return ends.length < some.length ? Infinity : mean(ends) * (higher ? -1 : 1);
+  };
+  const ofMethod = new Map();
+  const ranked = lines.map(line => ({ line, end: end(line) })).sort((a, b) => a.end - b.end).map(({ line }) => {
+    const rank = ofMethod.get(line.curve.method) ?? 0;
+    ofMethod.set(line.curve.method, rank + 1);
+    return { line, rank };
+  });
+  const kept = new Set(ranked.sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES).map(({ line }) => line));
+  return lines.filter(line => kept.has(line));
+}
+
 /** Draws a task in its panel and gives back the lines. */
 function drawPanel(panel, task, view, link, ofTask) {
   const all = linesOf(task, view, ofTask);
   const lines = all.filter(line => areComparable(line.curves, view.x[0]));
-  const shown = lines.map(line => drawing(line, view, link)).filter(Boolean);
+  const few = mostTelling(lines, view.y[0]);
+  const shown = few.map(line => drawing(line, view, link)).filter(Boolean);
   const drawn = shown.length ? [...bandTraces(shown), ...shown.map(one => lineTrace(one, view)), markTrace(shown, view)] : []; // bands behind
   const [x, y] = [data.axes[view.x[0]], data.metrics[view.y[0]].label];
   const zoom = zooms.get(task.name);
@@ -65,7 +85,7 @@ function drawPanel(panel, task, view, link, ofTask) {
   panel.querySelector(".whole").hidden = !zoom;
   panel.querySelector(".csv").onclick = () => save(`${view.y[0]} ${task.name.replaceAll("/", " ")}.csv`, csvOf(task, lines, view, link));
   for (const entry of panel.querySelectorAll(".legend button")) {
-    const of = lines.filter(({ curve }) => curve.name === entry.value);
+    const of = few.filter(({ curve }) => curve.name === entry.value);
     entry.setAttribute("aria-pressed", of.length > 0);
     entry.querySelector("small").textContent = view.lr[0] === "best" && of.length ? short(of[0].lr) : "";
   }
@@ -73,8 +93,13 @@ function drawPanel(panel, task, view, link, ofTask) {
   values.ontoggle = () => values.open && values.lastChild.replaceChildren(valuesTable(task, lines, view));
   values.ontoggle();
   const refused = new Set(all.filter(line => !lines.includes(line)).map(line => line.curve.label));
-  panel.querySelector(".note").textContent =
-    [...refused].map(label => `Not drawn: ${label}, whose seeds were not evaluated at the same rounds and bits; choose one seed.`).join(" ");
+  const notes = [...refused].map(label =>
+    `Not drawn: ${label}, whose seeds were not evaluated at the same rounds and bits; choose one seed.`);
+  if (few.length < lines.length) {
+    notes.unshift(`${few.length} of ${lines.length} lines are drawn, of every method those that end best; choose settings to see others. ` +
+      "The table and the CSV have all.");
+  }
+  panel.querySelector(".note").textContent = notes.join(" ");
   return lines;
 }
 

@@ -57,10 +57,11 @@ function bandTraces(drawn) {
   return [...bands.values()];
 }
 
-/** plotly's trace of the few markers of every line. */
+/** plotly's trace of the few markers of every line, fewer where there are many lines. */
 function markTrace(drawn, view) {
+  const each = Math.max(3, Math.min(7, Math.floor(120 / drawn.length)));
   const marks = drawn.flatMap(({ look, strength, line }) =>
-    spread(line.x, view.logx[0] === "1", 7).map(i => ({ x: line.x[i], y: line.mean[i], look, strength })));
+    spread(line.x, view.logx[0] === "1", each).map(i => ({ x: line.x[i], y: line.mean[i], look, strength })));
   return {
     x: marks.map(({ x }) => x), y: marks.map(({ y }) => y), mode: "markers", hoverinfo: "skip",
     marker: {
