@@ -17,6 +17,7 @@ def copy(source: Path, target: Path, change: Callable[[Path], object]) -> None:
     checkpoint says that it is of. Raises OSError, also where the target is there, and ValueError where a file is not
     as it was written.
     """
+    target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".copy-", dir=target.parent) as scratch:
         copied = Path(shutil.copytree(source, Path(scratch, target.name), ignore=shutil.ignore_patterns(".lock")))
         change(copied)

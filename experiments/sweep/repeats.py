@@ -1,11 +1,12 @@
 """Runs that differ in their seed alone, where nothing is drawn from it: one is trained, the others are its copies."""
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from common.errors import RunError
 from common.progress import Display
@@ -13,9 +14,10 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import as_yaml
 from experiments.config.schema import Run
+from experiments.planning.estimate import kind
 from experiments.record.folder import RunFolder
 from experiments.record.renamed import copy
-from experiments.training.build import build_trainer
+from experiments.training.build import build_task, build_trainer
 from experiments.training.runner import bring_to_end
 
 
@@ -29,11 +31,16 @@ def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
     alike: dict[str, list[Run]] = {}
     for run in runs:
         alike.setdefault(identity.of(replace(run, seed=0)), []).append(run)
-    found = {}
+    found: dict[Path, Run] = {}
+    drawing: set[str] = set()  # kinds of runs whose task draws, whatever the method
     for first, *others in alike.values():
         new = [folder for run in others if run.seed != first.seed and not (folder := identity.folder(run)).exists()]
-        if new and not draws(first):
-            found |= dict.fromkeys(new, first)
+        if new and kind(first) not in drawing:
+            what = draws(first)
+            if what is None:
+                found |= dict.fromkeys(new, first)
+            elif what == "task":
+                drawing.add(kind(first))
     return found
 
 
@@ -50,6 +57,8 @@ def take_over(run: Run, original: Run) -> bool:
         return False  # which its own run says
 
     def change(copied: Path) -> None:
+        for mirror in ("wandb", "tensorboard"):  # they show the other run
+            shutil.rmtree(copied / mirror, ignore_errors=True)
         (copied / "config.yaml").write_text(as_yaml(run))
         about = copied / "environment.json"
         about.write_text(json.dumps({**json.loads(about.read_text()), "repeats_seed": original.seed}))
@@ -69,18 +78,28 @@ def brought_to_end(
         yield bring_to_end(run, display, ranks)
 
 
-def draws(run: Run) -> bool:
-    """Whether any number of a run can depend on its seed; also where that could not be found out."""
+def draws(run: Run) -> Literal["task", "method"] | None:
+    """What of a run reads its seed: its task, whatever the method, or its method alone; None where nothing does.
+
+    One of the two also where that could not be found out.
+    """
     small = tuple(lr * 1e-9 for lr in run.lr)  # a step that diverges would say nothing of the seed
     unread = replace(run, lr=small, device="cpu", seed=_Unread())  # pyright: ignore[reportArgumentType]
+    rounds = sorted({*(2**power for power in range(run.rounds.bit_length())), run.rounds})
     with suppress(Exception):  # whatever is wrong with it, its run says
-        trainer = build_trainer(unread, Ranks())
-        for t in {*(2**power for power in range(run.rounds.bit_length())), run.rounds}:
-            trainer.t = t - 1
-            trainer.step()
-        trainer.evaluate()
-        return False
-    return True
+        task = build_task(unread)
+        x, statistics = task.start().expand(1, -1).clone(), task.start_statistics().expand(1, -1, -1).clone()
+        for t in rounds:
+            task.gradients(x, statistics, t)
+        task.evaluate(x, statistics[..., 0, :])
+        with suppress(Exception):
+            trainer = build_trainer(unread, Ranks())
+            for t in rounds:
+                trainer.t = t - 1
+                trainer.step()
+            return None
+        return "method"
+    return "task"
 
 
 class _Unread:

@@ -17,6 +17,7 @@ from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
 from experiments.config.classes import PACKAGES
 from experiments.config.schema import Launch, Run
+from experiments.loggers.logger import build_logger
 from experiments.planning import cost
 from experiments.sweep.job import Job, command, environment
 from experiments.sweep.pool import run_jobs
@@ -84,9 +85,10 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
         for cell, original in copies.items():
             if take_over(cell.run, original.run):
                 display.say(f"{cell.name}: as {original.name}")
+                build_logger(cell.run).skipped(cell.folder.path, display.say)
             display.skip(cell.run.rounds)
     failed = jobs.list_failures()
-    left = sum(not cell.is_finished for cell in cells)
+    left = sum(not cell.is_finished for cell in cells if cell not in copies)  # of which those are made that can be
     if interrupted:
         raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
     if left > len(failed):
