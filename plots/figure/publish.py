@@ -128,7 +128,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:
     """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
-    return " ".join(filter(None, [figure.note, about_runs(shown, [panel.y for panel in figure.rows])]))
+    return ". ".join(filter(None, [figure.note, about_runs(shown, [panel.y for panel in figure.rows])]))
 
 
 def _head(figure: Figure, caption: str) -> list[str]:

@@ -138,7 +138,7 @@ def test_the_caption_stands_in_the_picture_where_that_is_asked_for(folders):
     inside, beside = texts(folders, note="quick budget", look=Look(caption="inside"))
     assert inside == beside
     inside, beside = texts(folders, note="quick budget")
-    assert inside == "quick budget 100 rounds; one seed (0)."
+    assert inside == "quick budget. 100 rounds; one seed (0)."
     assert beside.startswith("quick budget\nA toy.")
 
 
