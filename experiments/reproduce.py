@@ -147,12 +147,12 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     with session(runs) as (ranks, display):
         display.say(said)
         copies = repeats(runs) if ranks.is_first else {}
-        trained = [run for run in runs if identity.folder(run) not in copies]
+        trained = [run for run in runs if not ranks.told(identity.folder(run) in copies)]
         missing, seconds = estimate(trained, ranks, display.begin)
         if missing:
             display.say(f"{missing} of {len(runs)} runs to do, about {duration(seconds)} by a trial of each task")
         if copies:
-            display.say(f"{len(copies)} repeat a run of another seed: nothing is drawn at random")
+            display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)}")
         for _ in brought_to_end(runs, copies, display, ranks):
             pass
     return ranks.is_first

@@ -156,7 +156,7 @@ def _totals(costs: list[_Cost], jobs: int, copies: int) -> list[str]:
     parallel = f", {duration(at_best)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
     return [
         f"{len(costs)} runs, {len(waiting) - copies} of them to do",
-        *([f"{copies} repeat a run of another seed: nothing is drawn at random"] if copies else []),
+        *([f"copied from another seed, since nothing is drawn at random: {copies}"] if copies else []),
         f"bits of one worker: {up} up, {down} down, {readable(up + down)} in all{but}",
         f"time: {whole}{parallel}{but}",
         "memory is that of a process's vectors, without data and activations; time is by a few rounds timed here, "

@@ -80,7 +80,7 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
         folder.freeze(cells)
         jobs = _Jobs([cell for cell in cells if cell not in copies], launch, folder, display)
         if copies:
-            display.say(f"{len(copies)} more repeat a run of another seed: nothing is drawn at random")
+            display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)} more")
         interrupted = jobs.run()
         for cell, original in copies.items():
             if take_over(cell.run, original.run):

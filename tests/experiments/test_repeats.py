@@ -53,7 +53,7 @@ def test_a_sweep_trains_one_of_them(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not sweep("seed=0,1,2", results)
     said = capsys.readouterr().err
     assert "1 of 1 runs to do" in said
-    assert "2 more repeat a run of another seed: nothing is drawn at random" in said
+    assert "copied from another seed, since nothing is drawn at random: 2 more" in said
     folders = [identity.folder(configuration(*SMALL, results, f"seed={seed}")) for seed in (0, 1, 2)]
     assert [read_json(folder / "environment.json").get("repeats_seed") for folder in folders] == [None, 0, 0]
     assert all(RunFolder(folder).is_finished() for folder in folders)  # every checksum, of its own id
