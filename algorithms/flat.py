@@ -77,6 +77,6 @@ def _working(dtype: torch.dtype) -> torch.dtype:
 
 
 def _is_sharded(param: Tensor) -> bool:
-    """Whether it is a distributed tensor (FSDP 2, tensor parallelism) or FSDP 1's flat parameter, told by what each
-    alone has: importing them takes seconds."""
-    return hasattr(param, "placements") or getattr(param, "_is_flat_param", False)
+    """Whether it is a distributed tensor (FSDP 2, tensor parallelism), or FSDP 1's flat parameter or a view into one:
+    told by what each alone has, since importing them takes seconds."""
+    return any(getattr(param, name, None) for name in ("placements", "_is_flat_param", "_fsdp_flattened"))

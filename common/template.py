@@ -62,10 +62,14 @@ class Template:
     def start(self, command: list[str], environment: dict[str, str], log: Path) -> Forked:
         """Fork a process for a command line, which adds what it says to `log`.
 
-        environment: what it finds besides what the template has. Raises BrokenPipeError where the template is gone.
+        environment: what it finds besides what the template has. Raises OSError where the template is gone or cannot
+        fork.
         """
         words = command[command.index("common.parent") + 1 :]
-        return Forked(self, self._ask({"words": words, "environment": environment, "log": str(log.absolute())}))
+        pid = self._ask({"words": words, "environment": environment, "log": str(log.absolute())})
+        if pid is None:
+            raise OSError("no process can be forked")
+        return Forked(self, pid)
 
     def code(self, pid: int) -> int | None:
         """The exit status of a process that has ended; where the template is gone, so are those that it forked."""
@@ -90,7 +94,7 @@ class Template:
         return json.loads(answer)
 
 
-def _next() -> dict[str, Any] | None:
+def _next(answers: int) -> dict[str, Any] | None:
     """Answer requests until there are no more; in a process that one of them forked return that one."""
     own = os.getpid()
     for line in sys.stdin:
@@ -98,16 +102,22 @@ def _next() -> dict[str, Any] | None:
         if "pid" in request:
             pid, status = os.waitpid(request["pid"], os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if pid else None
-        elif not (answer := os.fork()):
-            end_with_parent(own)
-            return request
-        print(json.dumps(answer), flush=True)
+        else:
+            try:
+                answer = os.fork()
+            except OSError:
+                answer = None
+            if answer == 0:
+                os.setsid()
+                os.close(answers)
+                end_with_parent(own)
+                return request
+        os.write(answers, json.dumps(answer).encode() + b"\n")
     return None
 
 
 def _become(words: list[str], environment: dict[str, str], log: str) -> None:
     """Be the process that was asked for."""
-    os.setsid()
     for number, file, flags in ((0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY | os.O_APPEND)):
         descriptor = os.open(file, flags)
         os.dup2(descriptor, number)
@@ -119,9 +129,11 @@ def _become(words: list[str], environment: dict[str, str], log: str) -> None:
 
 
 if __name__ == "__main__":
+    answers = os.dup(1)
+    os.dup2(2, 1)  # or what a module prints would be taken for an answer
     for module in sys.argv[1:]:
         with suppress(Exception):  # which the process that needs it says better
             import_module(module)
     gc.freeze()  # or every process, when it collects garbage, copies all that was imported
-    if asked := _next():
+    if asked := _next(answers):
         _become(**asked)

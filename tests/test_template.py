@@ -89,6 +89,14 @@ def test_how_it_ended(code: str, status: int, said: str, template: Template, tmp
     assert code_of(started(template, tmp_path / "next", "")) == 0
 
 
+def test_what_a_module_prints_is_no_answer(environment: dict[str, str], tmp_path: Path) -> None:
+    loud = Template(["this"], environment)  # which prints a poem
+    try:
+        assert code_of(started(loud, tmp_path / "log", "")) == 0
+    finally:
+        loud.close()
+
+
 def test_it_can_be_asked_to_end(template: Template, tmp_path: Path) -> None:
     asked = started(template, tmp_path / "log", "time.sleep(60)")
     until((tmp_path / "log").read_text)

@@ -29,6 +29,10 @@ _SETTINGS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings")
 """Said once where the runs do not differ in it, and a column where they do; n and rounds are then among the last."""
 
 
+_COPY = "as seed "
+"""The state of a run that will be a copy, but for that seed."""
+
+
 @dataclass(frozen=True)
 class _Cost:
     """Of one run; nothing but its state where the rest is not known."""
@@ -79,11 +83,11 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
                     trials[kind(run)], unknown[run.task.name] = None, str(error).partition("\n")[0]
             done = _waiting(run, done, trials[kind(run)], ranks)
         if original := copies.get(identity.folder(run)):
-            done = replace(done, state=f"as seed {original.seed}", seconds=0.0)
+            done = replace(done, state=f"{_COPY}{original.seed}", seconds=0.0)
         costs.append(done)
     _table(runs, costs, console)
     for line in [
-        *_totals(costs, launch.jobs, len(copies)),
+        *_totals(costs, launch.jobs),
         *(f"? {name}: {reason}" for name, reason in unknown.items()),
     ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -145,8 +149,9 @@ def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
     tables.show(console, headings, rows)
 
 
-def _totals(costs: list[_Cost], jobs: int, copies: int) -> list[str]:
+def _totals(costs: list[_Cost], jobs: int) -> list[str]:
     known = [cost for cost in costs if cost.known]
+    copies = sum(cost.state.startswith(_COPY) for cost in costs)
     waiting = [cost for cost in costs if cost.state != "finished"]
     up, down = sum(cost.up for cost in known), sum(cost.down for cost in known)
     seconds = sum(cost.seconds for cost in known)

@@ -18,16 +18,13 @@ from plots.figure.spec import Figure
 from plots.runs.best import mark_best
 from plots.runs.read import open_run, table
 
-_EVALUATIONS = 10
-"""Of a trial, beside the first."""
-
 Best = dict[tuple[str, str], float]
 """By task and method."""
 
 
 def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
     """The first step, with the overrides among its own: every step size of the grid, a run each, on the seed that is
-    held out, evaluated ten times, since its end alone is asked for. Raises UsageError."""
+    held out. Raises UsageError."""
     if place_of() is not None:
         raise UsageError(
             f"figure={figure.name}: one process chooses step sizes between the runs, and here there are several; "
@@ -37,12 +34,7 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
         if parse(text).key_or_group == "seed":
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
     lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
-    found = [
-        f"{_line(line, lr, figure.held_out)} eval_every={max(1, run.rounds // _EVALUATIONS)} eval_early=false"
-        for line, run in lines
-        for lr in run.lr
-    ]
-    return _of(figure, overrides, found)
+    return _of(figure, overrides, [_line(line, lr, figure.held_out) for line, run in lines for lr in run.lr])
 
 
 def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:

@@ -23,10 +23,11 @@ from uuid import uuid4
 
 import torch
 
-from common.errors import exit_with_message
+from common.errors import RunError, exit_with_message
 from common.files import naming
 from common.parent import named
 from common.template import Forked, Template
+from experiments.config import identity
 from experiments.config.compose import ROOT
 from experiments.config.run import frozen
 from experiments.config.schema import Run
@@ -37,7 +38,8 @@ GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
 
 _MARK = "EXPERIMENTS_JOB"
-"""The variable by which a job's processes are known, those in sessions of their own too."""
+"""The variable by which a job's processes are known, those in sessions of their own too; of a forked job those that
+it starts itself."""
 
 
 def command(file: Path, ranks: int, packages: Sequence[str]) -> list[str]:
@@ -106,7 +108,7 @@ class Job:
 
     def _started(self, environment: dict[str, str], log: IO[bytes]) -> Forked | subprocess.Popen[bytes]:
         if self._template:
-            with suppress(BrokenPipeError):  # it is gone, and nothing else is wrong
+            with suppress(OSError):  # starting one may still do
                 return self._template.start(self._command, environment, self.log)
         return subprocess.Popen(
             self._command,
@@ -166,4 +168,8 @@ class Job:
 
 if __name__ == "__main__":
     with exit_with_message():
-        train_here(frozen(Path(sys.argv[1]), sys.argv[2:]))
+        listed = Path(sys.argv[1])
+        run = frozen(listed, sys.argv[2:])
+        if identity.of(run) != listed.stem:  # which a forked process would not even compute with
+            raise RunError(f"{listed}: code was edited since its sweep began; give the sweep's command again")
+        train_here(run)

@@ -26,17 +26,22 @@ def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
     drawn from.
 
     Where runs differ in their seed alone, one of them is built and does a few rounds with a seed that cannot be read;
-    data are fetched for that.
+    data are fetched for that. A run with a user's packages is never a copy: what these read in other rounds is not
+    known.
     """
     alike: dict[str, list[Run]] = {}
     for run in runs:
         alike.setdefault(identity.of(replace(run, seed=0)), []).append(run)
     found: dict[Path, Run] = {}
+    found_out: dict[str, str | None] = {}  # by what is the same for all step sizes
     drawing: set[str] = set()  # kinds of runs whose task draws, whatever the method
     for first, *others in alike.values():
         new = [folder for run in others if run.seed != first.seed and not (folder := identity.folder(run)).exists()]
-        if new and kind(first) not in drawing:
-            what = draws(first)
+        if new and not first.packages and kind(first) not in drawing:
+            method = identity.of(replace(first, seed=0, lr=(1.0,)))
+            if method not in found_out:
+                found_out[method] = draws(first)
+            what = found_out[method]
             if what is None:
                 found |= dict.fromkeys(new, first)
             elif what == "task":
@@ -47,7 +52,8 @@ def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
 def take_over(run: Run, original: Run) -> bool:
     """Make the folder of a run from that of the one it repeats, if that is finished and this one is not begun.
 
-    Returns whether it did. Its environment.json says whose rows they are, under `repeats_seed`.
+    Returns whether it did. Its environment.json says whose rows they are, under `repeats_seed`. Raises RunError where
+    that one is damaged.
     """
     source, target = identity.folder(original), identity.folder(run)
     try:
@@ -63,7 +69,14 @@ def take_over(run: Run, original: Run) -> bool:
         about = copied / "environment.json"
         about.write_text(json.dumps({**json.loads(about.read_text()), "repeats_seed": original.seed}))
 
-    copy(source, target, change)
+    try:
+        copy(source, target, change)
+    except (OSError, ValueError) as error:
+        if target.exists():  # another process has begun it
+            return False
+        raise RunError(
+            f"{source}: cannot be copied for seed {run.seed} ({error}); delete it to train it anew"
+        ) from error
     return True
 
 
@@ -108,4 +121,4 @@ class _Unread:
     def _refuse(self, *_: object) -> NoReturn:
         raise LookupError("the seed was read")
 
-    __str__ = __repr__ = __format__ = __hash__ = __eq__ = _refuse  # pyright: ignore[reportAssignmentType]
+    __str__ = __repr__ = __format__ = __hash__ = __eq__ = __bool__ = _refuse  # pyright: ignore[reportAssignmentType]

@@ -83,12 +83,15 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
             display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)} more")
         interrupted = jobs.run()
         for cell, original in copies.items():
-            if take_over(cell.run, original.run):
-                display.say(f"{cell.name}: as {original.name}")
-                build_logger(cell.run).skipped(cell.folder.path, display.say)
+            try:
+                if take_over(cell.run, original.run):
+                    display.say(f"{cell.name}: as {original.name}")
+                    build_logger(cell.run).skipped(cell.folder.path, display.say)
+            except RunError as error:
+                display.say(f"{cell.name}: {error}")
             display.skip(cell.run.rounds)
     failed = jobs.list_failures()
-    left = sum(not cell.is_finished for cell in cells if cell not in copies)  # of which those are made that can be
+    left = sum(not cell.is_finished and copies.get(cell, cell) not in failed for cell in cells) + len(failed)
     if interrupted:
         raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
     if left > len(failed):

@@ -127,7 +127,7 @@ def _choose_algorithms(deterministic: bool) -> None:
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
-    if torch.are_deterministic_algorithms_enabled() != deterministic:  # setting it imports torch's compiler: seconds
+    if deterministic or torch.are_deterministic_algorithms_enabled():  # setting it imports torch's compiler: seconds
         torch.use_deterministic_algorithms(deterministic)
 
 

@@ -33,7 +33,7 @@ def find(root: Path) -> list[Run]:
 def folders(root: Path) -> Iterator[Path]:
     """The run folders in and below a folder, in order."""
     for path, inner, files in os.walk(root):
-        inner.sort()
+        inner[:] = sorted(name for name in inner if not name.startswith("."))  # half of a copy
         if not set(FINISHED).isdisjoint(files):
             yield Path(path)
             inner.clear()

@@ -92,14 +92,15 @@ def test_a_sparse_gradient_is_refused_in_words() -> None:
     assert optimizer.t == 0
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_sharded_parameters_are_refused_in_words(version: int) -> None:
+@pytest.mark.parametrize("version", ["1", "1, original parameters", "2"])
+def test_sharded_parameters_are_refused_in_words(version: str) -> None:
     """Those of FSDP, of which a process has a part."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = torch.nn.Linear(3, 2)
-        if version == 1:
-            sharded = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+        if version != "2":
+            original = version != "1"
+            sharded = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=original)
         else:
             sharded = fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
         with pytest.raises(ValueError, match="parameters are sharded"):

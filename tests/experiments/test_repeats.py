@@ -1,5 +1,6 @@
 """Runs of several seeds from which nothing is drawn: one is trained, and the others are as if they were."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from sweep_support import sweep
 from experiments import run
 from experiments.config import identity
 from experiments.record.folder import RunFolder
-from experiments.record.parts import verify
+from experiments.record.parts import read, verify
 from experiments.sweep.repeats import draws, repeats, take_over
 from experiments.training.session import train_here
 from plots.runs.files import read_json
@@ -94,3 +95,31 @@ def test_nothing_is_taken_from_what_is_not_finished(results: str) -> None:
     first, second = (configuration(*SMALL, results, f"seed={seed}") for seed in (0, 1))
     assert not take_over(second, first)
     assert not identity.folder(second).exists()
+
+
+def test_a_run_with_parts_of_a_user_is_never_a_copy(results: str) -> None:
+    """They may read their seed in rounds that are not tried."""
+    first, second = (replace(configuration(*SMALL, results, f"seed={seed}"), packages=("mine",)) for seed in (0, 1))
+    assert repeats([first, second]) == {}
+
+
+def test_where_the_original_is_damaged_the_sweep_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = f"results_dir={tmp_path}"
+    first = configuration(*SMALL, results, "seed=0")
+    train_here(first)
+    [shared] = identity.folder(first).glob("checkpoint/*/shared.pt")
+    shared.write_bytes(b"0" * 100)
+    assert sweep("seed=0,1", "algorithm=cd_adam,ef21", results) == 1
+    said = capsys.readouterr().err
+    assert f"{identity.folder(first)}: cannot be copied for seed 1" in said
+    assert "1 are left" in said
+    assert RunFolder(identity.folder(configuration(*SMALL, results, "algorithm=ef21", "seed=1"))).is_finished()
+
+
+def test_a_checkpoint_holds_what_the_original_s_does(results: str) -> None:
+    first, second = (configuration(*SMALL, results, f"seed={seed}") for seed in (0, 1))
+    train_here(first)
+    take_over(second, first)
+    for part in ("shared", "worker-0", "worker-19"):
+        one, other = (read(identity.folder(run) / "checkpoint", 20, part) for run in (first, second))
+        assert one == other

@@ -14,12 +14,14 @@ import pytest
 from run_support import SMALL, contents, go, status, stopped, timeless, where
 from sweep_support import linux, planned, processes, sweep
 
+from common.template import WORKS, Forked, Template
 from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF
 from experiments.config.run import frozen
 from experiments.sweep.job import Job
 from experiments.sweep.study import StudyFolder
+from plots.runs.find import find
 
 
 def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
@@ -230,3 +232,23 @@ def test_what_is_left_of_a_sweep_is_counted_within_its_runs(results: str, capsys
     assert sweep(*LONG, *FOUR, "algorithm=cd_adam", results) == 0
     counted = re.findall(r"^1 running: (\d+) of 6000 rounds, .* left$", capsys.readouterr().err, re.MULTILINE)
     assert any(0 < int(rounds) < 6000 for rounds in counted)
+
+
+@pytest.mark.skipif(not WORKS, reason="forks on Linux alone")
+def test_runs_are_forked_and_refuse_code_that_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second finds a configuration whose id, with the code as it is then, is not the one that was listed."""
+    started, start = [], Template.start
+
+    def counted(self: Template, command: list[str], environment: dict[str, str], log: Path) -> Forked:
+        file = Path(next(word for word in command if word.endswith(".yaml")))
+        if started:
+            file.write_text(file.read_text().replace("rounds: 20", "rounds: 21"))
+        started.append(file.stem)
+        return start(self, command, environment, log)
+
+    monkeypatch.setattr(Template, "start", counted)
+    assert sweep("lr=0.01,0.02", f"results_dir={tmp_path}") == 1
+    [first, second] = started
+    [log] = tmp_path.rglob(f"jobs/{second}.log")
+    assert "code was edited since its sweep began" in log.read_text()
+    assert [run.id for run in find(tmp_path) if run.is_finished] == [first]
