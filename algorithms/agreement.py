@@ -83,11 +83,11 @@ class AgreeingWire(Wire):
             raise _disagreement(list(_ADVICE)[kind - _DIFFER], rank, header[0], theirs, expected)
         return (answer.payload if kind == _GO else None), server
 
-    def _serve(self, payloads: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        assert isinstance(payloads, Beside)
-        verdict = _verdict(payloads.control.tolist())
+    def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
+        arrived = [message for message in payloads if isinstance(message, Beside)]
+        verdict = _verdict(torch.stack([message.control for message in arrived]).tolist())
         if verdict[0] == _GO:
-            down, server = super()._serve(payloads.payload, server, x, t)
+            down, server = super()._serve([message.payload for message in arrived], server, x, t)
         else:
             down = super()._template(x, t)
         return Beside(torch.tensor(verdict, device=x.device), down), server

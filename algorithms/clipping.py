@@ -1,7 +1,8 @@
 """Vectors shortened to a longest norm."""
 
-import torch
 from torch import Tensor
+
+from algorithms.compressors.span import whole
 
 _MARGIN = 1e-6
 
@@ -22,5 +23,5 @@ def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> 
     """
     if most is None:
         return vectors
-    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True) if norm is None else norm
+    norm = whole(vectors.shape[-1]).norm(vectors) if norm is None else norm
     return vectors * (most / (norm + _MARGIN)).clamp(max=1.0)

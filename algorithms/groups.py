@@ -11,7 +11,8 @@ from torch import Tensor
 
 from algorithms.channels import Channel
 from algorithms.compressors import Compressor, Payload
-from algorithms.protocol import Algorithm
+from algorithms.compressors.span import whole
+from algorithms.protocol import Algorithm, Payloads
 from algorithms.randomness import Key, keyed_seed
 
 States = tuple[Any, ...]
@@ -92,10 +93,11 @@ class SideBySide:
         payloads, states = zip(*sent, strict=True)
         return payloads, states
 
-    def server(self, payloads: Payload, states: States, t: int, seed: int) -> tuple[Payload, States]:
+    def server(self, payloads: Payloads, states: States, t: int, seed: int) -> tuple[Payload, States]:
         """What the servers of all parts send."""
+        of_parts = payloads if isinstance(payloads, tuple) else map(list, zip(*payloads, strict=True))
         if self._clips_together:
-            aggregates = [part.aggregated(*given, t) for part, *given in self._each(payloads, states)]
+            aggregates = [part.aggregated(*given, t) for part, *given in self._each(of_parts, states)]
             norm = _norm(aggregates)
             sent = [
                 part.answer(aggregate, state, t, _seed(seed, number), norm)
@@ -104,7 +106,7 @@ class SideBySide:
         else:
             sent = [
                 part.server(*given, t, _seed(seed, number))
-                for number, (part, *given) in enumerate(self._each(payloads, states))
+                for number, (part, *given) in enumerate(self._each(of_parts, states))
             ]
         answers, states = zip(*sent, strict=True)
         return answers, states
@@ -139,4 +141,5 @@ def _seed(seed: int, part: int) -> int:
 
 def _norm(vectors: list[Tensor]) -> Tensor:
     """‖(u₁, …, u_G)‖₂ [1]."""
-    return torch.linalg.vector_norm(torch.cat(vectors, -1), dim=-1, keepdim=True)
+    together = torch.cat(vectors, -1)
+    return whole(together.shape[-1]).norm(together)

@@ -9,12 +9,14 @@ State is dataclasses of tensors. The functions return new state and change none 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
+from algorithms.averaging import mean_of, mean_of_stacked
 from algorithms.channels import Channel, dense
 from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Compressor, Identity, Payload
@@ -49,6 +51,9 @@ class ReplicaState:
 
 
 S = TypeVar("S")
+
+Payloads = Payload | Iterable[Payload]
+"""What all n workers send, in worker order: a payload with a worker axis, or one payload after the other."""
 
 
 def as_dicts(state: object) -> Any:
@@ -119,11 +124,11 @@ class Algorithm:
         payload, memory = self.uplink.send(wanted, state.memory, Key(seed, "up", t, tuple(state.ids.tolist())))
         return payload, replace(state, memory=memory, moments=moments)
 
-    def server(self, payloads: Payload, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
-        """What the server sends, given the payloads of all n workers in worker order."""
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
+        """What the server sends, given the payloads of all n workers."""
         return self.answer(self.aggregated(payloads, state, t), state, t, seed)
 
-    def aggregated(self, payloads: Payload, state: ServerState, t: int) -> Tensor:
+    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         """ĝ_t [*T, d], what the server makes of the payloads of all n workers."""
         return self.uplink.receive(self.mean(payloads, state.aggregate.shape[-1], t), state.aggregate)
 
@@ -134,9 +139,14 @@ class Algorithm:
         payload, memory = self.downlink.send(aggregate, state.memory, Key(seed, "down", t))
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
-    def mean(self, payloads: Payload, d: int, t: int) -> Tensor:
-        """The mean message [*T, d] of all n workers: the one place where workers are averaged, in worker order."""
-        return self.uplink.decode(payloads, d, t).mean(-2)
+    def mean(self, payloads: Payloads, d: int, t: int) -> Tensor:
+        """The mean message [*T, d] of all n workers: the one place where workers are averaged, in worker order.
+
+        Payloads that come one after the other are decoded and added so: one dense message is held at a time.
+        """
+        if isinstance(payloads, tuple):
+            return mean_of_stacked(self.uplink.decode(payloads, d, t))
+        return mean_of(self.uplink.decode(payload, d, t) for payload in payloads)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         """The replica after round t, with step size lr (a float or [*T, 1])."""

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,13 +33,21 @@ def contact() -> Iterator[None]:
 class Wire:
     """Carries the payloads of all ranks' workers to the server on rank 0, and its payload back.
 
-    Every rank of the process group has as many workers, ranks in worker order. A payload crosses as one tensor of
-    bytes a direction, its tensors side by side: nothing is pickled, and what the collectives are handed is what
-    `payload_bytes` counts.
+    Ranks are in worker order. A payload crosses as one tensor of bytes a direction, its tensors side by side: nothing
+    is pickled, and what the collectives are handed is what `payload_bytes` counts, but that ranks with fewer workers
+    than others send as many bytes as those.
+
+    shares: how many workers every rank has; None: all as many as this one.
     """
 
-    def __init__(self, algorithm: Algorithm | SideBySide, seed: int, group: dist.ProcessGroup | None = None) -> None:
-        self.algorithm, self.seed, self._group = algorithm, seed, group
+    def __init__(
+        self,
+        algorithm: Algorithm | SideBySide,
+        seed: int,
+        group: dist.ProcessGroup | None = None,
+        shares: Sequence[int] | None = None,
+    ) -> None:
+        self.algorithm, self.seed, self._group, self._shares = algorithm, seed, group, shares
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self._templates: dict[Compressor, Payload] = {}
 
@@ -50,20 +58,22 @@ class Wire:
         None elsewhere.
         Raises LostContact.
         """
-        lead = x.dim()  # up has the trial axes and the worker axis
-        gathered = gather(to_bytes(up, lead), lead - 1, self._group)
+        axis = x.dim() - 1  # of the workers, after those of the trials
+        gathered = gather(to_bytes(up, axis + 1), axis, self._group, self._shares)
         if gathered is not None:
             assert server is not None
-            down, server = self._serve(from_bytes(gathered, up, lead), server, x, t)
+            like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
+            messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
+            down, server = self._serve(messages, server, x, t)
         else:
             down = self._template(x, t)
-        message = to_bytes(down, lead - 1)
+        message = to_bytes(down, axis)
         with contact():
             dist.broadcast(message, src=0, group=self._group)
-        return from_bytes(message, down, lead - 1), server
+        return from_bytes(message, down, axis), server
 
-    def _serve(self, payloads: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        """What comes down for the payloads of all ranks' workers, and the server's new state."""
+    def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
+        """What comes down for the payloads of all ranks' workers, one a worker, and the server's new state."""
         return self.algorithm.server(payloads, server, t, self.seed)
 
     def _template(self, x: Tensor, t: int) -> Payload:
@@ -74,16 +84,22 @@ class Wire:
         return self._templates[codec]
 
 
-def gather(part: Tensor, axis: int, group: dist.ProcessGroup | None = None) -> Tensor | None:
-    """All ranks' parts in one tensor along `axis`, in the order of ranks, on rank 0; None on the others.
+def gather(
+    part: Tensor, axis: int, group: dist.ProcessGroup | None = None, shares: Sequence[int] | None = None
+) -> list[Tensor] | None:
+    """All ranks' parts, in the order of ranks, on rank 0; None on the others.
 
-    Raises LostContact.
+    shares: the size of every rank's part along `axis`; None: all as this one. Raises LostContact.
     """
+    shares = shares or [part.shape[axis]] * dist.get_world_size(group)
+    if missing := max(shares) - part.shape[axis]:  # a collective takes parts of one size
+        more = part.new_zeros(*part.shape[:axis], missing, *part.shape[axis + 1 :])
+        part = torch.cat([part, more], axis)
     first = dist.get_rank(group) == 0
-    parts = [torch.empty_like(part) for _ in range(dist.get_world_size(group))] if first else None
+    parts = [torch.empty_like(part) for _ in shares] if first else None
     with contact():
         dist.gather(part, parts, dst=0, group=group)
-    return torch.cat(parts, axis) if parts else None
+    return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
 
 
 def to_bytes(payload: Payload, lead: int) -> Tensor:

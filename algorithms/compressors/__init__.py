@@ -1,6 +1,6 @@
 """Compressors C(x): what a vector becomes on the wire, and how many bits that takes. One family a file."""
 
-from algorithms.compressors.base import Compressor, Payload, Unpacked, tensors
+from algorithms.compressors.base import Compressor, Divisible, Payload, Unpacked, tensors
 from algorithms.compressors.blocks import Blocks
 from algorithms.compressors.identity import Identity
 from algorithms.compressors.log_quantize import LogQuantize
@@ -15,6 +15,7 @@ from algorithms.compressors.uniform_quantize import UniformQuantize
 __all__ = [
     "Blocks",
     "Compressor",
+    "Divisible",
     "Identity",
     "LogQuantize",
     "MinMaxUint8",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from algorithms.compressors.span import Span, places, whole
 from algorithms.randomness import Key
 
 Payload = tuple["Tensor | Payload", ...]
@@ -47,6 +48,9 @@ class Compressor(ABC):
     unbiased: bool = False
     """Whether E C(x) = x."""
 
+    is_divisible: bool = False
+    """Whether it is a `Divisible`, and so is what it is made of."""
+
     @abstractmethod
     def encode(self, x: Tensor, key: Key | None = None) -> Payload:
         """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
@@ -73,6 +77,38 @@ class Compressor(ABC):
 
     def check(self, d: int) -> None:  # noqa: B027 (most compressors take any d)
         """Raise ValueError when this compressor cannot take vectors of d coordinates."""
+
+
+class Divisible(Compressor):
+    """A compressor of which several processes can each do a span of the coordinates: for a sharded server.
+
+    Together they make C(x), bit for bit, of which each has x [..., size] on its span. A new one is `encode_span`,
+    `decode`, `cut` and `bits`, with `decode_span` where a message cannot be read without knowing which span it is of.
+    """
+
+    is_divisible = True
+
+    varies: bool = False
+    """Whether the payloads of a span differ in size from vector to vector."""
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+        return self.encode_span(x, whole(x.shape[-1]), key)
+
+    @abstractmethod
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Payload:
+        """The payload of vectors of which x [..., size] are the coordinates of a span."""
+
+    @abstractmethod
+    def cut(self, payload: Any, span: Span) -> Payload:
+        """What `encode_span` would make on a span, out of the payload of the whole vectors."""
+
+    def decode_span(self, payload: Any, span: Span) -> Tensor:
+        """C(x) [..., size] on a span."""
+        return self.decode(payload, span.size)
+
+    def places(self, d: int) -> Sequence[int] | None:
+        """Between which coordinates a vector of d may be cut into spans; None: anywhere."""
+        return places(d)
 
 
 @cache

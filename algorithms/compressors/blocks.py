@@ -1,16 +1,19 @@
 """One compressor, block by block."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Payload, Wrapping
+from algorithms.compressors.base import Compressor, Divisible, Payload, Wrapping
+from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 
 
 @dataclass(frozen=True)
-class Blocks(Wrapping):
+class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariableOverride]: Wrapping's
     """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes: `partition: layer`, a block a tensor.
 
     Every block has its own scale, its own choice of coordinates, its own draw. Bits are summed over the blocks; the
@@ -21,6 +24,14 @@ class Blocks(Wrapping):
 
     sizes: tuple[int, ...]
 
+    @property
+    def is_divisible(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.compressor.is_divisible
+
+    @property
+    def varies(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._divisible().varies
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))  # a list would not hash
         if not self.sizes or min(self.sizes) < 1:
@@ -28,6 +39,32 @@ class Blocks(Wrapping):
 
     def encode(self, x: Tensor, key: Key | None = None) -> Payload:
         return tuple(self.compressor.encode(block, of_block) for block, of_block in self._blocks(x, key))
+
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Payload:
+        parts, one = [], self._divisible()
+        for number, within in self._within(span):
+            block = x[..., : within.size]
+            x = x[..., within.size :]
+            if within.is_concerned():
+                payload = one.encode_span(block, within, _of_block(key, number))
+                parts += [payload] if within.size else []
+        return tuple(parts)
+
+    def cut(self, payload: Payload, span: Span) -> Payload:
+        own = ((payload[number], within) for number, within in self._within(span) if within.size)
+        return tuple(part if within.is_whole else self._divisible().cut(part, within) for part, within in own)
+
+    def decode_span(self, payload: Payload, span: Span) -> Tensor:
+        own = zip(payload, (within for _, within in self._within(span) if within.size), strict=True)
+        return torch.cat([self._divisible().decode_span(part, within) for part, within in own], -1)
+
+    def places(self, d: int) -> Sequence[int] | None:
+        begins = [0, *accumulate(self.sizes[:-1])]
+        inner = [self._divisible().places(size) for size in self.sizes]
+        if None in inner:
+            return None
+        blocks = zip(begins, inner, strict=True)
+        return sorted({*begins[1:], *(begin + place for begin, places in blocks for place in places or ())})
 
     def decode(self, payload: Payload, d: int) -> Tensor:
         blocks = zip(payload, self.sizes, strict=True)
@@ -53,7 +90,20 @@ class Blocks(Wrapping):
 
     def _blocks(self, x: Tensor, key: Key | None) -> list[tuple[Tensor, Key | None]]:
         """The blocks of x, each with a key of its own: blocks of one size would draw alike from the same key."""
+        return [(block, _of_block(key, number)) for number, block in enumerate(x.split(self.sizes, -1))]
+
+    def _within(self, span: Span) -> list[tuple[int, Span]]:
+        """The blocks by number, and what a span has of each."""
+        begins = [0, *accumulate(self.sizes[:-1])]
         return [
-            (block, None if key is None else key._replace(direction=f"{key.direction}/{number}"))
-            for number, block in enumerate(x.split(self.sizes, -1))
+            (number, span.within(begin, size))
+            for number, (begin, size) in enumerate(zip(begins, self.sizes, strict=True))
         ]
+
+    def _divisible(self) -> Divisible:
+        assert isinstance(self.compressor, Divisible)  # who cuts has made sure
+        return self.compressor
+
+
+def _of_block(key: Key | None, number: int) -> Key | None:
+    return None if key is None else key._replace(direction=f"{key.direction}/{number}")

@@ -4,18 +4,22 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Vector
+from algorithms.compressors.base import Divisible, Vector
+from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 
 
 @dataclass(frozen=True)
-class Identity(Compressor):
+class Identity(Divisible):
     """C(x) = x: d floats, 32d bits."""
 
     unbiased = True
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Vector:
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Vector:
         return Vector(x)
+
+    def cut(self, payload: Vector, span: Span) -> Vector:
+        return Vector(payload.values[..., span.begin : span.end])
 
     def decode(self, payload: Vector, d: int) -> Tensor:
         return payload.values
@@ -25,3 +29,6 @@ class Identity(Compressor):
 
     def bits(self, d: int) -> int:
         return 32 * d
+
+    def places(self, d: int) -> None:
+        return None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors.scaled_codes import ScaledCodes, check_bits
+from algorithms.compressors.span import Span
 from algorithms.compressors.tables import table
 from algorithms.randomness import Key
 
@@ -32,7 +33,7 @@ class LogQuantize(ScaledCodes):
         check_bits("log_quantize", bits, 8)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
-    def _levels(self, shares: Tensor, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
         size = shares.abs()
         fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
         nearest = exponent - (fraction < 0.75).to(torch.int32)  # log₂ of the nearest power of two

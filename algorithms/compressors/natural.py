@@ -6,9 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor
+from algorithms.compressors.base import Divisible
 from algorithms.compressors.noise import uniform
-from algorithms.compressors.packing import pack, unpack
+from algorithms.compressors.packing import pack, packed_span, unpack
+from algorithms.compressors.span import Span, whole
 from algorithms.compressors.tables import table
 from algorithms.randomness import Key
 
@@ -26,7 +27,7 @@ class Powers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Natural(Compressor):
+class Natural(Divisible):
     """C(x)_j = sgn(x_j)·2^{e+B}, e = ⌊log₂|x_j|⌋ and B Bernoulli(|x_j|/2ᵉ − 1): a sign and an exponent, 9d bits.
 
     E C(x) = x and E‖C(x) − x‖² ≤ ‖x‖²/8, the most at |x_j| = 4/3·2ᵉ: unbiased and contractive at once, π = 7/8. One
@@ -44,15 +45,19 @@ class Natural(Compressor):
     contractive = True
     unbiased = True
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Powers:
-        return Powers(pack(x < 0), self._codes(x, key).to(torch.uint8), x[..., :0])
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Powers:
+        return Powers(pack(x < 0), self._codes(x, span, key).to(torch.uint8), x[..., :0])
+
+    def cut(self, payload: Powers, span: Span) -> Powers:
+        signs, exponents, kind = payload
+        return Powers(packed_span(signs, 1, span), packed_span(exponents, 8, span), kind)
 
     def decode(self, payload: Powers, d: int) -> Tensor:
         signs, exponents, kind = payload
         return self._values(unpack(signs, d), exponents, kind.dtype)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        return self._values(x < 0, self._codes(x, key), x.dtype)
+        return self._values(x < 0, self._codes(x, whole(x.shape[-1]), key), x.dtype)
 
     def bits(self, d: int) -> int:
         return 9 * d
@@ -60,14 +65,14 @@ class Natural(Compressor):
     def pi(self, d: int) -> float:
         return 7 / 8
 
-    def _codes(self, x: Tensor, key: Key | None) -> Tensor:
+    def _codes(self, x: Tensor, span: Span, key: Key | None) -> Tensor:
         """int32 [..., d] in 0..255."""
         size = x.abs()
         fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
         below = size < 2.0**_SMALLEST
         chance = torch.where(below, size * 2.0**-_SMALLEST, 2 * fraction - 1)
         low = torch.where(below, 0, exponent - _SMALLEST)
-        codes = (low + (uniform("natural", key, x) < chance)).clamp(max=len(_MAGNITUDES) - 2)
+        codes = (low + (uniform("natural", key, x, span) < chance)).clamp(max=len(_MAGNITUDES) - 2)
         return torch.where(x.isfinite(), codes, _NOT_FINITE)
 
     def _values(self, negative: Tensor, codes: Tensor, dtype: torch.dtype) -> Tensor:

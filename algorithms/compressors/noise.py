@@ -3,20 +3,22 @@
 import torch
 from torch import Tensor
 
+from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 
 
-def uniform(name: str, key: Key | None, x: Tensor) -> Tensor:
+def uniform(name: str, key: Key | None, x: Tensor, span: Span) -> Tensor:
     """Uniform numbers in [0, 1) of the shape of x, float64, for the compressor `name`.
 
     One generator a message, always on the CPU and in double precision: the draw depends on (seed, direction, worker,
-    round) alone, not on the device, the dtype of x or which workers share a process. Trials share it.
+    round) alone, not on the device, the dtype of x, its span or which workers share a process. Trials share it.
     """
     if key is None:
         raise ValueError(f"{name} draws from a key: pass one that names seed, direction, round and workers")
     seeds = key.seeds()
     draws = [
-        torch.rand(x.shape[-1], dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        torch.rand(span.d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         for seed in seeds.flatten().tolist()
     ]
-    return torch.stack(draws).view(*seeds.shape, -1).to(x.device).expand(x.shape)
+    drawn = torch.stack(draws).view(*seeds.shape, -1)[..., span.begin : span.end]
+    return drawn.to(x.device).expand(x.shape)

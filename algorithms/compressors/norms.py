@@ -1,12 +1,14 @@
-"""Norms as scales, safe at both ends of the floating-point range."""
+"""Norms as scales, safe at both ends of the floating-point range. x [..., size] is a span of the vectors."""
 
 import torch
 from torch import Tensor
 
+from algorithms.compressors.span import Span
 
-def largest(x: Tensor) -> Tensor:
+
+def largest(x: Tensor, span: Span) -> Tensor:
     """‖x‖∞ as [..., 1]."""
-    return x.abs().amax(-1, keepdim=True)
+    return span.largest(x.abs())
 
 
 def divisor(scale: Tensor) -> Tensor:
@@ -14,10 +16,10 @@ def divisor(scale: Tensor) -> Tensor:
     return torch.where(scale > 0, scale, 1)
 
 
-def euclidean(x: Tensor) -> tuple[Tensor, Tensor]:
+def euclidean(x: Tensor, span: Span) -> tuple[Tensor, Tensor]:
     """(u, ‖x/u‖₂) as [..., 1] each with u = ‖x‖∞ or 1: ‖x‖₂ is their product.
 
     Squares of x itself would overflow for huge x and vanish for tiny x.
     """
-    unit = divisor(largest(x))
-    return unit, torch.linalg.vector_norm(x / unit, dim=-1, keepdim=True)
+    unit = divisor(largest(x, span))
+    return unit, span.norm(x / unit)

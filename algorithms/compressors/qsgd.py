@@ -7,6 +7,7 @@ from torch import Tensor
 from algorithms.compressors.noise import uniform
 from algorithms.compressors.norms import euclidean
 from algorithms.compressors.scaled_codes import ScaledCodes
+from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 
 
@@ -40,12 +41,12 @@ class Qsgd(ScaledCodes):
     def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
         return (2 * self.levels).bit_length()
 
-    def _scale(self, x: Tensor) -> Tensor:
-        unit, length = euclidean(x)
+    def _scale(self, x: Tensor, span: Span) -> Tensor:
+        unit, length = euclidean(x, span)
         return unit * length  # at least |x_j|, also after rounding, because ‖x/u‖₂ ≥ 1: no level exceeds s
 
-    def _levels(self, shares: Tensor, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
         level = shares.abs() * self.levels
         low = level.floor()
-        up = uniform("qsgd", key, shares) < level - low
+        up = uniform("qsgd", key, shares, span) < level - low
         return shares.sign() * (low + up)

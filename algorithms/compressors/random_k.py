@@ -6,7 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from algorithms.compressors.span import Span, whole
 from algorithms.compressors.sparsifier import Sparsifier
+from algorithms.compressors.top_k import present, ragged
 from algorithms.randomness import Key
 
 
@@ -34,36 +36,56 @@ class RandomK(Sparsifier):
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return not self.unbiased
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Sampled:
-        values, _, seed = self._sample(x, key)
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Sampled:
+        values, _, seed = self._sample(x, span, key)
         return Sampled(values, seed.to(x.device))
 
     def decode(self, payload: Sampled, d: int) -> Tensor:
+        return self.decode_span(payload, whole(d))
+
+    def decode_span(self, payload: Sampled, span: Span) -> Tensor:
         values, seed = payload
-        return _scattered(values, self._indices(seed, d).to(values.device), d)
+        indices = self._indices(seed, span, values.shape[-1])
+        return _scattered(values, indices.to(values.device), span.size)
+
+    def cut(self, payload: Sampled, span: Span) -> Sampled:
+        here = _lies_in(self._drawn(payload.seed, span.d), span).to(payload.values.device)
+        return Sampled(present(payload.values, here, ragged(here)), payload.seed)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        values, indices, _ = self._sample(x, key)
+        values, indices, _ = self._sample(x, whole(x.shape[-1]), key)
         return _scattered(values, indices, x.shape[-1])
 
     def bits(self, d: int) -> int:
         return 32 * self.count(d) + 64
 
-    def _sample(self, x: Tensor, key: Key | None) -> tuple[Tensor, Tensor, Tensor]:
-        """What is sent of x, the coordinates that it stands for, and the seeds on the CPU."""
+    def _sample(self, x: Tensor, span: Span, key: Key | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What is sent of x, the coordinates of the span that it stands for, and the seeds on the CPU."""
         if key is None:
             raise ValueError("random_k draws from a key: pass one that names seed, direction, round and workers")
         seed = key.seeds().unsqueeze(-1).expand(*x.shape[:-1], 1)
-        indices = self._indices(seed, x.shape[-1]).to(x.device)
+        indices = self._indices(seed, span).to(x.device)
         values = x.gather(-1, indices)
-        return values * (x.shape[-1] / values.shape[-1]) if self.unbiased else values, indices, seed
+        return values * (span.d / self.count(span.d)) if self.unbiased else values, indices, seed
 
-    def _indices(self, seed: Tensor, d: int) -> Tensor:
+    def _indices(self, seed: Tensor, span: Span, most: int | None = None) -> Tensor:
+        """The coordinates of a span that each seed stands for, from its beginning, as `ragged` has them."""
+        drawn = self._drawn(seed, span.d)
+        if span.is_whole:
+            return drawn
+        here = _lies_in(drawn, span)
+        return present(drawn - span.begin, here, ragged(here, most))
+
+    def _drawn(self, seed: Tensor, d: int) -> Tensor:
         """The coordinates each seed stands for: int64 [..., k]."""
         k = self.count(d)
         distinct, which = seed.cpu().unique(return_inverse=True)
         draws = [torch.randperm(d, generator=torch.Generator().manual_seed(s))[:k] for s in distinct.tolist()]
         return torch.stack(draws)[which.squeeze(-1)]
+
+
+def _lies_in(indices: Tensor, span: Span) -> Tensor:
+    return (indices >= span.begin) & (indices < span.end)
 
 
 def _scattered(values: Tensor, indices: Tensor, d: int) -> Tensor:

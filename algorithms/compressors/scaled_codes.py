@@ -6,9 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor
+from algorithms.compressors.base import Divisible
 from algorithms.compressors.norms import divisor, largest
-from algorithms.compressors.packing import pack_codes, unpack_codes
+from algorithms.compressors.packing import pack_codes, packed_span, unpack_codes
+from algorithms.compressors.span import Span, whole
 from algorithms.randomness import Key
 
 
@@ -19,7 +20,7 @@ class Codes(NamedTuple):
     scale: Tensor  # [..., 1], in the dtype of x
 
 
-class ScaledCodes(Compressor):
+class ScaledCodes(Divisible):
     """C(x) = scale · share(level) with a level in {−top, …, top} for every coordinate, share(±top) = ±1.
 
     `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero.
@@ -33,8 +34,8 @@ class ScaledCodes(Compressor):
         """The largest level; as many as `width` bits hold unless said otherwise, and one code to spare."""
         return 2 ** (self.width - 1) - 1
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Codes:
-        levels, scale = self._quantize(x, key)
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Codes:
+        levels, scale = self._quantize(x, span, key)
         return Codes(pack_codes((levels + self.top).to(torch.int32), self.width), scale)
 
     def decode(self, payload: Codes, d: int) -> Tensor:
@@ -42,22 +43,25 @@ class ScaledCodes(Compressor):
         levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
         return scale * self._shares(levels, scale.dtype)
 
+    def cut(self, payload: Codes, span: Span) -> Codes:
+        return Codes(packed_span(payload.codes, self.width, span), payload.scale)
+
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        levels, scale = self._quantize(x, key)
+        levels, scale = self._quantize(x, whole(x.shape[-1]), key)
         return scale * self._shares(levels, x.dtype)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32
 
-    def _quantize(self, x: Tensor, key: Key | None) -> tuple[Tensor, Tensor]:
-        scale = self._scale(x)
-        return self._levels(x / divisor(scale), key) + 0, scale  # + 0 because −0 has no code
+    def _quantize(self, x: Tensor, span: Span, key: Key | None) -> tuple[Tensor, Tensor]:
+        scale = self._scale(x, span)
+        return self._levels(x / divisor(scale), span, key) + 0, scale  # + 0 because −0 has no code
 
-    def _scale(self, x: Tensor) -> Tensor:
-        return largest(x)
+    def _scale(self, x: Tensor, span: Span) -> Tensor:
+        return largest(x, span)
 
     @abstractmethod
-    def _levels(self, shares: Tensor, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
         """The levels, whole numbers of any dtype, of coordinates divided by the scale."""
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:

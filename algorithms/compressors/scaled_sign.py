@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor
+from algorithms.compressors.base import Divisible
 from algorithms.compressors.norms import euclidean
-from algorithms.compressors.packing import pack, unpack
+from algorithms.compressors.packing import pack, packed_span, unpack
+from algorithms.compressors.span import Span, whole
 from algorithms.randomness import Key
 
 
@@ -20,7 +21,7 @@ class Signs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScaledSign(Compressor):
+class ScaledSign(Divisible):
     """C(x) = s·sgn±(x) with s = ‖x‖₁/d (`norm: l1`) or s = ‖x‖₂/√d (`norm: l2`, 1-bit Adam's): d + 32 bits.
 
     sgn±(0) = +1, because one bit has no third value; the CD-Adam authors' code sends 0 there and counts one bit.
@@ -41,14 +42,17 @@ class ScaledSign(Compressor):
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return self.norm == "l1"
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Signs:
-        return Signs(pack(x >= 0), self._scale(x))
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Signs:
+        return Signs(pack(x >= 0), self._scale(x, span))
+
+    def cut(self, payload: Signs, span: Span) -> Signs:
+        return Signs(packed_span(payload.bits, 1, span), payload.scale)
 
     def decode(self, payload: Signs, d: int) -> Tensor:
         return torch.where(unpack(payload.bits, d), payload.scale, -payload.scale)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        scale = self._scale(x)
+        scale = self._scale(x, whole(x.shape[-1]))
         return torch.where(x >= 0, scale, -scale)
 
     def pi(self, d: int) -> float:
@@ -57,9 +61,8 @@ class ScaledSign(Compressor):
     def bits(self, d: int) -> int:
         return d + 32
 
-    def _scale(self, x: Tensor) -> Tensor:
-        d = x.shape[-1]
+    def _scale(self, x: Tensor, span: Span) -> Tensor:
         if self.norm == "l1":
-            return x.abs().sum(-1, keepdim=True) / d
-        unit, length = euclidean(x)
-        return unit * (length / d**0.5)
+            return span.total(x.abs()) / span.d
+        unit, length = euclidean(x, span)
+        return unit * (length / span.d**0.5)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from algorithms.compressors.base import Compressor
+from algorithms.compressors.base import Divisible
 from algorithms.decimals import floored_share
 
 RATIO = 0.016
@@ -11,13 +11,15 @@ RATIO = 0.016
 
 
 @dataclass(frozen=True)
-class Sparsifier(Compressor):
+class Sparsifier(Divisible):
     """Sends k of d coordinates: `k` itself, or max(1, ⌊ratio·d⌋) where `ratio` is given or neither is.
 
     Unscaled it is contractive with π = k/d.
     """
 
     name: ClassVar[str]
+
+    varies = True  # how many of the k lie in a span
 
     ratio: float | None = None  # share of the coordinates that are sent, k = max(1, ⌊ratio·d⌋); null: 0.016
     k: int | None = None  # a number of coordinates instead

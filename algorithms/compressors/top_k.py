@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from algorithms.compressors.span import Span, whole
 from algorithms.compressors.sparsifier import Sparsifier
 from algorithms.randomness import Key
 
@@ -14,42 +15,96 @@ class Sparse(NamedTuple):
     """The payload of chosen coordinates."""
 
     values: Tensor  # [..., k], in the dtype of x
-    indices: Tensor  # int32 [..., k], ascending
+    indices: Tensor  # int32 [..., k], ascending; of a span, from its beginning
 
 
 @dataclass(frozen=True)
 class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
 
-    Of equal magnitudes the lower index is kept, so that every device agrees. π = k/d.
+    Of equal magnitudes the lower index is kept, so that every device agrees. π = k/d. On spans of several processes
+    the k-th largest magnitude is found by halving: a count over all of them for every bit of a float.
     Source: Assumption 4.1's canonical example.
     """
 
     name = "top_k"
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Sparse:
-        indices = _indices(self._keep(x), self.count(x.shape[-1]))
-        return Sparse(x.gather(-1, indices), indices.to(torch.int32))
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Sparse:
+        keep = self._keep(x, span)
+        indices = _indices(keep, self.count(span.d)) if span.is_whole else ragged(keep)
+        return Sparse(present(x, keep, indices), indices.to(torch.int32))
+
+    def cut(self, payload: Sparse, span: Span) -> Sparse:
+        here = (payload.indices >= span.begin) & (payload.indices < span.end)
+        places = ragged(here)
+        indices = present(payload.indices - span.begin, here, places)
+        return Sparse(present(payload.values, here, places), indices)
 
     def decode(self, payload: Sparse, d: int) -> Tensor:
         values, indices = payload
         return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices.long(), values)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        return torch.where(self._keep(x), x, 0)
+        return torch.where(self._keep(x, whole(x.shape[-1])), x, 0)
 
     def bits(self, d: int) -> int:
         return 64 * self.count(d)
 
-    def _keep(self, x: Tensor) -> Tensor:
-        """Which coordinates are sent: bool [..., d], exactly k of them true in every vector."""
-        k = self.count(x.shape[-1])
+    def _keep(self, x: Tensor, span: Span) -> Tensor:
+        """Which coordinates are sent: bool [..., size], exactly k of them true in every whole vector."""
+        k = self.count(span.d)
         magnitude = x.abs()
-        threshold = magnitude.topk(k, sorted=False).values.amin(-1, keepdim=True)
+        threshold = _threshold(magnitude, span, k)
         above = magnitude > threshold
         ties = magnitude == threshold
-        room = k - above.sum(-1, keepdim=True, dtype=torch.int32)
+        room = k - _number(above, span)
+        if not span.is_whole:
+            room -= _number_before(ties, span)
         return above | (ties & (_counted(ties) <= room))
+
+
+def _threshold(magnitude: Tensor, span: Span, k: int) -> Tensor:
+    """The k-th largest of the whole vector's magnitudes, [..., 1]."""
+    if span.is_whole:
+        return magnitude.topk(k, sorted=False).values.amin(-1, keepdim=True)
+    pattern = magnitude.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
+    found = pattern.new_zeros(*pattern.shape[:-1], 1)
+    for bit in reversed(range(8 * magnitude.element_size() - 1)):
+        higher = found | (1 << bit)
+        found = torch.where(_number(pattern >= higher, span) >= k, higher, found)
+    return found.view(magnitude.dtype)
+
+
+_WHOLE_NUMBERS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def _number(flags: Tensor, span: Span) -> Tensor:
+    """How many flags are set in the whole vector: int32 [..., 1]."""
+    if span.is_whole:
+        return flags.sum(-1, keepdim=True, dtype=torch.int32)
+    return span.by_piece(flags, lambda piece: piece.sum(-1, dtype=torch.int32)).sum(-1, True, dtype=torch.int32)
+
+
+def _number_before(flags: Tensor, span: Span) -> Tensor:
+    """How many flags are set in the spans before this one: int32 [..., 1]."""
+    counts = span.by_piece(flags, lambda piece: piece.sum(-1, dtype=torch.int32))
+    return counts[..., : sum(span.pieces()[: span.number])].sum(-1, True, dtype=torch.int32)
+
+
+def ragged(flags: Tensor, most: int | None = None) -> Tensor:
+    """Where the flags [..., d] are set, in order: int64 [..., most]; None: as many as in any row.
+
+    A row with fewer repeats its first, or has any where it has none: `present` tells.
+    """
+    if most is None:
+        most = int(flags.sum(-1).max()) if flags.numel() else 0
+    order = (~flags).to(torch.uint8).argsort(stable=True, dim=-1)[..., :most]
+    return torch.where(torch.arange(most, device=flags.device) < flags.sum(-1, keepdim=True), order, order[..., :1])
+
+
+def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
+    """x [..., d] at the places that `ragged` gave for the flags; zero in a row without any."""
+    return torch.where(flags.any(-1, keepdim=True), x.gather(-1, places), 0)
 
 
 def _indices(flags: Tensor, k: int) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from algorithms.compressors.scaled_codes import ScaledCodes, check_bits
+from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 
 
@@ -29,5 +30,5 @@ class UniformQuantize(ScaledCodes):
         check_bits("uniform_quantize", bits, 16)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
-    def _levels(self, shares: Tensor, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
         return (shares * self.top).round()

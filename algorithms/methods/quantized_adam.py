@@ -7,7 +7,7 @@ from torch import Tensor
 
 from algorithms.channels import Direct, ErrorFeedback, dense
 from algorithms.compressors import Compressor, Payload, UniformQuantize
-from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
+from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState, WorkerState
 from algorithms.randomness import Key
 from algorithms.updates import SGD, AdamMoments
 
@@ -75,7 +75,7 @@ class QuantizedAdam(Algorithm):
         lr = lr.unsqueeze(-2) if isinstance(lr, Tensor) else lr
         return lr * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
 
-    def aggregated(self, payloads: Payload, state: ServerState, t: int) -> Tensor:
+    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         return self.mean(payloads, state.aggregate.shape[-1], t)
 
     def answer(

@@ -21,21 +21,35 @@ class ClusterState:
 
 
 class Cluster(ABC):
-    """n workers and a server, of which this process has the workers `ids` and, if `is_server`, the server."""
+    """n workers and a server, of which this process has the workers `ids` and the server, or a part of it, or none.
 
-    is_server = True
+    is_first: whether this process is the one that measures.
+    cuts: where the coordinates are cut into the parts of the server, of which the first processes have one each: 0,
+    …, d; None where a process has all of it.
+    """
+
+    is_first = True
+    cuts: tuple[int, ...] | None = None
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], seed: int) -> None:
         self.algorithm, self.ids, self.seed = algorithm, ids, seed
-        self._path = algorithm  # what rounds are computed with
+        self._path = self._replicas = algorithm  # what rounds are computed with
 
     def start(self, x: Tensor) -> ClusterState:
         """The state before round 1, for parameters x [*T, d]."""
         return ClusterState(
             workers=self._path.start_workers(x, torch.tensor(self.ids)),
-            server=self._path.start_server(x) if self.is_server else None,
+            server=self.start_server(x),
             replica=self._path.start_replica(x),
         )
+
+    def start_server(self, x: Tensor) -> ServerState | None:
+        """The server's state before round 1, as far as it is here, for parameters x [*T, d]."""
+        return self._path.start_server(x)
+
+    def served(self, vectors: Tensor) -> Tensor:
+        """The coordinates of vectors [*T, d] of which this process is the server."""
+        return vectors
 
     def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
         """Round t (from 1) with the gradients [*T, W, d] of this process's workers; `state` itself stays as it was.
@@ -45,14 +59,21 @@ class Cluster(ABC):
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         up, workers = self._path.worker(gradients, state.workers, state.replica, lr, t, self.seed)
         down, server = self._exchange(up, state.server, state.replica.x, t)
-        replica = self._path.replica(down, state.replica, lr, t)
+        replica = self._replicas.replica(down, state.replica, lr, t)
         return ClusterState(workers, server, replica)
 
     @abstractmethod
     def mean(self, vectors: Tensor) -> Tensor | None:
-        """The mean [*T, d] over all n workers of vectors [*T, W, d]; None where this process is not the server.
+        """The mean [*T, d] over all n workers of vectors [*T, W, d]; None where this process is not the first.
 
-        For measurements alone: nothing of it is communication of the algorithm.
+        For measurements alone: nothing of it is communication of the algorithm. Raises LostContact.
+        """
+
+    @abstractmethod
+    def aggregate(self, server: ServerState | None) -> Tensor | None:
+        """ĝ [*T, d] of a server of which each process gives its part; None where this process is not the first.
+
+        For measurements, as `mean`.
         """
 
     @abstractmethod

@@ -35,11 +35,11 @@ class Launch:
     port: int
 
     def check(self, workers: int) -> None:
-        """Raise UsageError where n workers cannot be shared equally over the ranks."""
-        if workers % self.size:
+        """Raise UsageError where there are more ranks than workers."""
+        if workers < self.size:
             raise UsageError(
-                f"cluster.workers={workers}: cannot be shared equally over {self.size} ranks; start as many ranks as "
-                f"divide it: {', '.join(str(k) for k in range(1, workers + 1) if workers % k == 0)}"
+                f"cluster.workers={workers}: too few for {self.size} ranks, of which each has one or more; start "
+                f"{workers} ranks or fewer"
             )
 
 

@@ -10,6 +10,11 @@ from algorithms.wire import contact
 from common.errors import RunError, UsageError
 
 
+def shares(workers: int, ranks: int) -> list[int]:
+    """How many of n workers every rank has: as evenly as they go, the first ranks one more where they do not."""
+    return [workers // ranks + (rank < workers % ranks) for rank in range(ranks)]
+
+
 class Ranks:
     """A process among `size`, of number `rank`, which is `local_rank` on its machine; as it is, the only one.
 
@@ -24,9 +29,10 @@ class Ranks:
         return self.rank == 0
 
     def ids(self, workers: int) -> range:
-        """Which of n workers this rank has: r·n/R to (r+1)·n/R − 1 on rank r of R, which divides n."""
-        share = workers // self.size
-        return range(self.rank * share, (self.rank + 1) * share)
+        """Which of n workers this rank has: neighbours, after those of the ranks before it."""
+        counts = shares(workers, self.size)
+        first = sum(counts[: self.rank])
+        return range(first, first + counts[self.rank])
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
         """Whether it is so on any rank.

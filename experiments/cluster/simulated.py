@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from algorithms.averaging import mean_of_stacked
 from algorithms.compressors import Payload
 from algorithms.protocol import Algorithm, ServerState
 from experiments.cluster.base import Cluster
@@ -12,10 +13,14 @@ class Simulated(Cluster):
 
     def __init__(self, algorithm: Algorithm, workers: int, seed: int) -> None:
         super().__init__(algorithm, range(workers), seed)
-        self._path = algorithm.unpacked()
+        self._path = self._replicas = algorithm.unpacked()
 
     def mean(self, vectors: Tensor) -> Tensor:
-        return vectors.contiguous().mean(-2)  # as the vectors of other ranks arrive
+        return mean_of_stacked(vectors)
+
+    def aggregate(self, server: ServerState | None) -> Tensor:
+        assert server is not None  # it is here
+        return server.aggregate
 
     def _exchange(self, up: Payload, server: ServerState | None, x: Tensor, t: int) -> tuple[Payload, ServerState]:
         assert server is not None  # it is here

@@ -1,34 +1,41 @@
-"""Workers shared over the ranks of a process group, on the wire path; rank 0 is the server."""
+"""Workers shared over the ranks of a process group, on the wire path."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState
-from algorithms.wire import Wire, gather
+from algorithms.averaging import mean_of
+from algorithms.protocol import Algorithm
+from algorithms.wire import contact
 from experiments.cluster.base import Cluster
 
 
 class Torchrun(Cluster):
-    """A cluster of which every rank has as many workers, in order of ranks.
+    """A cluster whose workers are shared over the ranks, in order of ranks: `shares` is how many each has.
 
-    The server decodes the payloads that arrived into one stacked tensor and works on it as the simulation does on its
-    own, so that both give the same bits on the same CPU with `threads=1`. Several threads, and a GPU, may add up a
-    long vector in another order where it is the only one of its process: the last bit of its scale is then another.
+    A server decodes and adds up the payloads that arrived in the order of workers, as the simulation does, so that
+    both give the same bits on the same CPU with `threads=1`. Several threads, and a GPU, may add up a long vector in
+    another order where it is the only one of its process: the last bit of its scale is then another.
     """
 
-    def __init__(self, algorithm: Algorithm, ids: Sequence[int], seed: int) -> None:
+    def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int) -> None:
         super().__init__(algorithm, ids, seed)
-        self.is_server = dist.get_rank() == 0
-        self._wire = Wire(algorithm, seed)
+        self.is_first = dist.get_rank() == 0
+        self._shares = shares
 
     def mean(self, vectors: Tensor) -> Tensor | None:
-        stacked = gather(vectors.contiguous(), vectors.dim() - 2)
-        return None if stacked is None else stacked.mean(-2)
+        if self.is_first:
+            return mean_of(self._everyones(vectors))
+        with contact():
+            dist.send(vectors.contiguous(), dst=0)
+        return None
 
-    def _exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
-    ) -> tuple[Payload, ServerState | None]:
-        return self._wire.exchange(up, server, x, t)
+    def _everyones(self, vectors: Tensor) -> Iterator[Tensor]:
+        """Vectors [*T, d] of one worker after the other, of which one rank's are here at a time."""
+        yield from vectors.unbind(-2)
+        for rank, share in enumerate(self._shares[1:], 1):
+            theirs = vectors.new_empty(*vectors.shape[:-2], share, vectors.shape[-1])
+            with contact():
+                dist.recv(theirs, src=rank)
+            yield from theirs.unbind(-2)

@@ -80,6 +80,12 @@ class Cluster:
     """The n workers, however many processes they are shared over."""
 
     workers: int = key(20, "n of the mathematics, whatever the number of processes", unit="workers", least=1)
+    server: str = key(
+        "rank0",
+        "where there are several ranks: on the first, or in parts, one a rank; of the numbers nothing depends on it",
+        choices=("rank0", "sharded"),
+        affects="place",
+    )
     timeout: float = key(
         600.0,
         "how long ranks wait for one another: longer than rank 0 evaluates",

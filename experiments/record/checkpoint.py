@@ -1,4 +1,5 @@
-"""A run's last two whole states on disk: of each one file for every worker, and one for what they share."""
+"""A run's last two whole states on disk: of each a file for every worker, one for what they share, and one for every
+part of the server where it is in parts."""
 
 import io
 import shutil
@@ -19,11 +20,12 @@ KEPT = 2
 
 
 class Checkpoint:
-    """A folder in which `latest` names the newest complete <round>/, with worker-<i>.pt for every worker and, written
-    when those are all there, shared.pt.
+    """A folder in which `latest` names the newest complete <round>/, with worker-<i>.pt for every worker, of a server
+    in K parts server-<i>-of-<K>.pt for each, and, written when those are all there, shared.pt.
 
-    Every rank writes the files of its own workers, so that a run can go on with another number of ranks. A file is a
-    line with the SHA-256 of all that follows, a line that says what it is (run, round and part), and the tensors.
+    Every rank writes the files of its own workers and its part of the server, so that a run can go on with another
+    number of ranks, and with the server in another form. A file is a line with the SHA-256 of all that follows, a
+    line that says what it is (run, round and part), and the tensors.
     """
 
     def __init__(self, folder: Path, ranks: Ranks, durable: bool = True) -> None:
@@ -49,6 +51,8 @@ class Checkpoint:
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
         del own["ids"]
         written = [self._write(t, f"worker-{worker}", _row(own, i)) for i, worker in enumerate(ids)]
+        if state["cuts"] and (server := cluster.pop("server")):
+            written.append(self._write(t, parts.server(self._ranks.rank, len(state["cuts"]) - 1), server))
         if self._durable:
             sync(*written, self._folder / str(t))
         self._ranks.wait()
@@ -136,8 +140,11 @@ class Checkpoint:
             raise ValueError(f"shared.pt: its state is that of round {shared['t']}")
         own = _stacked([self._read(t, f"worker-{worker}", device) for worker in ids])
         statistics = own.pop("statistics")
-        workers = {"ids": torch.tensor(ids), **own}
-        return {**shared, "cluster": {**shared["cluster"], "workers": workers}, "statistics": statistics}
+        cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **own}}
+        if cuts := shared.get("cuts"):  # which older states do not name
+            names = [parts.server(number, len(cuts) - 1) for number in range(len(cuts) - 1)]
+            cluster["server"] = _joined([self._read(t, name, device) for name in names])
+        return {**shared, "cluster": cluster, "statistics": statistics}
 
 
 def _reason(error: Exception) -> str:
@@ -151,6 +158,13 @@ def _row(node: Any, worker: int) -> Any:
     if isinstance(node, dict):
         return {name: _row(part, worker) for name, part in node.items()}
     return None if node is None else node.select(-2, worker).clone()
+
+
+def _joined(spans: list[Any]) -> Any:
+    """The nested dicts of tensors [*T, d] of which each has a span of the coordinates, in order."""
+    if isinstance(spans[0], dict):
+        return {name: _joined([span[name] for span in spans]) for name in spans[0]}
+    return None if spans[0] is None else torch.cat(spans, -1)
 
 
 def _stacked(rows: list[Any]) -> Any:

@@ -34,6 +34,11 @@ def about(folder: Path, t: int, part: str) -> dict[str, Any]:
     return {"run": folder.parent.name, "round": t, "part": part}
 
 
+def server(number: int, count: int) -> str:
+    """The name of a part of a server of so many."""
+    return f"server-{number}-of-{count}"
+
+
 def write(file: Path, about: dict[str, Any], tensors: memoryview) -> None:
     """Write a line with the SHA-256 of all that follows, a line that says what it is, and the tensors."""
     line = json.dumps(about).encode() + b"\n"
@@ -66,13 +71,19 @@ def verify(folder: Path, workers: int) -> None:
     if damage:
         raise ValueError(damage[0])
     for t in found:
-        for part in ("shared", *(f"worker-{worker}" for worker in range(workers))):
+        for part in ("shared", *(f"worker-{worker}" for worker in range(workers)), *_servers(folder / str(t))):
             try:
                 read(folder, t, part)
             except FileNotFoundError as error:
                 raise ValueError(f"{error.filename}: missing") from error
             except ValueError as error:
                 raise ValueError(f"{folder / str(t)}: {error}") from error
+
+
+def _servers(folder: Path) -> list[str]:
+    """The names of all parts of a sharded server of which a checkpoint has one or more."""
+    counts = {int(file.stem.rpartition("-")[2]) for file in folder.glob("server-*-of-*.pt")}
+    return [server(number, count) for count in counts for number in range(count)]
 
 
 def _number(name: str) -> int | None:

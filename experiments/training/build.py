@@ -13,9 +13,11 @@ from algorithms.protocol import Algorithm
 from algorithms.schedules import factor
 from algorithms.updates import Update
 from common.errors import UsageError
-from experiments.cluster.ranks import Group, Ranks
+from experiments.cluster.base import Cluster
+from experiments.cluster.rank0 import Rank0
+from experiments.cluster.ranks import Group, Ranks, shares
+from experiments.cluster.sharded import Sharded
 from experiments.cluster.simulated import Simulated
-from experiments.cluster.torchrun import Torchrun
 from experiments.config.classes import Classes, called, parameter_types
 from experiments.config.schema import Run
 from experiments.loggers.logger import build_logger
@@ -106,12 +108,10 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     if not ranks.local_rank:
         ranks.wait()
     algorithm = build_algorithm(run, task.sizes)
-    together = isinstance(ranks, Group)
-    cluster = Torchrun(algorithm, ids, run.seed) if together else Simulated(algorithm, len(ids), run.seed)
     try:
         return Trainer(
             task,
-            cluster,
+            _cluster(run, algorithm, ranks, task.d),
             lrs=run.lr,
             rounds=run.rounds,
             schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
@@ -120,6 +120,16 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _cluster(run: Run, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
+    ids = ranks.ids(run.cluster.workers)
+    if not isinstance(ranks, Group):
+        return Simulated(algorithm, len(ids), run.seed)
+    each = shares(run.cluster.workers, ranks.size)
+    if run.cluster.server == "sharded":
+        return Sharded(algorithm, ids, each, run.seed, d)
+    return Rank0(algorithm, ids, each, run.seed)
 
 
 def _choose_algorithms(deterministic: bool) -> None:

@@ -174,6 +174,7 @@ def _stop_requests() -> Iterator[list[int]]:
 def _command(run: Run) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
+    settings |= {"cluster.server": run.cluster.server}
     parts = {name: node if isinstance(node, dict) else {"": node} for name, node in settings.items()}
     return {
         **{f"{name}.{key}".strip("."): value for name, node in parts.items() for key, value in node.items()},

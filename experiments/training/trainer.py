@@ -5,7 +5,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -74,18 +74,17 @@ class Trainer:
         self.diagnostics = {}
         if diagnose:
             wanted, _ = self.cluster.algorithm.outgoing(gradients, before.workers, before.replica, lr, t)
-            mean = self.cluster.mean(wanted)
-            server = self.state.server
-            self.diagnostics = {} if mean is None or server is None else self._diagnose(mean, server.aggregate)
+            mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state.server)
+            self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
         """One row per trial: the model after t rounds, what they cost, and the last round's compression errors.
 
-        There are none in a process that is not the server. Raises RunError where anything is not finite.
+        There are none in a process that is not the first. Raises RunError where anything is not finite.
         """
         self.verify()
         self._check_state()
-        if not self.cluster.is_server:
+        if not self.cluster.is_first:
             return []
         measured = self.task.evaluate(self.state.replica.x, self.statistics[..., 0, :]) | self.diagnostics
         columns = {name: values.tolist() for name, values in measured.items()}
@@ -118,8 +117,10 @@ class Trainer:
         memory = server.memory if server else None
         same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
         if self.cluster.algorithm.downlink.is_mirrored:
-            remembered = same["the received signal"] if memory is None else _crc(memory)
-            same["what the server remembers of the signal"] = remembered
+            remembered = _crc(self.cluster.served(replica.signal) if memory is None else memory)
+            same["what the server remembers of the signal"] = (
+                same["the received signal"] if remembered == _crc(self.cluster.served(replica.signal)) else remembered
+            )
         return same
 
     def state_dict(self) -> dict:
@@ -129,14 +130,15 @@ class Trainer:
             "seconds": self.seconds,
             "meter": asdict(self.meter),
             "cluster": as_dicts(self.state),
+            "cuts": self.cluster.cuts,
             "statistics": self.statistics,
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from where `state_dict` was taken."""
+        """Go on from where `state_dict` was taken, with the whole server's state in it."""
         self.t, self.seconds = state["t"], state["seconds"]
         self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
-        server = state["cluster"]["server"] if self.cluster.is_server else None
+        server = None if self.state.server is None else _each(state["cluster"]["server"], self.cluster.served)
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
@@ -193,6 +195,13 @@ def _remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
                 yield f"{part}.{name}", memory
             elif memory:
                 yield from ((f"{part}.{name}.{moment}", vectors) for moment, vectors in memory._asdict().items())
+
+
+def _each(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Nested dicts of tensors, each changed."""
+    if isinstance(state, dict):
+        return {name: _each(part, change) for name, part in state.items()}
+    return None if state is None else change(state)
 
 
 def _crc(vectors: Tensor) -> int:

@@ -1,0 +1,104 @@
+"""A span of a vector's coordinates: what one process of several has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+PIECE = 2**18
+"""Coordinates that are added up at once. Sums of longer vectors are sums of pieces' sums, so that they are the same,
+bit for bit, whoever has which pieces. A multiple of 8, for a byte of a message belongs to one piece."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The coordinates cuts[number] to cuts[number + 1] of a vector, whose first cut is 0 and whose last is its d.
+
+    As it is, one of whose vector nobody has anything else: `whole(d)`.
+    """
+
+    cuts: tuple[int, ...]
+    number: int
+
+    @property
+    def begin(self) -> int:
+        return self.cuts[self.number]
+
+    @property
+    def end(self) -> int:
+        return self.cuts[self.number + 1]
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def d(self) -> int:
+        return self.cuts[-1]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole vector."""
+        return self.size == self.d
+
+    def within(self, begin: int, size: int) -> Span:
+        """What it has of the block of so many coordinates that begins there: a span, perhaps an empty one, of it."""
+        return self._of(tuple(min(max(cut - begin, 0), size) for cut in self.cuts))
+
+    def is_concerned(self) -> bool:
+        """Whether it has some of the vector, or others must share what they know of theirs."""
+        return self.size > 0 or sum(end > begin for begin, end in pairwise(self.cuts)) > 1
+
+    def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
+        """What `measure` makes of every piece [..., c] of the whole vector, [..., P] in order; x [..., size] is ours.
+
+        Raises LostContact where it takes others who are gone.
+        """
+        if x.shape[-1]:
+            mine = torch.stack([measure(piece) for piece in x.split(PIECE, -1)], -1)
+        else:
+            mine = measure(x.new_zeros(*x.shape[:-1], 1)).unsqueeze(-1)[..., :0]
+        return mine if self.is_whole else self._gathered(mine)
+
+    def total(self, x: Tensor) -> Tensor:
+        """Σ_j x_j over the whole vector, [..., 1]."""
+        return self.by_piece(x, lambda piece: piece.sum(-1)).sum(-1, keepdim=True)
+
+    def largest(self, x: Tensor) -> Tensor:
+        """max_j x_j over the whole vector, [..., 1]."""
+        return self.by_piece(x, lambda piece: piece.amax(-1)).amax(-1, keepdim=True)
+
+    def smallest(self, x: Tensor) -> Tensor:
+        """min_j x_j over the whole vector, [..., 1]."""
+        return self.by_piece(x, lambda piece: piece.amin(-1)).amin(-1, keepdim=True)
+
+    def norm(self, x: Tensor) -> Tensor:
+        """‖x‖₂ of the whole vector, [..., 1]."""
+        norms = self.by_piece(x, lambda piece: torch.linalg.vector_norm(piece, dim=-1))
+        return norms if norms.shape[-1] == 1 else torch.linalg.vector_norm(norms, dim=-1, keepdim=True)
+
+    def pieces(self) -> list[int]:
+        """How many pieces every span of the vector has."""
+        return [-(-(end - begin) // PIECE) for begin, end in pairwise(self.cuts)]
+
+    def _of(self, cuts: tuple[int, ...]) -> Span:
+        """The same part of another vector."""
+        return Span(cuts, self.number)
+
+    def _gathered(self, mine: Tensor) -> Tensor:
+        """Of our pieces [..., p] those of all [..., P]."""
+        raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
+
+
+def whole(d: int) -> Span:
+    """All d coordinates."""
+    return Span((0, d), 0)
+
+
+def places(d: int) -> Sequence[int]:
+    """Where a vector of d coordinates may be cut: between pieces."""
+    return range(PIECE, d, PIECE)

@@ -1,0 +1,216 @@
+"""A round's two messages over torch.distributed, where every rank serves a part of the coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from algorithms.channels import Channel
+from algorithms.compressors import Compressor, Divisible, Payload
+from algorithms.compressors.base import Vector, Wrapping, rebuild, tensors
+from algorithms.compressors.span import Span
+from algorithms.protocol import Algorithm, ServerState
+from algorithms.randomness import Key
+from algorithms.wire import contact, from_bytes, to_bytes
+
+
+def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
+    """Where a vector of d coordinates is cut into spans of about one size, for as many ranks at most: 0, …, d.
+
+    Raises ValueError for a compressor that needs the vector as a whole.
+    """
+    compressors = (algorithm.uplink.compressor, algorithm.downlink.compressor)
+    found = [_divisible(compressor).places(d) for compressor in compressors]
+    common = [set(places) for places in found if places is not None]
+    wanted = [d * rank / ranks for rank in range(1, ranks)]
+    if not common:
+        return tuple(sorted({0, *map(round, wanted), d}))
+    allowed = sorted(set.intersection(*common))
+    return 0, *sorted({min(allowed, key=lambda place: abs(place - one)) for one in wanted} if allowed else ()), d
+
+
+class ShardedWire:
+    """Carries every span of all workers' payloads to the rank that serves it, and the servers' answers to all.
+
+    Rank r serves the coordinates cuts[r] to cuts[r + 1], ranks beyond the last cut none: its server's state has those
+    alone. What must be known of whole vectors, such as the norm of a scale, servers tell one another. So what crosses
+    is, put together, what would cross to a server on rank 0, but that every server gets the scale of a message and,
+    of compressors whose payloads `varies`, how long each is; and all numbers are the same.
+
+    shares: how many workers every rank has.
+    """
+
+    def __init__(self, algorithm: Algorithm, seed: int, shares: Sequence[int], cuts: tuple[int, ...]) -> None:
+        self.algorithm, self.seed, self._shares = algorithm, seed, shares
+        self._spans = [Span(cuts, number) for number in range(len(cuts) - 1)]
+        servers: Any = dist.new_group(list(range(len(self._spans))))  # which all ranks call
+        rank = dist.get_rank()
+        self.served = _Served(cuts, rank, servers) if rank < len(self._spans) else None
+        self._templates: dict[Divisible, list[Payload]] = {}
+
+    def exchange(
+        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState | None]:
+        """The servers' message of round t, decoded, for the payload `up` of this rank's workers, and the new state.
+
+        x [*T, d] is any vector of the run's shape and dtype; `server` is this rank's part of the state, None where it
+        serves nothing. Raises LostContact.
+        """
+        axis = x.dim() - 1  # of the workers, after those of the trials
+        arrived = self._to_servers(up, axis, t)
+        answer: Payload = ()
+        if self.served is not None:
+            assert server is not None
+            here = _on(self.algorithm, self.served)
+            payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
+            aggregate = here.aggregated(payloads, server, t)
+            norm = None if here.clip is None else self.served.norm(aggregate)
+            answer, server = here.answer(aggregate, server, t, self.seed, norm)
+        return Vector(self._to_all(answer, x, t)), server
+
+    def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
+        """From every rank the bytes [*T, W, b] that it sends to this server, and a payload of the form of one
+        worker's; nothing where this rank serves nothing."""
+        codec = _codec(self.algorithm.uplink, t)
+        parts = [codec.cut(up, span) for span in self._spans]
+        mine = parts[self.served.number] if self.served else ()
+        like = rebuild(mine, (tensor.select(axis, 0) for tensor in tensors(mine)))
+        likes = [like] * len(self._shares)
+        if codec.varies:
+            sizes = [_sizes(part) for part in parts]
+            told = self._swapped(sizes, [len(list(tensors(like)))] * len(likes))
+            likes = [_resized(like, one.tolist()) for one in told]
+        lead = next(tensors(up)).shape[:axis]
+        shapes = [(*lead, share, _nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=True)]
+        outgoing = [to_bytes(part, axis + 1).flatten() for part in parts]
+        arrived = self._swapped(outgoing, [math.prod(shape) if self.served else 0 for shape in shapes])
+        if not self.served:
+            return []
+        return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
+
+    def _swapped(self, outgoing: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
+        """What all ranks sent to this one, so much each, where it sends [*] to every server."""
+        sent = [len(one) for one in outgoing] + [0] * (len(self._shares) - len(outgoing))
+        everything = torch.cat(outgoing)
+        arrived = everything.new_empty(sum(sizes))
+        with contact():
+            dist.all_to_all_single(arrived, everything, sizes, sent)
+        return arrived.split(sizes)
+
+    def _to_all(self, answer: Payload, x: Tensor, t: int) -> Tensor:
+        """The message [*T, d] of which every server gives the payload of its span."""
+        codec, axis = _codec(self.algorithm.downlink, t), x.dim() - 1
+        if codec not in self._templates:
+            like = codec.encode(torch.zeros_like(x), Key.none())
+            self._templates[codec] = [codec.cut(like, span) for span in self._spans]
+        likes = self._templates[codec]
+        if codec.varies:
+            mine = [self._is_mine(span) for span in self._spans]
+            sizes = [_sizes(answer if own else like) for own, like in zip(mine, likes, strict=True)]
+            self._broadcast(sizes)
+            likes = [_resized(like, one.tolist()) for like, one in zip(likes, sizes, strict=True)]
+        messages = [
+            to_bytes(answer, axis)
+            if self._is_mine(span)
+            else x.new_empty(*x.shape[:-1], _nbytes(like, axis), dtype=torch.uint8)
+            for span, like in zip(self._spans, likes, strict=True)
+        ]
+        self._broadcast(messages)
+        arrived = zip(self._spans, messages, likes, strict=True)
+        return torch.cat([codec.decode_span(from_bytes(one, like, axis), span) for span, one, like in arrived], -1)
+
+    def _is_mine(self, span: Span) -> bool:
+        return self.served is not None and self.served.number == span.number
+
+    def _broadcast(self, from_servers: list[Tensor]) -> None:
+        """Every server's tensor to all ranks, in place."""
+        with contact():
+            under_way = [dist.broadcast(one, src=server, async_op=True) for server, one in enumerate(from_servers)]
+            for one in under_way:
+                assert one is not None  # on all ranks of the group
+                one.wait()
+
+
+@dataclass(frozen=True)
+class _Served(Span):
+    """A span that this rank serves: it asks the other servers for what it must know of theirs."""
+
+    servers: dist.ProcessGroup
+
+    def _of(self, cuts: tuple[int, ...]) -> _Served:
+        return _Served(cuts, self.number, self.servers)
+
+    def _gathered(self, mine: Tensor) -> Tensor:
+        counts = self.pieces()
+        rows = mine.new_zeros(*mine.shape[:-1], max(counts))  # a collective takes parts of one size
+        rows[..., : mine.shape[-1]] = mine
+        everyones = [torch.empty_like(rows) for _ in counts]
+        with contact():
+            dist.all_gather(everyones, rows, group=self.servers)
+        return torch.cat([one[..., :count] for one, count in zip(everyones, counts, strict=True)], -1)
+
+
+@dataclass(frozen=True)
+class _OnSpan(Wrapping):
+    """C on a span of the coordinates."""
+
+    span: Span
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+        return self._divisible.encode_span(x, self.span, key)
+
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        return self._divisible.decode_span(payload, self.span)
+
+    def bits(self, d: int) -> int:
+        return self.compressor.bits(self.span.d)
+
+    @property
+    def _divisible(self) -> Divisible:
+        return _divisible(self.compressor)
+
+
+def _on(algorithm: Algorithm, span: Span) -> Algorithm:
+    """The algorithm on a span of the coordinates."""
+    uplink, downlink = (
+        replace(channel, compressor=_OnSpan(channel.compressor, span))
+        for channel in (algorithm.uplink, algorithm.downlink)
+    )
+    return replace(algorithm, uplink=uplink, downlink=downlink)
+
+
+def _codec(channel: Channel, t: int) -> Divisible:
+    return _divisible(channel.codec(t))
+
+
+def _divisible(compressor: Compressor) -> Divisible:
+    """The compressor itself. Raises ValueError where it needs the vector as a whole."""
+    if not (isinstance(compressor, Divisible) and compressor.is_divisible):
+        raise ValueError(
+            f"{compressor}: takes the vector as a whole, of which a sharded server has parts; take "
+            "cluster.server=rank0, or make the compressor a `Divisible`"
+        )
+    return compressor
+
+
+def _sizes(payload: Payload) -> Tensor:
+    """The last axes of its tensors: int64."""
+    found = list(tensors(payload))
+    return torch.tensor([tensor.shape[-1] for tensor in found], device=found[0].device)
+
+
+def _resized(payload: Payload, sizes: list[int]) -> Payload:
+    """A payload of the same form whose tensors have other last axes."""
+    parts = zip(tensors(payload), sizes, strict=True)
+    return rebuild(payload, (tensor.new_empty(*tensor.shape[:-1], size) for tensor, size in parts))
+
+
+def _nbytes(payload: Payload, lead: int) -> int:
+    """Bytes of one message of a payload whose tensors share `lead` leading axes."""
+    return sum(math.prod(tensor.shape[lead:]) * tensor.element_size() for tensor in tensors(payload))

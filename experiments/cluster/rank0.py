@@ -1,0 +1,29 @@
+"""The server on rank 0: it has all coordinates."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from algorithms.compressors import Payload
+from algorithms.protocol import Algorithm, ServerState
+from algorithms.wire import Wire
+from experiments.cluster.torchrun import Torchrun
+
+
+class Rank0(Torchrun):
+    """Every round n messages go to rank 0 and one comes back to all."""
+
+    def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int) -> None:
+        super().__init__(algorithm, ids, shares, seed)
+        self._wire = Wire(algorithm, seed, shares=shares)
+
+    def start_server(self, x: Tensor) -> ServerState | None:
+        return super().start_server(x) if self.is_first else None
+
+    def aggregate(self, server: ServerState | None) -> Tensor | None:
+        return server.aggregate if server else None
+
+    def _exchange(
+        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState | None]:
+        return self._wire.exchange(up, server, x, t)

@@ -1,0 +1,171 @@
+"""Several processes that each have a span of a vector make, together, what one makes of the whole."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.compressors import (
+    Blocks,
+    Compressor,
+    Divisible,
+    Identity,
+    LogQuantize,
+    MinMaxUint8,
+    Natural,
+    Qsgd,
+    RandomK,
+    ScaledSign,
+    TopK,
+    UniformQuantize,
+    Unpacked,
+    tensors,
+)
+from algorithms.compressors import span as spans
+from algorithms.compressors.span import Span
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.quantized_adam import quantized_adam
+from algorithms.randomness import Key
+from algorithms.updates import AMSGrad
+from algorithms.wire_sharded import cuts
+from experiments.config.compose import CONF
+
+D = 200
+SIZES = (1, 100, 3, 7, 89)
+PLAIN: list[Divisible] = [
+    *(Identity(), ScaledSign(), ScaledSign(norm="l2"), TopK(k=9), TopK(ratio=0.3), RandomK(k=30)),
+    *(RandomK(k=30, unbiased=True), MinMaxUint8(), LogQuantize(), LogQuantize(bits=5), UniformQuantize(bits=12)),
+    *(Qsgd(), Qsgd(levels=1), Natural()),
+]
+BLOCKWISE: list[Divisible] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]
+BLOCKWISE += [Blocks(TopK(k=1), SIZES), Blocks(TopK(ratio=0.4), SIZES), Blocks(RandomK(ratio=0.4), SIZES)]
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where threads that each have a span tell one another."""
+
+    barrier: Barrier
+    said: dict[int, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Told(Span):
+    """A span of a thread."""
+
+    meeting: Meeting
+
+    def _of(self, cuts: tuple[int, ...]) -> Told:
+        return Told(cuts, self.number, self.meeting)
+
+    def _gathered(self, mine: Tensor) -> Tensor:
+        self.meeting.said[self.number] = mine
+        self.meeting.barrier.wait(20)
+        everything = torch.cat([self.meeting.said[number] for number in range(len(self.cuts) - 1)], -1)
+        self.meeting.barrier.wait(20)
+        return everything
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "PIECE", 16)
+
+
+def vectors(dtype: torch.dtype = torch.float64) -> Tensor:
+    """[2, 3, D]: of every size, with ties, zeros and a vector of nothing but zeros."""
+    x = torch.randn(2, 3, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[..., 20:60] *= 1e-6
+    x[0, 1] = x[0, 1].round()
+    x[1, 2] = 0
+    return x.to(dtype)
+
+
+def cut(compressor: Divisible, parts: int) -> tuple[int, ...]:
+    return cuts(cd_adam(compressor, AMSGrad()) if compressor.contractive else _naive(compressor), D, parts)
+
+
+def _naive(compressor: Compressor):
+    from algorithms.methods.naive import naive
+
+    return naive(compressor, AMSGrad())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("parts", [2, 3, 5])
+@pytest.mark.parametrize("compressor", PLAIN + BLOCKWISE, ids=str)
+def test_spans_make_what_the_whole_makes(compressor: Divisible, parts: int, dtype: torch.dtype) -> None:
+    x, key = vectors(dtype), Key(3, "up", 4, (0, 1, 2))
+    places = cut(compressor, parts)
+    assert len(places) > 2
+    meeting = Meeting(Barrier(len(places) - 1), {})
+    own = [Told(places, number, meeting) for number in range(len(places) - 1)]
+    with ThreadPoolExecutor(len(own)) as threads:
+        made = list(threads.map(lambda span: compressor.encode_span(x[..., span.begin : span.end], span, key), own))
+    whole = compressor.encode(x, key)
+    alone = [Span(places, span.number) for span in own]
+    for payload, span in zip(made, alone, strict=True):
+        expected = list(tensors(compressor.cut(whole, span)))
+        found = list(tensors(payload))
+        assert [one.dtype for one in found] == [one.dtype for one in expected]
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    decoded = [compressor.decode_span(payload, span) for payload, span in zip(made, alone, strict=True)]
+    assert torch.equal(torch.cat(decoded, -1), compressor(x, key))
+
+
+@pytest.mark.parametrize("compressor", PLAIN + BLOCKWISE, ids=str)
+def test_a_message_can_be_read_without_those_it_was_cut_beside(compressor: Divisible) -> None:
+    """A server reads one worker's span at a time, which was cut with the others of its rank."""
+    x, places = vectors(), cut(compressor, 3)
+    payload = compressor.encode(x, Key(3, "up", 4, (0, 1, 2)))
+    for number in range(len(places) - 1):
+        span = Span(places, number)
+        part = compressor.cut(payload, span)
+        together = compressor.decode_span(part, span)
+        for worker in range(3):
+            assert torch.equal(compressor.decode_span(_select(part, worker), span), together[:, worker])
+
+
+def _select(payload: tuple, worker: int) -> tuple:
+    parts = [_select(one, worker) if isinstance(one, tuple) else one.select(1, worker) for one in payload]
+    return type(payload)(*parts) if hasattr(payload, "_fields") else tuple(parts)
+
+
+def test_every_compressor_is_tried() -> None:
+    tried = {type(compressor).__name__.lower() for compressor in PLAIN}
+    configured = {path.stem.replace("_", "").removesuffix("l2") for path in (CONF / "compressor").glob("*.yaml")}
+    assert configured <= tried
+
+
+def test_vectors_are_cut_between_pieces_and_blocks_into_about_equal_parts() -> None:
+    assert cut(ScaledSign(), 4) == (0, 48, 96, 144, 200)
+    assert cut(Identity(), 3) == (0, 67, 133, 200)
+    assert cut(ScaledSign(), 100) == (0, *range(16, 200, 16), 200)
+    # Blocks begin at 0, 1, 101, 104 and 111, and within them pieces 16 later.
+    assert cut(Blocks(ScaledSign(), SIZES), 2) == (0, 101, 200)
+    assert cut(Blocks(ScaledSign(), SIZES), 3) == (0, 65, 127, 200)
+    # Signs up, quantized weights down: both have the partition.
+    assert cuts(quantized_adam(LogQuantize()), D, 2) == (0, 96, 200)
+    assert cuts(cd_adam(Blocks(TopK(k=1), SIZES), AMSGrad(), uplink_only=True), D, 2) == (0, 101, 200)
+
+
+def test_a_vector_of_one_piece_is_served_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "PIECE", 2**18)
+    assert cut(ScaledSign(), 4) == (0, D)
+
+
+def test_a_compressor_that_needs_the_whole_vector_is_refused() -> None:
+    for one in (Unpacked(ScaledSign()), Blocks(Unpacked(ScaledSign()), SIZES)):
+        with pytest.raises(ValueError, match=r"takes the vector as a whole.*cluster\.server=rank0"):
+            cuts(cd_adam(one, AMSGrad()), D, 2)
+
+
+def test_sums_of_long_vectors_are_sums_of_pieces() -> None:
+    x = vectors(torch.float32)[0, 0]
+    pieces = torch.stack([piece.sum() for piece in x.split(16)])
+    assert torch.equal(spans.whole(D).total(x), pieces.sum(0, keepdim=True))
+    assert torch.equal(spans.whole(16).total(x[:16]), x[:16].sum(0, keepdim=True))

@@ -1,0 +1,81 @@
+"""A server in parts against the simulation in one process: the same rows and the same final state, bit for bit."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+import test_equality
+from checkpoint_support import content
+from cluster_support import assert_same, at_round, fine, interrupt, launched, run_each, variant
+from run_support import timeless
+
+from algorithms.compressors import span
+from experiments.config.identity import folder
+from experiments.config.schema import Run
+
+PIECE = 8  # so that vectors of 30 coordinates have some
+NAMES = tuple(test_equality.VARIANTS)
+DIGITS = ("adam", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam", "layer top_k")
+VARIANTS = test_equality.VARIANTS | {"layer top_k": ("algorithm=ef21", "partition=layer", "compressor.ratio=0.1")}
+
+
+def in_small_pieces(runs: list[Run]) -> None:
+    span.PIECE = PIECE
+    run_each(runs)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span, "PIECE", PIECE)
+
+
+def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[Run]:
+    common = (*test_equality.TASKS[task], f"cluster.workers={workers}", "device=cpu", "threads=1", "lr=[0.003,0.01]")
+    return [variant(*common, "rounds=8", *more, *VARIANTS[name], results=place) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("task", "ranks", "workers", "names"),
+    [
+        ("logreg", 3, 5, NAMES),  # of two, two and one worker
+        ("digits", 3, 4, DIGITS),
+        pytest.param("logreg", 8, 8, NAMES, marks=pytest.mark.slow),  # of which four serve something
+        pytest.param("language", 2, 4, ("adam", "cd_adam", "quantized_adam"), marks=pytest.mark.slow),
+    ],
+)
+def test_ranks_that_share_the_server_equal_the_simulation(
+    task: str, ranks: int, workers: int, names: Sequence[str], tmp_path: Path
+) -> None:
+    alone = runs(task, workers, names, tmp_path / "alone")
+    together = runs(task, workers, names, tmp_path / "together", "cluster.server=sharded")
+    run_each(alone)
+    fine(launched(tmp_path, ranks, partial(in_small_pieces, together)))
+    for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
+        assert len(timeless(expected)) >= 2 * 3
+        assert_whole(found, ranks)
+        assert timeless(found) == timeless(expected)
+
+
+def assert_whole(path: Path, ranks: int) -> None:
+    """The last checkpoint has the server in parts."""
+    newest = path / "checkpoint" / (path / "checkpoint" / "latest").read_text().strip()
+    parts = sorted(newest.glob("server-*.pt"))
+    cuts = content(newest / "shared.pt")["cuts"]
+    assert 2 <= len(parts) == len(cuts) - 1 <= ranks
+
+
+@pytest.mark.parametrize("name", ["cd_adam", "quantized_adam", "random_k"])
+def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: Path) -> None:
+    """3 ranks that share the server, then 2 with the server on one, then 5 that share it, then none."""
+    [whole] = runs("logreg", 5, [name], tmp_path / "whole")
+    run_each([whole])
+    for ranks, server, stop in ((3, "sharded", 3), (2, "rank0", 5), (5, "sharded", 7)):
+        part = runs("logreg", 5, [name], tmp_path / "parts", f"cluster.server={server}")
+        act = partial(at_round, stop, 1, interrupt, partial(in_small_pieces, part))
+        ended = launched(tmp_path / server / str(ranks), ranks, act)
+        assert [rank.code for rank in ended] == [130] * ranks, ended[0].said
+        assert f"stopped after round {stop}" in ended[0].said
+    [rest] = runs("logreg", 5, [name], tmp_path / "parts")
+    run_each([rest])
+    assert_same(folder(rest), folder(whole))
