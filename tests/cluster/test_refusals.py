@@ -46,8 +46,8 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.mark.parametrize(
     ("ranks", "overrides", "parts"),
     [
-        (3, ["cluster.workers=4"], ["cluster.workers=4", "over 3 ranks", "1, 2, 4"]),
-        (4, ["cluster.workers=2"], ["cluster.workers=2", "over 4 ranks", "1, 2"]),
+        (4, ["cluster.workers=2"], ["cluster.workers=2", "too few for 4 ranks", "start 2 ranks or fewer"]),
+        (2, ["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
         (2, ["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
         (2, ["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
         (2, ["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),

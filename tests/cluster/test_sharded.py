@@ -1,18 +1,23 @@
 """A server in parts against the simulation in one process: the same rows and the same final state, bit for bit."""
 
+import json
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 import test_equality
+import torch
+import torch.distributed as dist
 from checkpoint_support import content
 from cluster_support import assert_same, at_round, fine, interrupt, launched, run_each, variant
 from run_support import timeless
 
-from algorithms.compressors import span
+from algorithms.compressors import ScaledSign, span
 from experiments.config.identity import folder
 from experiments.config.schema import Run
+from experiments.training.build import build_algorithm
 
 PIECE = 8  # so that vectors of 30 coordinates have some
 NAMES = tuple(test_equality.VARIANTS)
@@ -79,3 +84,56 @@ def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: P
     [rest] = runs("logreg", 5, [name], tmp_path / "parts")
     run_each([rest])
     assert_same(folder(rest), folder(whole))
+
+
+def counted(target: Path, runs: list[Run]) -> None:
+    """The runs, with the bytes that this rank handed to the collectives of their rounds written to a file."""
+    found = {"up": 0, "down": 0}
+
+    def watch(name: str, direction: str) -> None:
+        collective = getattr(dist, name)
+
+        def watching(tensor: torch.Tensor, *arguments: object, **options: object) -> object:
+            if options.get("async_op") or direction == "up":
+                found[direction] += tensor.nbytes
+            return collective(tensor, *arguments, **options)
+
+        setattr(dist, name, watching)
+
+    watch("all_to_all_single", "up")
+    watch("broadcast", "down")
+    in_small_pieces(runs)
+    (target / f"bytes-{os.environ['RANK']}.json").write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [("cd_adam", 8), ("amsgrad", 0), ("quantized_adam", 8), ("natural", 0)],  # bytes of a scale
+)
+def test_messages_are_sent_in_parts_that_have_what_is_counted(name: str, scale: int, tmp_path: Path) -> None:
+    """But that every server gets the scale of a message."""
+    [run] = runs("logreg", 5, [name], tmp_path, "cluster.server=sharded")
+    fine(launched(tmp_path, 3, partial(counted, tmp_path, [run])))
+    algorithm, trials, servers = build_algorithm(run), 2, 3
+    up, down = (
+        sum(channel.payload_bytes(30, t, torch.float64) + (servers - 1) * scale for t in range(1, 9))
+        for channel in (algorithm.uplink, algorithm.downlink)
+    )
+    for rank in range(3):
+        found = json.loads((tmp_path / f"bytes-{rank}.json").read_text())
+        assert found["down"] == trials * down
+    received = [json.loads((tmp_path / f"bytes-{rank}.json").read_text())["up"] for rank in range(3)]
+    assert sum(received) == trials * 5 * up
+    assert max(received) < 0.6 * sum(received)  # no rank gets nearly all
+
+
+def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> None:
+    [run] = runs("logreg", 5, ["cd_adam"], tmp_path, "cluster.server=sharded")
+    ended = launched(tmp_path, 2, partial(undivided, [run]))
+    assert [rank.code for rank in ended] == [2, 2]
+    assert "takes the vector as a whole" in ended[0].said
+
+
+def undivided(runs: list[Run]) -> None:
+    ScaledSign.is_divisible = False
+    in_small_pieces(runs)
