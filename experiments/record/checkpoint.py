@@ -51,8 +51,8 @@ class Checkpoint:
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
         del own["ids"]
         written = [self._write(t, f"worker-{worker}", _row(own, i)) for i, worker in enumerate(ids)]
-        if state["cuts"] and (server := cluster.pop("server")):
-            written.append(self._write(t, parts.server(self._ranks.rank, len(state["cuts"]) - 1), server))
+        if (cuts := state.get("cuts")) and (server := cluster.pop("server")):
+            written.append(self._write(t, parts.server(self._ranks.rank, len(cuts) - 1), server))
         if self._durable:
             sync(*written, self._folder / str(t))
         self._ranks.wait()

@@ -22,6 +22,7 @@ from algorithms.compressors import (
 )
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
+from algorithms.compressors.span import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
 from algorithms.randomness import Key
 from experiments.conformance.test_compressor import TestCompressor
@@ -186,7 +187,7 @@ def test_payloads_lie_on_the_device_of_x(compressor):
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (9, 4), (1000, 16), (64, 64)])
 def test_top_k_finds_on_a_gpu_what_it_finds_on_a_cpu(d, k):
     x = torch.randn(2, 3, d, generator=torch.Generator().manual_seed(0)).mul(3).round()  # with many ties
-    flags = TopK(k=k)._keep(x)
+    flags = TopK(k=k)._keep(x, all_of(x.shape[-1]))
     assert torch.equal(counted_by_one_scan(flags), flags.cumsum(-1, dtype=torch.int32))
     assert torch.equal(indices_by_search(flags, k), flags.nonzero()[:, -1].view(2, 3, k))
 

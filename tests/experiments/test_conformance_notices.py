@@ -19,6 +19,7 @@ from algorithms.channels import Channel, Direct, Markov
 from algorithms.compressors import Compressor, Identity, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import Vector
 from algorithms.compressors.scaled_sign import Signs
+from algorithms.compressors.span import Span, whole
 from algorithms.compressors.top_k import Sparse
 from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
@@ -37,7 +38,7 @@ def broken(base: type, *options: Any, **attributes: Any) -> Any:
 
 
 def drop_in_place(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
-    x[~self._keep(x)] = 0
+    x[~self._keep(x, whole(x.shape[-1]))] = 0
     return TopK.encode(self, x)
 
 
@@ -60,8 +61,8 @@ def encodes(base: type, encode: Callable[[Tensor], Any], **attributes: Any) -> A
 def blind(**parts: Callable[[], Any]) -> RandomK:
     """Draws without a look at one part of the key, which it makes up."""
 
-    def sample(self: RandomK, x: Tensor, key: Key) -> tuple:
-        return RandomK._sample(self, x, key._replace(**{name: make() for name, make in parts.items()}))
+    def sample(self: RandomK, x: Tensor, span: Span, key: Key) -> tuple:
+        return RandomK._sample(self, x, span, key._replace(**{name: make() for name, make in parts.items()}))
 
     return broken(RandomK, 0.1, _sample=sample)
 
@@ -71,13 +72,17 @@ COMPRESSORS = [
     ("has_a_name", broken(Identity, __hash__=None), "unhashable type"),
     (
         "keeps_shape_and_dtype",
-        broken(ScaledSign, _scale=lambda self, x: x.square().mean(-1, keepdim=True).sqrt()),
+        broken(ScaledSign, _scale=lambda self, x, span: x.square().mean(-1, keepdim=True).sqrt()),
         "saw inf\nfor huge vectors, d = 1",
     ),
-    ("keeps_shape_and_dtype", broken(ScaledSign, _scale=lambda self, x: ScaledSign()._scale(x) + 1), "0, saw [1.0"),
+    (
+        "keeps_shape_and_dtype",
+        broken(ScaledSign, _scale=lambda self, x, span: ScaledSign()._scale(x, span) + 1),
+        "0, saw [1.0",
+    ),
     (
         "crosses_the_wire",
-        broken(ScaledSign, __call__=lambda self, x, key: self._scale(x) * x.sign()),
+        broken(ScaledSign, __call__=lambda self, x, key: self._scale(x, whole(x.shape[-1])) * x.sign()),
         "decode(encode(x))",
     ),
     (
@@ -87,7 +92,7 @@ COMPRESSORS = [
     ),
     (
         "takes_vectors_apart",
-        broken(ScaledSign, _scale=lambda self, x: x.abs().mean().expand(*x.shape[:-1], 1)),
+        broken(ScaledSign, _scale=lambda self, x, span: x.abs().mean().expand(*x.shape[:-1], 1)),
         "C(x) alone and in [T, d]: ",
     ),
     (
