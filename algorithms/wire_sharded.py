@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -43,13 +44,17 @@ class ShardedWire:
     is, put together, what would cross to a server on rank 0, but that every server gets the scale of a message and,
     of compressors whose payloads `varies`, how long each is; and all numbers are the same.
 
-    shares: how many workers every rank has.
+    shares: how many workers every rank has. timeout: seconds after which servers that wait for one another give up.
     """
 
-    def __init__(self, algorithm: Algorithm, seed: int, shares: Sequence[int], cuts: tuple[int, ...]) -> None:
+    def __init__(
+        self, algorithm: Algorithm, seed: int, shares: Sequence[int], cuts: tuple[int, ...], timeout: float
+    ) -> None:
         self.algorithm, self.seed, self._shares = algorithm, seed, shares
         self._spans = [Span(cuts, number) for number in range(len(cuts) - 1)]
-        servers: Any = dist.new_group(list(range(len(self._spans))))  # which all ranks call
+        servers: Any = None  # all ranks
+        if len(self._spans) < len(shares):  # which every rank calls
+            servers = dist.new_group(list(range(len(self._spans))), timeout=timedelta(seconds=timeout))
         rank = dist.get_rank()
         self.served = _Served(cuts, rank, servers) if rank < len(self._spans) else None
         self._templates: dict[Divisible, list[Payload]] = {}
@@ -141,7 +146,7 @@ class ShardedWire:
 class _Served(Span):
     """A span that this rank serves: it asks the other servers for what it must know of theirs."""
 
-    servers: dist.ProcessGroup
+    servers: dist.ProcessGroup | None
 
     def _of(self, cuts: tuple[int, ...]) -> _Served:
         return _Served(cuts, self.number, self.servers)

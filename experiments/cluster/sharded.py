@@ -20,10 +20,12 @@ class Sharded(Torchrun):
     pieces of `algorithms.compressors.span.PIECE` coordinates, so that a small one is served by few ranks, or one.
     """
 
-    def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int) -> None:
+    def __init__(
+        self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int, timeout: float
+    ) -> None:
         super().__init__(algorithm, ids, shares, seed)
         self._cuts = self.cuts = cuts(algorithm, d, len(shares))
-        self._wire = ShardedWire(algorithm, seed, shares, self._cuts)
+        self._wire = ShardedWire(algorithm, seed, shares, self._cuts, timeout)
         self._replicas = algorithm.unpacked()  # the wire decodes what comes down
 
     def start_server(self, x: Tensor) -> ServerState | None:

@@ -128,7 +128,7 @@ def _cluster(run: Run, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
         return Simulated(algorithm, len(ids), run.seed)
     each = shares(run.cluster.workers, ranks.size)
     if run.cluster.server == "sharded":
-        return Sharded(algorithm, ids, each, run.seed, d)
+        return Sharded(algorithm, ids, each, run.seed, d, run.cluster.timeout)
     return Rank0(algorithm, ids, each, run.seed)
 
 

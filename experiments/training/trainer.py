@@ -117,9 +117,10 @@ class Trainer:
         memory = server.memory if server else None
         same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
         if self.cluster.algorithm.downlink.is_mirrored:
-            remembered = _crc(self.cluster.served(replica.signal) if memory is None else memory)
+            received = _crc(self.cluster.served(replica.signal))
+            remembered = received if memory is None else _crc(memory)
             same["what the server remembers of the signal"] = (
-                same["the received signal"] if remembered == _crc(self.cluster.served(replica.signal)) else remembered
+                same["the received signal"] if remembered == received else remembered
             )
         return same
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _LIGHT, _DARK = -0.5, 0.5
 
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
-    "verify_every", "packages", "cluster.timeout",
+    "verify_every", "packages", "cluster.server", "cluster.timeout",
 }  # fmt: skip
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
 
@@ -82,7 +83,7 @@ class Variant:
 def table(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and further columns.
 
-    These are dash, and for `plots.runs.time_model` workers, ranks, and trials, the number of step sizes.
+    These are dash, and for `plots.runs.time_model` workers, ranks, trials, the number of step sizes, and d.
     """
     runs, of = [variant.run for variant in variants], {variant.run.folder: variant for variant in variants}
 
@@ -95,6 +96,7 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
             "dash": variant.dash,
             "workers": run.workers,
             "ranks": run.environment.get("ranks", 1),
+            "d": run.environment.get("d", math.nan),
             "trials": len(set(run.numbers["trial"])),
         }
 

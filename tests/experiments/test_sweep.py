@@ -98,7 +98,7 @@ REFUSED = {
     "compressor=top_k compressor.ratio=0.1,2": "compressor: ratio=2: ",
     "jobs=0": "jobs=0: must be greater than or equal to 1",
     "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
-    "cluster.workers=4,3 ranks=2": "cluster.workers=3: cannot be shared equally over 2 ranks",
+    "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "job_timeout=0": "job_timeout=0.0: must be greater than 0; it counts seconds",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
     "seed=0,1 algorithm=null": "algorithm=null: is no choice; leave algorithm out",

@@ -1,0 +1,125 @@
+"""Seconds on other networks, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+from folder_support import folder
+
+from experiments import time as command
+from plots.runs.network import FORMS, Network, pays_up_to, seconds, seconds_to
+
+D = 1000
+ROW = {
+    "seconds": 60.0,
+    "ranks": 2,
+    "workers": 20,
+    "trials": 3,
+    "d": D,
+    "bits_up": 4e6,
+    "bits_down": 2e6,
+    "round": 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "workers", "sending"),
+    [  # 4 Mbit up and 2 down on 10 Mbit/s, 100 rounds of hops of 5 ms
+        ("rank0", 8, 8 * 0.6 + 2 * 0.5),
+        ("sharded", 8, 7 / 8 * 0.6 + 2 * 0.5),
+        ("all_gather", 8, 7 * 0.4 + 0.5),
+        ("ring", 8, 7 / 8 * 0.6 + 14 * 0.5),
+        ("tree", 8, 3 * 0.6 + 6 * 0.5),
+        ("tree", 9, 4 * 0.6 + 8 * 0.5),
+        ("rank0", 1, 0.6 + 2 * 0.5),
+        ("ring", 1, 0),
+    ],
+)
+def test_a_row_worked_out_by_hand(form: str, workers: int, sending: float) -> None:
+    rows = pd.DataFrame([ROW])
+    network = Network(workers=workers, bandwidth=10, latency=5)
+    assert seconds(rows, network, form).tolist() == pytest.approx([2.0 + sending])  # 60 s · 2 ranks / 60 for a worker
+    overlapped = Network(workers=workers, bandwidth=10, latency=5, overlap=True)
+    assert seconds(rows, overlapped, form).tolist() == pytest.approx([max(2.0, sending)])
+
+
+def curves() -> pd.DataFrame:
+    """A dense method that gets to 0.1 in 10 rounds, and one that takes twice the rounds for a thirty-second of the
+    bits with one step size, and with another gets there with one seed alone."""
+    rows = []
+    for label, lr, seed, rounds, bits in (
+        *(("dense", 0.1, seed, 10, 32 * D) for seed in (0, 1)),
+        *(("signs", 0.1, seed, 20, D) for seed in (0, 1)),
+        ("signs", 0.2, 0, 1, D),
+        ("signs", 0.2, 1, 999, D),
+    ):
+        for t in (0, 1, rounds) if rounds > 1 else (0, 1):
+            loss = 0.1 if t == rounds != 999 else 1.0
+            rows.append(
+                {"task": "toy", "algorithm": label, "label": label, "lr": lr, "seed": seed, "round": t, "loss": loss}
+                | {"bits_up": t * bits, "bits_down": t * bits, "bits": 2 * t * bits, "d": D, "seconds": 0.1 * t}
+                | {"ranks": 1, "workers": 10, "trials": 1}
+            )
+    return pd.DataFrame(rows).rename(columns={"loss": "train_loss"})
+
+
+def test_times_to_a_level_and_where_compression_stops_paying() -> None:
+    networks = [Network(workers=4, bandwidth=bandwidth, latency=0) for bandwidth in (1000, 0.1, 10)]
+    times = seconds_to(curves(), "train_loss", 0.1, networks)
+    found = times.set_index(["label", "bandwidth"])["seconds"]
+    for bandwidth in (0.1, 10, 1000):
+        # Dense: 10 rounds of 10 ms and three quarters of 64,000 bits each; signs: 20 of 10 ms and of 2,000.
+        assert found["dense", bandwidth] == pytest.approx(0.1 + 0.75 * 640_000 / (bandwidth * 1e6))
+        assert found["signs", bandwidth] == pytest.approx(0.2 + 0.75 * 40_000 / (bandwidth * 1e6))
+    assert set(times.loc[times["label"] == "signs", "lr"]) == {0.1}  # with 0.2 one of the seeds does not get there
+    assert dict(zip(times["label"], times["uncompressed"], strict=True)) == {"dense": True, "signs": False}
+    assert pays_up_to(times) == {("signs", 4): 0.1}  # they meet at 4.5 Mbit/s
+
+
+def test_a_level_that_nobody_reaches() -> None:
+    times = seconds_to(curves(), "train_loss", 0.01, [Network(workers=4, bandwidth=1)])
+    assert times["seconds"].isna().all()
+    assert pays_up_to(times) == {("signs", 4): None}
+
+
+def test_more_bandwidth_or_less_latency_never_takes_longer() -> None:
+    rows = pd.DataFrame([ROW])
+    for form in FORMS:
+        for n in (1, 2, 7, 64, 1000):
+            slow, fast, near = (
+                seconds(rows, Network(workers=n, bandwidth=bandwidth, latency=latency), form).item()
+                for bandwidth, latency in ((10, 2), (100, 2), (10, 1))
+            )
+            assert slow >= max(fast, near) >= 2.0
+            assert math.isfinite(slow)
+
+
+def test_the_command_prints_a_table_a_task(tmp_path, capsys) -> None:
+    folder(tmp_path, "0")
+    command.main(
+        [f"results_dir={tmp_path}", "y=grad_norm", "level=10", "workers=8,64", "bandwidth=100,1", "latency=0"]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "toy: seconds to grad_norm 10"
+    assert lines[1].split("\t")[:2] == ["workers", "Mbit/s"]
+    assert [line.split("\t")[:2] for line in lines[2:6]] == [["8", "1"], ["8", "100"], ["64", "1"], ["64", "100"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "level=: give the value of y"),
+        (["level=1", "form=ring"], "form=ring"),
+        (["level=1", "bandwidth=0"], "bandwidth=0: must be a positive number, in Mbit/s"),
+        (["level=1", "y=train_los"], "y=train_los"),
+        (["level=1", "wrokers=3"], "workers"),
+    ],
+)
+def test_what_is_refused(words: list[str], message: str, tmp_path, capsys) -> None:
+    folder(tmp_path, "0")
+    with pytest.raises(SystemExit) as ended:
+        command.main([f"results_dir={tmp_path}", *words])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
