@@ -29,6 +29,10 @@ class Channel(ABC):
     compressor: Compressor
     dense_rounds: int = 0
 
+    is_coordinatewise = False
+    """Whether a coordinate that is sent or received depends on others by the compressor alone, so that a server may
+    have a span of the vector. Every subclass says so for itself."""
+
     is_mirrored = False
     """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
 
@@ -80,6 +84,8 @@ class Channel(ABC):
 class Direct(Channel):
     """Sends C(w); the receiver uses it as it is. Nothing is remembered."""
 
+    is_coordinatewise = True
+
     def start(self, like: Tensor) -> None:
         return None
 
@@ -94,6 +100,7 @@ class Direct(Channel):
 class ErrorFeedback(Channel):
     """Sends c = C(w + δ), keeps δ ← w + δ − c (CD-Adam paper, section 4; Karimireddy et al. 2019)."""
 
+    is_coordinatewise = True
     is_carried_by_the_mean = True  # x − α·mean_i δ_i moves as if nothing had been lost
 
     def __post_init__(self) -> None:
@@ -116,6 +123,7 @@ class Markov(Channel):
     ŵ starts at zero, so that the first message is C(w₁) (line 1); EF21's authors start with one dense round.
     """
 
+    is_coordinatewise = True
     is_mirrored = True
     is_carried_by_the_mean = True  # it is ĝ, which the server has
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -88,6 +88,10 @@ class Algorithm:
     downlink: Channel
     update: Update
     clip: float | None = field(default=None, kw_only=True)
+
+    is_coordinatewise: ClassVar[bool] = True
+    """Whether `aggregated` and `answer` do to a coordinate what does not depend on the others, but by compressors and
+    the norm they clip by, so that a server may have a span of the vector. Every subclass says so for itself."""
 
     def __post_init__(self) -> None:
         check_clip(self.clip, "clip")

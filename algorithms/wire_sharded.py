@@ -13,9 +13,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from algorithms.channels import Channel
-from algorithms.compressors import Compressor, Divisible, Payload
+from algorithms.compressors import Compressor, Divisible, Identity, Payload
 from algorithms.compressors.base import Vector, Wrapping, rebuild, tensors
-from algorithms.compressors.span import Span
+from algorithms.compressors.span import Span, places
 from algorithms.protocol import Algorithm, ServerState
 from algorithms.randomness import Key
 from algorithms.wire import contact, from_bytes, to_bytes
@@ -24,16 +24,21 @@ from algorithms.wire import contact, from_bytes, to_bytes
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
     """Where a vector of d coordinates is cut into spans of about one size, for as many ranks at most: 0, …, d.
 
-    Raises ValueError for a compressor that needs the vector as a whole.
+    That is where its compressors may be cut: dense directions anywhere, others between pieces or blocks, and between
+    pieces wherever its server needs a norm of all coordinates to clip by.
+    Raises ValueError for a method or a compressor that needs the vector as a whole.
     """
+    _check_coordinatewise(algorithm)
     compressors = (algorithm.uplink.compressor, algorithm.downlink.compressor)
-    found = [_divisible(compressor).places(d) for compressor in compressors]
-    common = [set(places) for places in found if places is not None]
-    wanted = [d * rank / ranks for rank in range(1, ranks)]
-    if not common:
-        return tuple(sorted({0, *map(round, wanted), d}))
-    allowed = sorted(set.intersection(*common))
-    return 0, *sorted({min(allowed, key=lambda place: abs(place - one)) for one in wanted} if allowed else ()), d
+    allowed = {*places(d)} if _needs_norm(algorithm) or all(isinstance(c, Identity) for c in compressors) else None
+    for compressor in compressors:
+        own = _divisible(compressor)
+        if not isinstance(own, Identity):
+            allowed = {*own.places(d)} if allowed is None else allowed & {*own.places(d)}
+    if not allowed:
+        return 0, d
+    wanted, in_order = [d * rank / ranks for rank in range(1, ranks)], sorted(allowed)
+    return 0, *sorted({min(in_order, key=lambda place: abs(place - one)) for one in wanted}), d
 
 
 class ShardedWire:
@@ -54,7 +59,8 @@ class ShardedWire:
         self._spans = [Span(cuts, number) for number in range(len(cuts) - 1)]
         servers: Any = None  # all ranks
         if len(self._spans) < len(shares):  # which every rank calls
-            servers = dist.new_group(list(range(len(self._spans))), timeout=timedelta(seconds=timeout))
+            with contact():
+                servers = dist.new_group(list(range(len(self._spans))), timeout=timedelta(seconds=timeout))
         rank = dist.get_rank()
         self.served = _Served(cuts, rank, servers) if rank < len(self._spans) else None
         self._templates: dict[Divisible, list[Payload]] = {}
@@ -75,7 +81,7 @@ class ShardedWire:
             here = _on(self.algorithm, self.served)
             payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
             aggregate = here.aggregated(payloads, server, t)
-            norm = None if here.clip is None else self.served.norm(aggregate)
+            norm = self.served.norm(aggregate) if _needs_norm(here) else None
             answer, server = here.answer(aggregate, server, t, self.seed, norm)
         return Vector(self._to_all(answer, x, t)), server
 
@@ -179,6 +185,23 @@ class _OnSpan(Wrapping):
     @property
     def _divisible(self) -> Divisible:
         return _divisible(self.compressor)
+
+
+def _needs_norm(algorithm: Algorithm) -> bool:
+    """Whether its server clips: with an answer of its own, and by what."""
+    return algorithm.clip is not None and type(algorithm).answer is not Algorithm.answer
+
+
+def _check_coordinatewise(algorithm: Algorithm) -> None:
+    """Raise ValueError for a method or a channel whose class does not itself say that its server may have spans."""
+    for part in (algorithm, algorithm.uplink, algorithm.downlink):
+        if not vars(type(part)).get("is_coordinatewise"):
+            raise ValueError(
+                f"{type(part).__name__}: may look at the vector as a whole, of which a sharded server has parts; "
+                "take cluster.server=rank0, or say is_coordinatewise = True in the class"
+            )
+    if type(algorithm).server is not Algorithm.server:
+        raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
 
 
 def _on(algorithm: Algorithm, span: Span) -> Algorithm:

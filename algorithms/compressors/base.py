@@ -83,7 +83,9 @@ class Divisible(Compressor):
     """A compressor of which several processes can each do a span of the coordinates: for a sharded server.
 
     Together they make C(x), bit for bit, of which each has x [..., size] on its span. A new one is `encode_span`,
-    `decode`, `cut` and `bits`, with `decode_span` where a message cannot be read without knowing which span it is of.
+    `decode`, `cut` and `bits`, with `decode_span` where a message cannot be read without knowing which span it is of,
+    and `places` where spans may not begin between pieces. `encode` follows from `encode_span`: a subclass overrides
+    the latter.
     """
 
     is_divisible = True
@@ -106,8 +108,8 @@ class Divisible(Compressor):
         """C(x) [..., size] on a span."""
         return self.decode(payload, span.size)
 
-    def places(self, d: int) -> Sequence[int] | None:
-        """Between which coordinates a vector of d may be cut into spans; None: anywhere."""
+    def places(self, d: int) -> Sequence[int]:
+        """Between which coordinates a vector of d may be cut into spans."""
         return places(d)
 
 

@@ -58,13 +58,11 @@ class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariable
         own = zip(payload, (within for _, within in self._within(span) if within.size), strict=True)
         return torch.cat([self._divisible().decode_span(part, within) for part, within in own], -1)
 
-    def places(self, d: int) -> Sequence[int] | None:
+    def places(self, d: int) -> Sequence[int]:
         begins = [0, *accumulate(self.sizes[:-1])]
-        inner = [self._divisible().places(size) for size in self.sizes]
-        if None in inner:
-            return None
-        blocks = zip(begins, inner, strict=True)
-        return sorted({*begins[1:], *(begin + place for begin, places in blocks for place in places or ())})
+        blocks = zip(begins, self.sizes, strict=True)
+        inner = (begin + place for begin, size in blocks for place in self._divisible().places(size))
+        return sorted({*begins[1:], *inner})
 
     def decode(self, payload: Payload, d: int) -> Tensor:
         blocks = zip(payload, self.sizes, strict=True)

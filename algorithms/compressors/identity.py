@@ -29,6 +29,3 @@ class Identity(Divisible):
 
     def bits(self, d: int) -> int:
         return 32 * d
-
-    def places(self, d: int) -> None:
-        return None

@@ -45,8 +45,11 @@ class RandomK(Sparsifier):
 
     def decode_span(self, payload: Sampled, span: Span) -> Tensor:
         values, seed = payload
-        indices = self._indices(seed, span, values.shape[-1])
-        return _scattered(values, indices.to(values.device), span.size)
+        indices = self._drawn(seed, span.d).to(values.device)
+        if not span.is_whole:
+            here = _lies_in(indices, span)
+            indices = present(indices - span.begin, here, ragged(here, values.shape[-1]))
+        return _scattered(values, indices, span.size)
 
     def cut(self, payload: Sampled, span: Span) -> Sampled:
         here = _lies_in(self._drawn(payload.seed, span.d), span).to(payload.values.device)
@@ -64,17 +67,13 @@ class RandomK(Sparsifier):
         if key is None:
             raise ValueError("random_k draws from a key: pass one that names seed, direction, round and workers")
         seed = key.seeds().unsqueeze(-1).expand(*x.shape[:-1], 1)
-        indices = self._indices(seed, span).to(x.device)
+        indices = self._drawn(seed, span.d).to(x.device)
+        here = None if span.is_whole else _lies_in(indices, span)
+        if here is not None:
+            indices = present(indices - span.begin, here, ragged(here))
         values = x.gather(-1, indices)
-        return values * (span.d / self.count(span.d)) if self.unbiased else values, indices, seed
-
-    def _indices(self, seed: Tensor, span: Span, most: int | None = None) -> Tensor:
-        """The coordinates of a span that each seed stands for, from its beginning, as `ragged` has them."""
-        drawn = self._drawn(seed, span.d)
-        if span.is_whole:
-            return drawn
-        here = _lies_in(drawn, span)
-        return present(drawn - span.begin, here, ragged(here, most))
+        values = values * (span.d / self.count(span.d)) if self.unbiased else values
+        return values if here is None else torch.where(here.any(-1, keepdim=True), values, 0), indices, seed
 
     def _drawn(self, seed: Tensor, d: int) -> Tensor:
         """The coordinates each seed stands for: int64 [..., k]."""

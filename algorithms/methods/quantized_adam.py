@@ -32,6 +32,8 @@ class QuantizedAdam(Algorithm):
     theta_schedule: Literal["constant", "one_minus_theta_over_t"]
     weight_decay: float
 
+    is_coordinatewise = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("beta", "theta"):

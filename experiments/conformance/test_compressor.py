@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.compressors import Compressor, tensors
+from algorithms.compressors import Compressor, Divisible, span, tensors
+from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 from algorithms.wire import from_bytes, to_bytes
 from experiments.conformance.assertions import assert_bits, assert_form, assert_pure, assert_same, given
+from experiments.conformance.threads import encoded_apart
 
 SIZES = (1, 2, 8, 37, 300, 70_001)  # the last is beyond 16-bit indices
 DRAWS = 4000
@@ -104,6 +106,25 @@ class TestCompressor:
             assert len(draws(compressor, x, keys)) > 1, f"expected different draws for 16 {name}, saw one alone"
         alike = draws(compressor, x, up) == draws(compressor, x, down)
         assert not alike, "expected different draws up and down, saw the same in 16 rounds"
+
+    def test_divides(self, compressor: Compressor, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What encode_span makes on spans is what cut takes of a whole payload, and decodes to C(x), bit for bit."""
+        if not isinstance(compressor, Divisible) or not compressor.is_divisible:
+            pytest.skip("it is not divisible")
+        monkeypatch.setattr(span, "PIECE", 8)
+        for x, where in inputs(compressor):
+            d = x.shape[-1]
+            cuts = (0, *list(compressor.places(d))[:2], d) if d <= 300 else (0, d)
+            if len(cuts) == 2:
+                continue
+            with where:
+                made, whole = encoded_apart(compressor, x, cuts, WORKERS), compressor.encode(x, WORKERS)
+                spans = [Span(cuts, number) for number in range(len(made))]
+                for payload, one in zip(made, spans, strict=True):
+                    for found, expected in zip(tensors(payload), tensors(compressor.cut(whole, one)), strict=True):
+                        assert_same(found, expected, f"coordinates {one.begin} to {one.end} encoded and cut")
+                parts = [compressor.decode_span(payload, one) for payload, one in zip(made, spans, strict=True)]
+                assert_same(torch.cat(parts, -1), compressor(x, WORKERS), "spans decoded and C(x)")
 
     def test_contracts(self, compressor: Compressor) -> None:
         """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ where that is not known."""

@@ -57,7 +57,11 @@ class Checkpoint:
             sync(*written, self._folder / str(t))
         self._ranks.wait()
         if self._ranks.is_first:
-            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, self._durable)
+            count = len(cuts) - 1 if cuts else 0
+            for other in (self._folder / str(t)).glob("server-*.pt"):  # of a checkpoint that was damaged
+                if not other.stem.endswith(f"-of-{count}"):
+                    other.unlink()
+            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, self._durable, count)
             with atomic(self._folder / "latest", self._durable) as file:
                 file.write_text(f"{t}\n")
             if self._durable and self._whole < 0:
@@ -121,12 +125,12 @@ class Checkpoint:
             if other.name not in kept:
                 shutil.rmtree(other)
 
-    def _write(self, t: int, part: str, content: dict[str, Any], durable: bool = False) -> Path:
+    def _write(self, t: int, part: str, content: dict[str, Any], durable: bool = False, servers: int = 0) -> Path:
         tensors = io.BytesIO()
         torch.save(content, tensors)
         target = self._folder / str(t) / f"{part}.pt"
         with atomic(target, durable) as file:
-            parts.write(file, parts.about(self._folder, t, part), tensors.getbuffer())
+            parts.write(file, parts.about(self._folder, t, part, servers), tensors.getbuffer())
         return target
 
     def _read(self, t: int, part: str, device: torch.device) -> dict:

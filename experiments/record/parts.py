@@ -29,9 +29,9 @@ def latest(folder: Path) -> int | None:
         return None
 
 
-def about(folder: Path, t: int, part: str) -> dict[str, Any]:
-    """What a file says that it is."""
-    return {"run": folder.parent.name, "round": t, "part": part}
+def about(folder: Path, t: int, part: str, servers: int = 0) -> dict[str, Any]:
+    """What a file says that it is; servers: of `shared`, in how many parts the server is beside it."""
+    return {"run": folder.parent.name, "round": t, "part": part} | ({"servers": servers} if servers else {})
 
 
 def server(number: int, count: int) -> str:
@@ -58,6 +58,7 @@ def read(folder: Path, t: int, part: str) -> bytes:
     if digest != _digest(line, tensors):
         raise ValueError(f"{file.name}: damaged, its checksum is another")
     found, wanted = json.loads(line), about(folder, t, part)
+    found.pop("servers", None)
     if found["run"] != wanted["run"]:
         raise ValueError(f"{file.name}: of another configuration, run {found['run']}")
     if found != wanted:
@@ -71,19 +72,24 @@ def verify(folder: Path, workers: int) -> None:
     if damage:
         raise ValueError(damage[0])
     for t in found:
-        for part in ("shared", *(f"worker-{worker}" for worker in range(workers)), *_servers(folder / str(t))):
+        for part in ("shared", *(f"worker-{worker}" for worker in range(workers))):
             try:
                 read(folder, t, part)
+                if part == "shared":
+                    count = servers(folder, t)
+                    for number in range(count):
+                        read(folder, t, server(number, count))
             except FileNotFoundError as error:
                 raise ValueError(f"{error.filename}: missing") from error
             except ValueError as error:
                 raise ValueError(f"{folder / str(t)}: {error}") from error
 
 
-def _servers(folder: Path) -> list[str]:
-    """The names of all parts of a sharded server of which a checkpoint has one or more."""
-    counts = {int(file.stem.rpartition("-")[2]) for file in folder.glob("server-*-of-*.pt")}
-    return [server(number, count) for count in counts for number in range(count)]
+def servers(folder: Path, t: int) -> int:
+    """In how many parts the server of a checkpoint is; 0 where it has none of its own."""
+    with (folder / str(t) / "shared.pt").open("rb") as stream:
+        stream.readline()
+        return json.loads(stream.readline()).get("servers", 0)
 
 
 def _number(name: str) -> int | None:

@@ -26,5 +26,7 @@ def copy(source: Path, target: Path, change: Callable[[Path], object]) -> None:
             t = int(file.parent.name)
             tensors = parts.read(source / "checkpoint", t, file.stem)
             with atomic(file) as whole:
-                parts.write(whole, parts.about(copied / "checkpoint", t, file.stem), memoryview(tensors))
+                count = parts.servers(source / "checkpoint", t) if file.stem == "shared" else 0
+                about = parts.about(copied / "checkpoint", t, file.stem, count)
+                parts.write(whole, about, memoryview(tensors))
         copied.rename(target)

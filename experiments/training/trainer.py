@@ -139,8 +139,12 @@ class Trainer:
         """Go on from where `state_dict` was taken, with the whole server's state in it."""
         self.t, self.seconds = state["t"], state["seconds"]
         self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
-        server = None if self.state.server is None else _each(state["cluster"]["server"], self.cluster.served)
+        server = None if self.state.server is None else _each(state["cluster"]["server"], self._served)
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
+
+    def _served(self, vectors: Tensor) -> Tensor:
+        """What this process serves of vectors, in memory of its own where that is not all."""
+        return vectors if self.cluster.cuts is None else self.cluster.served(vectors).clone()
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
         """‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.

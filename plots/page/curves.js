@@ -7,7 +7,7 @@ function modelledSeconds(run, link) {
   const { seconds, bits, round } = run.axes;
   const messages = link.shared ? run.workers : 1;
   return round.map((rounds, i) =>
-    (seconds[i] * run.ranks) / (run.workers * run.grid) +
+    seconds[i] / (Math.ceil(run.workers / run.ranks) * run.grid) +
     (bits[i] * messages) / (link.bandwidth * 1e6) +
     2 * link.latency * 1e-3 * rounds);
 }

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from plots.runs.columns import sign
+from plots.runs.time_model import own_share
 
 FORMS: dict[str, Callable[[int], tuple[float, float, float]]] = {
     "rank0": lambda n: (n, n, 2),
@@ -61,7 +62,7 @@ def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.variants.table`, for an exchange of that form."""
-    computing = frame["seconds"] * frame["ranks"] / (frame["workers"] * frame["trials"])
+    computing = own_share(frame)
     up, down, hops = FORMS[form](network.workers)
     sent = (up * frame["bits_up"] + down * frame["bits_down"]) / (network.bandwidth * 1e6)
     sending = sent + hops * network.latency * 1e-3 * frame["round"]

@@ -3,7 +3,7 @@
 A round of the protocol is computed by the workers at once, sends a message up and one down, and waits for both on the
 way. After r rounds that have cost a worker `bits` (cumulative, both directions)
 
-    modelled seconds = seconds · ranks / (workers · trials)  +  bits / bandwidth  +  2 · latency · r,
+    modelled seconds = seconds / (⌈workers / ranks⌉ · trials)  +  bits / bandwidth  +  2 · latency · r,
 
 where the server's one link carries the messages of all workers with `workers` times the second term. The first is a
 worker's own share of the measured training time, in which `ranks` processes (those the run began with) computed for
@@ -13,6 +13,7 @@ server's own work is counted within that share.
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 
@@ -28,9 +29,14 @@ class Link:
     shared: bool = True
 
 
+def own_share(frame: pd.DataFrame) -> pd.Series:
+    """Seconds that one worker computed for one step size: the slowest rank has ⌈workers / ranks⌉ workers."""
+    return frame["seconds"] / (np.ceil(frame["workers"] / frame["ranks"]) * frame["trials"])
+
+
 def modelled_seconds(frame: pd.DataFrame, link: Link) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.variants.Variant.frame`."""
-    computing = frame["seconds"] * frame["ranks"] / (frame["workers"] * frame["trials"])
+    computing = own_share(frame)
     messages = frame["workers"] if link.shared else 1
     sending = frame["bits"] * messages / (link.bandwidth * 1e6)
     return computing + sending + 2 * link.latency * 1e-3 * frame["round"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from threading import Barrier
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from algorithms.channels import Direct
 from algorithms.compressors import (
     Blocks,
     Compressor,
@@ -30,10 +29,12 @@ from algorithms.compressors import span as spans
 from algorithms.compressors.span import Span
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.quantized_adam import quantized_adam
+from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
 from algorithms.updates import AMSGrad
 from algorithms.wire_sharded import cuts
 from experiments.config.compose import CONF
+from experiments.conformance.threads import encoded_apart
 
 D = 200
 SIZES = (1, 100, 3, 7, 89)
@@ -44,31 +45,6 @@ PLAIN: list[Divisible] = [
 ]
 BLOCKWISE: list[Divisible] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]
 BLOCKWISE += [Blocks(TopK(k=1), SIZES), Blocks(TopK(ratio=0.4), SIZES), Blocks(RandomK(ratio=0.4), SIZES)]
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """Where threads that each have a span tell one another."""
-
-    barrier: Barrier
-    said: dict[int, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class Told(Span):
-    """A span of a thread."""
-
-    meeting: Meeting
-
-    def _of(self, cuts: tuple[int, ...]) -> Told:
-        return Told(cuts, self.number, self.meeting)
-
-    def _gathered(self, mine: Tensor) -> Tensor:
-        self.meeting.said[self.number] = mine
-        self.meeting.barrier.wait(20)
-        everything = torch.cat([self.meeting.said[number] for number in range(len(self.cuts) - 1)], -1)
-        self.meeting.barrier.wait(20)
-        return everything
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +78,8 @@ def test_spans_make_what_the_whole_makes(compressor: Divisible, parts: int, dtyp
     x, key = vectors(dtype), Key(3, "up", 4, (0, 1, 2))
     places = cut(compressor, parts)
     assert len(places) > 2
-    meeting = Meeting(Barrier(len(places) - 1), {})
-    own = [Told(places, number, meeting) for number in range(len(places) - 1)]
-    with ThreadPoolExecutor(len(own)) as threads:
-        made = list(threads.map(lambda span: compressor.encode_span(x[..., span.begin : span.end], span, key), own))
-    whole = compressor.encode(x, key)
-    alone = [Span(places, span.number) for span in own]
+    made, whole = encoded_apart(compressor, x, places, key), compressor.encode(x, key)
+    alone = [Span(places, number) for number in range(len(made))]
     for payload, span in zip(made, alone, strict=True):
         expected = list(tensors(compressor.cut(whole, span)))
         found = list(tensors(payload))
@@ -143,7 +115,7 @@ def test_every_compressor_is_tried() -> None:
 
 def test_vectors_are_cut_between_pieces_and_blocks_into_about_equal_parts() -> None:
     assert cut(ScaledSign(), 4) == (0, 48, 96, 144, 200)
-    assert cut(Identity(), 3) == (0, 67, 133, 200)
+    assert cut(Identity(), 3) == (0, 64, 128, 200)
     assert cut(ScaledSign(), 100) == (0, *range(16, 200, 16), 200)
     # Blocks begin at 0, 1, 101, 104 and 111, and within them pieces 16 later.
     assert cut(Blocks(ScaledSign(), SIZES), 2) == (0, 101, 200)
@@ -151,6 +123,39 @@ def test_vectors_are_cut_between_pieces_and_blocks_into_about_equal_parts() -> N
     # Signs up, quantized weights down: both have the partition.
     assert cuts(quantized_adam(LogQuantize()), D, 2) == (0, 96, 200)
     assert cuts(cd_adam(Blocks(TopK(k=1), SIZES), AMSGrad(), uplink_only=True), D, 2) == (0, 101, 200)
+
+
+def test_where_a_server_clips_by_a_norm_spans_begin_between_pieces() -> None:
+    """Pieces are those of the whole vector, as in one process: none of the blocks begins so."""
+    blockwise = quantized_adam(Blocks(LogQuantize(), SIZES))
+    assert cuts(blockwise, D, 2) == (0, 101, 200)
+    assert cuts(replace(blockwise, clip=1.0), D, 2) == (0, D)
+    assert cuts(replace(quantized_adam(LogQuantize()), clip=1.0), D, 2) == (0, 96, 200)
+    assert cuts(replace(cd_adam(Blocks(ScaledSign(), SIZES), AMSGrad()), clip=1.0), D, 2) == (0, 101, 200)
+
+
+class OfTheWhole(Direct):
+    """A receiver that looks at all coordinates."""
+
+
+class ServesItself(Algorithm):
+    """A method with a server of its own."""
+
+    is_coordinatewise = True
+
+    def server(self, payloads, state, t, seed):
+        return super().server(payloads, state, t, seed)
+
+
+def test_parts_that_do_not_say_that_they_may_be_divided_are_refused() -> None:
+    plain = cd_adam(ScaledSign(), AMSGrad())
+    for one, name in (
+        (replace(plain, uplink=OfTheWhole(ScaledSign())), "OfTheWhole"),
+        (type("Mine", (Algorithm,), {})(plain.uplink, plain.downlink, plain.update), "Mine"),
+        (ServesItself(plain.uplink, plain.downlink, plain.update), "ServesItself"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name}: .*cluster\.server=rank0"):
+            cuts(one, D, 2)
 
 
 def test_a_vector_of_one_piece_is_served_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,17 @@ from run_support import timeless
 from algorithms.compressors import ScaledSign, span
 from experiments.config.identity import folder
 from experiments.config.schema import Run
+from experiments.record import parts
 from experiments.training.build import build_algorithm
 
 PIECE = 8  # so that vectors of 30 coordinates have some
 NAMES = tuple(test_equality.VARIANTS)
-DIGITS = ("adam", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam", "layer top_k")
-VARIANTS = test_equality.VARIANTS | {"layer top_k": ("algorithm=ef21", "partition=layer", "compressor.ratio=0.1")}
+DIGITS = ("adam", "onebit_adam", "quantized_adam", "layer qadam", "layer top_k", "layer uplink_only", "layer clipped")
+VARIANTS = test_equality.VARIANTS | {
+    "layer top_k": ("algorithm=ef21", "partition=layer", "compressor.ratio=0.1"),
+    "layer uplink_only": ("algorithm=cd_adam", "partition=layer", "algorithm.uplink_only=true"),
+    "layer clipped": ("algorithm=cd_adam", "partition=layer", "clip_aggregate=0.005"),
+}
 
 
 def in_small_pieces(runs: list[Run]) -> None:
@@ -58,16 +63,41 @@ def test_ranks_that_share_the_server_equal_the_simulation(
     fine(launched(tmp_path, ranks, partial(in_small_pieces, together)))
     for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
         assert len(timeless(expected)) >= 2 * 3
-        assert_whole(found, ranks)
         assert timeless(found) == timeless(expected)
+        one, server = joined(expected)
+        other, spans = joined(found)
+        assert 2 <= len(spans) <= ranks
+        assert other == one
+        for name, whole in server[0].items():
+            assert whole is None or torch.equal(torch.cat([span_of[name] for span_of in spans], -1), whole)
 
 
-def assert_whole(path: Path, ranks: int) -> None:
-    """The last checkpoint has the server in parts."""
+def joined(path: Path) -> tuple[bytes, list[dict]]:
+    """Of the last checkpoint every tensor but the server's, as bytes, and the parts of the server."""
     newest = path / "checkpoint" / (path / "checkpoint" / "latest").read_text().strip()
-    parts = sorted(newest.glob("server-*.pt"))
-    cuts = content(newest / "shared.pt")["cuts"]
-    assert 2 <= len(parts) == len(cuts) - 1 <= ranks
+    files = {file.stem: content(file) for file in sorted(newest.iterdir())}
+    server = files["shared"]["cluster"].pop("server", None)
+    spans = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
+    tensors = [tensor for file in files.values() for tensor in leaves(file)]
+    return b"".join(tensor.numpy().tobytes() for tensor in tensors), spans or [server]
+
+
+def leaves(node: object) -> list[torch.Tensor]:
+    if isinstance(node, dict):
+        return [leaf for part in node.values() for leaf in leaves(part)]
+    return [node] if isinstance(node, torch.Tensor) else []
+
+
+def test_a_missing_part_of_a_server_is_noticed(tmp_path: Path) -> None:
+    [run] = runs("logreg", 5, ["cd_adam"], tmp_path / "results", "cluster.server=sharded")
+    fine(launched(tmp_path / "ranks", 2, partial(in_small_pieces, [run])))
+    checkpoints = folder(run) / "checkpoint"
+    parts.verify(checkpoints, 5)
+    for file in checkpoints.glob("*/server-*.pt"):
+        file.rename(file.with_suffix(".gone"))
+        with pytest.raises(ValueError, match=rf"{file.name}: missing"):
+            parts.verify(checkpoints, 5)
+        file.with_suffix(".gone").rename(file)
 
 
 @pytest.mark.parametrize("name", ["cd_adam", "quantized_adam", "random_k"])

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from algorithms.channels import Channel, Direct, Markov
-from algorithms.compressors import Compressor, Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Compressor, Identity, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import Vector
 from algorithms.compressors.scaled_sign import Signs
 from algorithms.compressors.span import Span, whole
@@ -123,6 +123,12 @@ COMPRESSORS = [
     ("draws_apart", blind(round=lambda: 1), "different draws for 16 rounds"),
     ("draws_apart", blind(direction=lambda: "up"), "different draws up and down"),
     ("draws_apart", blind(workers=lambda: (0,)), "different draws for 16 workers"),
+    (
+        "divides",
+        broken(ScaledSign, _scale=lambda self, x, span: ScaledSign()._scale(x, whole(x.shape[-1]))),
+        "coordinates 0 to 8 encoded and cut: ",
+    ),
+    ("divides", broken(Qsgd, decode_span=lambda self, payload, span: -self.decode(payload, span.size)), "and C(x): "),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.25 (± 1e-09) times"),
     ("contracts", broken(RandomK, None, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
     ("contracts", broken(Identity, pi=lambda self, d: 2.0), "0 < pi(1) ≤ 1, saw 2.0"),
@@ -353,8 +359,11 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("test", "subject", "message"), ROWS)
-def test_what_is_broken_is_noticed(test: Callable, subject: Any, message: str, tmp_path: Path) -> None:
-    places = {"tmp_path": tmp_path} if "tmp_path" in inspect.signature(test).parameters else {}
+def test_what_is_broken_is_noticed(
+    test: Callable, subject: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    places = {name: place for name, place in places.items() if name in inspect.signature(test).parameters}
     with pytest.raises(BaseException) as caught:  # noqa: PT011
         test(subject, **places)
     assert message in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])

@@ -1,0 +1,50 @@
+"""What several processes make of the spans that each has of a vector, tried with threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors import Divisible, Payload
+from algorithms.compressors.span import Span
+from algorithms.randomness import Key
+
+PATIENCE = 20  # seconds that a thread waits for others who may have failed
+
+
+def encoded_apart(compressor: Divisible, x: Tensor, cuts: tuple[int, ...], key: Key) -> list[Payload]:
+    """What `encode_span` makes of every span of x [..., d], each in a thread that has nothing else of it."""
+    meeting = _Meeting(Barrier(len(cuts) - 1), {})
+    spans = [_Told(cuts, number, meeting) for number in range(len(cuts) - 1)]
+    with ThreadPoolExecutor(len(spans)) as threads:
+        own = (x[..., span.begin : span.end].clone() for span in spans)
+        return list(threads.map(lambda mine, span: compressor.encode_span(mine, span, key), own, spans))
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """Where threads tell one another."""
+
+    barrier: Barrier
+    said: dict[int, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class _Told(Span):
+    """A span of a thread."""
+
+    meeting: _Meeting
+
+    def _of(self, cuts: tuple[int, ...]) -> _Told:
+        return _Told(cuts, self.number, self.meeting)
+
+    def _gathered(self, mine: Tensor) -> Tensor:
+        self.meeting.said[self.number] = mine
+        self.meeting.barrier.wait(PATIENCE)
+        everything = torch.cat([self.meeting.said[number] for number in range(len(self.cuts) - 1)], -1)
+        self.meeting.barrier.wait(PATIENCE)
+        return everything
