@@ -23,6 +23,13 @@ def pack(flags: Tensor) -> Tensor:
     return pack_by_torch(flags)
 
 
+def pack_signs(x: Tensor) -> Tensor:
+    """pack(x >= 0), of numbers [..., d]."""
+    if x.device.type == "cpu":
+        return torch.from_numpy(np.packbits(x.numpy() >= 0, axis=-1))
+    return pack_by_torch(x >= 0)
+
+
 def unpack(packed: Tensor, d: int) -> Tensor:
     """The booleans [..., d] that `pack` was given, from uint8 [..., ⌈d/8⌉]."""
     if packed.device.type == "cpu":

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from algorithms.compressors.base import Divisible
 from algorithms.compressors.norms import euclidean
-from algorithms.compressors.packing import pack, packed_span, unpack
+from algorithms.compressors.packing import pack_signs, packed_span, unpack
 from algorithms.compressors.span import Span, whole
 from algorithms.randomness import Key
 
@@ -43,17 +43,18 @@ class ScaledSign(Divisible):
         return self.norm == "l1"
 
     def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Signs:
-        return Signs(pack(x >= 0), self._scale(x, span))
+        return Signs(pack_signs(x), self._scale(x, span))
 
     def cut(self, payload: Signs, span: Span) -> Signs:
         return Signs(packed_span(payload.bits, 1, span), payload.scale)
 
     def decode(self, payload: Signs, d: int) -> Tensor:
-        return torch.where(unpack(payload.bits, d), payload.scale, -payload.scale)
+        signs = unpack(payload.bits, d).to(payload.scale.dtype).mul_(2).sub_(1)
+        return signs.mul_(payload.scale)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        scale = self._scale(x, whole(x.shape[-1]))
-        return torch.where(x >= 0, scale, -scale)
+        # Many times faster on a CPU than a choice between s and −s; −0 + 0 is +0.
+        return torch.copysign(self._scale(x, whole(x.shape[-1])), x + 0)
 
     def pi(self, d: int) -> float:
         return 1 / d if self.norm == "l1" else super().pi(d)
@@ -63,6 +64,6 @@ class ScaledSign(Divisible):
 
     def _scale(self, x: Tensor, span: Span) -> Tensor:
         if self.norm == "l1":
-            return span.total(x.abs()) / span.d
+            return span.by_piece(x, lambda piece: piece.abs().sum(-1)).sum(-1, keepdim=True) / span.d
         unit, length = euclidean(x, span)
         return unit * (length / span.d**0.5)

@@ -22,6 +22,7 @@ from experiments.config.classes import Classes, called, parameter_types
 from experiments.config.schema import Run
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task
+from experiments.training.allocator import keep_freed_memory
 from experiments.training.trainer import Trainer
 
 
@@ -95,6 +96,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     if run.threads:
         torch.set_num_threads(run.threads)
     _choose_algorithms(run.deterministic)
+    keep_freed_memory()
     ids = ranks.ids(run.cluster.workers)
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
