@@ -50,7 +50,7 @@ class TopK(Sparsifier):
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
         if _is_long(x):
-            return self.decode(self.encode(x), x.shape[-1])
+            return self.decode(self.encode_span(x, whole(x.shape[-1])), x.shape[-1])
         return torch.where(self._keep(x, whole(x.shape[-1])), x, 0)
 
     def bits(self, d: int) -> int:
