@@ -5,12 +5,13 @@
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
     python -m experiments.reproduce figure=figure_3 jobs=4 ranks=2
 
-A Hydra application. `figure`, `budget` and `seeds` are about the figure, the keys of `Launch` about how its runs are
-started, by default one after the other in this process; all other keys go to every run. A figure can have a budget
-`full`, the paper's setting, and smaller ones, which are marked on the figure: `medium`, the paper's rounds with a
-smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does in two hours,
-by a few rounds of each. Runs already finished are used as they are, interrupted ones go on. What is written lies in
-<results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
+A Hydra application. `figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about how
+its runs are started, by default one after the other in this process; all other keys go to every run. A figure can
+have a budget `full`, the paper's setting, and smaller ones, which are marked on the figure: `medium`, the paper's
+rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does
+in two hours, by a few rounds of each. Runs already finished are used as they are, interrupted ones go on. What is
+written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
+folder's name.
 """
 
 from __future__ import annotations
@@ -62,9 +63,14 @@ def application(composed: DictConfig) -> None:
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
         figure = figures.read(asked, partial(_affordable, asked, packages, launch))
-        runs = figures.runs(figure, asked.overrides, packages)
+        overrides = asked.overrides
+        if asked.step_sizes == "published":
+            from experiments.planning.held_out import published_alone
+
+            figure, overrides = published_alone(figure, overrides, packages), ()
+        runs = figures.runs(figure, overrides, packages)
         if figure.held_out is not None:
-            done, runs = _in_two_steps(figure, asked.overrides, packages, launch)
+            done, runs = _in_two_steps(figure, overrides, packages, launch)
         else:
             done = _brought_to_end(figure, runs, launch)
         if done:
@@ -163,7 +169,8 @@ def _folder(figure: Figure, asked: Reproduction, run: Run) -> Path:
     keys = {text: f"{parse(text).key_or_group}." for text in asked.overrides}
     changed = [text for text, key in keys.items() if not key.startswith(tuple(f"{one}." for one in _UNCHANGING))]
     seeds = "" if asked.seeds is None else f"seeds={asked.seeds}".replace(" ", "")
-    parts = filter(None, [figure.name, figure.budget, *changed, seeds])
+    steps = "" if asked.step_sizes == "both" else f"step_sizes={asked.step_sizes}"
+    parts = filter(None, [figure.name, figure.budget, steps, *changed, seeds])
     return Path(run.results_dir, "figures", "-".join(parts).replace("/", "_"))
 
 

@@ -220,6 +220,11 @@ class Reproduction:
         choices=("auto", "full", "medium", "quick"),
     )
     seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
+    step_sizes: str = key(
+        "both",
+        "published: the paper's alone, where a figure has trials for the best ones too",
+        choices=("both", "published"),
+    )
     overrides: Sequence[str] = key((), "of every run")
     packages: Sequence[str] = key((), "of yours, for the figure and its runs")
 
