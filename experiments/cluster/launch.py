@@ -15,6 +15,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from algorithms.wire import LostContact, contact
 from common.errors import RunError, UsageError
+from experiments.cluster.attempt import own_part
 from experiments.cluster.deadline import deadline, ending_at_once
 from experiments.cluster.ranks import Group, Ranks
 from experiments.cluster.roll_call import RollCall
@@ -120,7 +121,7 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
         # Neither a signal nor its own time-out reaches a thread that waits for an answer there.
         silence = unreachable.format(f"no answer within {timeout:g} s")
         with contact(), ending_at_once(), deadline(timeout + _PATIENCE, silence):
-            store = _store(place, within)
+            store = own_part(_store(place, within), place.rank, place.size)
             backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
             dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)
             roll = RollCall(store, place.rank, place.size, _PATIENCE)
