@@ -3,14 +3,15 @@
     python -m experiments.reproduce figure=figure_2
     python -m experiments.reproduce figure=figure_2 rounds=100 data_dir=path/to/files
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
-    python -m experiments.reproduce figure=figure_3 jobs=4 ranks=2
+    python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
 A Hydra application. `figure`, `budget` and `seeds` are about the figure, the keys of `Launch` about how its runs are
-started, by default one after the other in this process; all other keys go to every run. A figure can have a budget
-`full`, the paper's setting, and smaller ones, which are marked on the figure: `medium`, the paper's rounds with a
-smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does in two hours,
-by a few rounds of each. Runs already finished are used as they are, interrupted ones go on. What is written lies in
-<results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
+started, by default as many at once as there are cores, each in a process of its own; other keys go to every run. A
+figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on the figure: `medium`, its
+rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does
+in two hours, by a few rounds of each. Runs already finished are used as they are, interrupted ones go on. What is
+written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
+folder's name.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     from experiments.planning import cost
     from experiments.planning.estimate import estimate
+    from experiments.sweep.parallel import settled
     from experiments.sweep.repeats import brought_to_end, repeats
     from experiments.sweep.study import cells
     from experiments.sweep.sweep import sweep
@@ -134,12 +136,14 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     runs = [cell.run for cell in found]
     for run in runs:
         check(run)
+    launch = settled(launch, runs)
+    jobs = launch.jobs or 1
     said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
     if launch.dry_run:
         print(said, file=sys.stderr)
         cost.show(runs, launch, Console())
         return False
-    if launch.ranks > 1 or launch.jobs > 1 or launch.job_timeout is not None:
+    if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
         print(said, file=sys.stderr)
         if sweep(found, launch):
             raise RunError("not drawn: some runs failed, see above; the same command goes on")

@@ -20,6 +20,7 @@ from experiments.config.schema import Launch, Run
 from experiments.loggers.logger import build_logger
 from experiments.planning import cost
 from experiments.sweep.job import Job, command, environment
+from experiments.sweep.parallel import settled
 from experiments.sweep.pool import run_jobs
 from experiments.sweep.repeats import repeats, take_over
 from experiments.sweep.study import Cell, StudyFolder, cells
@@ -50,7 +51,8 @@ def train(run: Run, launch: Launch) -> float:
 def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
     """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
 
-    Returns those that failed, once all others are done. With `dry_run` they are shown instead.
+    Returns those that failed, once all others are done. With `dry_run` they are shown instead. Jobs that nobody
+    counted are settled here.
     Raises UsageError where the cells do not fit the launch, before anything is started, and Interrupted where the
     user stopped it. The same call goes on.
     """
@@ -67,6 +69,7 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
     cells = [part for cell in distinct.values() for part in _parts(cell, console)]
     cells = list({cell.id: cell for cell in cells}.values())
+    launch = settled(launch, [cell.run for cell in cells])
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
@@ -113,7 +116,7 @@ class _Jobs:
 
     def __init__(self, cells: list[Cell], launch: Launch, folder: StudyFolder, display: Display) -> None:
         self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
-        self._at_once = min(launch.jobs, len(cells))
+        self._at_once = min(launch.jobs or 1, len(cells))
         self._template = self._forking([cell.run for cell in cells if not cell.is_finished])
         self._waiting = {self._job(cell): cell for cell in cells if not cell.is_finished}
         self._failed: list[tuple[Cell, Job, str]] = []
