@@ -16,8 +16,10 @@ folder's name.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -29,14 +31,17 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
 
+from common.cores import cores
 from common.errors import RunError, UsageError, exit_with_message
 from common.progress import duration
+from common.template import Template
 from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.application import CONF, start
 from experiments.config.compose import packages_of, parse, resolved, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import Cluster, Launch, Reproduction, Run, about
+from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
@@ -123,6 +128,17 @@ def _in_two_steps(
 
 def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
+    with warmed(runs, launch) if _in_processes(launch) else nullcontext() as template:
+        return _run(figure, runs, launch, template)
+
+
+def _in_processes(launch: Launch) -> bool:
+    """Whether runs may get processes of their own, as far as it is told without torch."""
+    launched = "RANK" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
+    return not launched and (launch.jobs or cores()) > 1
+
+
+def _run(figure: Figure, runs: list[Run], launch: Launch, template: Template | None) -> bool:
     from experiments.planning import cost
     from experiments.planning.estimate import estimate
     from experiments.sweep.parallel import settled
@@ -145,9 +161,11 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
         return False
     if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
         print(said, file=sys.stderr)
-        if sweep(found, launch):
+        if sweep(found, launch, template):
             raise RunError("not drawn: some runs failed, see above; the same command goes on")
         return True
+    if template:
+        template.close()
     with session(runs) as (ranks, display):
         display.say(said)
         copies = repeats(runs) if ranks.is_first else {}

@@ -64,7 +64,7 @@ def environment(run: Run, jobs: int, ranks: int, slot: int) -> dict[str, str]:
         count = torch.cuda.device_count()
         gpus = [name.strip() for name in visible.split(",")][:count] if visible else list(map(str, range(count)))
         added["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks))
-    if jobs * ranks > 1 and run.threads is None and "OMP_NUM_THREADS" not in os.environ:
+    if run.threads is None and "OMP_NUM_THREADS" not in os.environ:
         added["OMP_NUM_THREADS"] = added[SHARE] = str(max(1, cores() // (jobs * ranks)))
     if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
         added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
