@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import torch
+
 from common.errors import UsageError
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
@@ -33,8 +35,12 @@ def affordable(
     for figure in candidates[:-1]:
         runs = _runs(figure, overrides, packages)
         jobs = settled(launch, runs).jobs or 1
-        timed = runs if jobs == 1 else [replace(run, threads=run.threads or 1) for run in runs]  # as many as share
+        threads = torch.get_num_threads()
+        timed = (
+            runs if jobs == 1 else [replace(run, threads=run.threads or 1) for run in runs]
+        )  # they share the cores
         missing, seconds = estimate(timed, Share(launch.ranks), say)
+        torch.set_num_threads(threads)
         seconds /= min(jobs, max(missing, 1))
         taken = seconds <= PATIENCE
         say(f"budget {figure.budget}: about {duration(seconds)}{'' if taken else ', too long for budget=auto'}")

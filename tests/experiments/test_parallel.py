@@ -13,7 +13,7 @@ from sweep_support import linux
 from experiments.cluster.launch import Launch as Place
 from experiments.config.schema import Launch, Run
 from experiments.run import main as run_command
-from experiments.sweep import parallel
+from experiments.sweep import parallel, warm
 from experiments.sweep.parallel import BESIDES, at_once, settled
 from experiments.training.memory import vectors
 
@@ -93,6 +93,32 @@ def test_a_gpu_has_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for gpus, ranks, expected in ((1, 1, 1), (3, 1, 3), (4, 2, 2), (99, 1, 8)):
         monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
         assert jobs(images, ranks=ranks) == expected
+
+
+@linux
+def test_nothing_is_imported_ahead_where_that_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[list[str]] = []
+
+    class Stand:
+        """In a template's place."""
+
+        def __init__(self, modules: list[str], environment: dict[str, str]) -> None:
+            made.append(modules)
+            assert environment["OMP_NUM_THREADS"] == "1"
+
+        def close(self) -> None:
+            made.append([])
+
+    monkeypatch.setattr(warm, "Template", Stand)
+    go(*SMALL, "seed=0", f"results_dir={tmp_path}")
+    for count, launch in ((2, Launch()), (3, Launch(ranks=2)), (3, Launch(dry_run=True))):
+        with warm.warmed(runs(tmp_path, count), launch) as template:
+            assert template is None
+    with warm.warmed(runs(tmp_path, 3), Launch()) as template:
+        assert isinstance(template, Stand)
+    [modules, closed] = made
+    assert {"experiments.tasks.logreg", "experiments.training.session"} <= set(modules)
+    assert closed == []
 
 
 @linux
