@@ -87,7 +87,7 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
         costs.append(done)
     _table(runs, costs, console)
     for line in [
-        *_totals(costs, launch.jobs),
+        *_totals(costs, launch.jobs or 1),
         *(f"? {name}: {reason}" for name, reason in unknown.items()),
     ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

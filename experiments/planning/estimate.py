@@ -14,6 +14,7 @@ from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
+from experiments.training.threads import chosen
 from experiments.training.trainer import Trainer
 
 _ROUNDS = 3  # timed, after one that is not
@@ -77,7 +78,7 @@ def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
             evaluation = seconds / (times * mine) / (task.batch_size or task.rows) * task.evaluated
             return Trial(task.d, task.sizes, task.dtype, round=seconds, evaluation=evaluation)
     trainer, seconds = _timed(tried, ranks, _ROUNDS)
-    with explained(trainer):
+    with explained(trainer), chosen(run, trainer):
         begin = time.perf_counter()
         trainer.evaluate()
         task, evaluation = trainer.task, time.perf_counter() - begin
@@ -104,7 +105,7 @@ def _timed(run: Run, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
     with explained():
         trainer = build_trainer(run, ranks)
     trainer.rounds = max(trainer.rounds, rounds + 1)  # schedules take shares of it
-    with explained(trainer):
+    with explained(trainer), chosen(run, trainer):
         begin = time.perf_counter()
         trainer.step()
         trainer.verify()  # which waits for a GPU

@@ -26,7 +26,7 @@ STUDY = [
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where it has been reproduced."""
     place = tmp_path_factory.mktemp("results")
-    reproduce.main([*STUDY, f"results_dir={place}"])
+    reproduce.main([*STUDY, f"results_dir={place}", "jobs=1"])
     return place
 
 
