@@ -8,9 +8,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from common.errors import DataError
-from data.dataset import Dataset
-
-LARGEST_INDEX = 2**31 - 1  # column indices are stored as int32, zero-based
+from data.dataset import LARGEST_INDEX, Dataset
 
 
 def parse(text: bytes, name: str, source: str) -> Dataset:
