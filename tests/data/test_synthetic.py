@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_columns_are_equally_frequent() -> None:
 
 @pytest.mark.parametrize("density", [0.05, 1.0])
 def test_however_much_is_drawn_at_once(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = {"rows": 61, "features": 100, "workers": 3, "heterogeneity": 0.5, "density": density}
+    arguments: dict[str, Any] = {"rows": 61, "features": 100, "workers": 3, "heterogeneity": 0.5, "density": density}
     whole = synthetic(**arguments)
     for chunk in (1, 23, 700):
         monkeypatch.setattr(module, "_CHUNK", chunk)
@@ -97,7 +98,7 @@ def test_however_much_is_drawn_at_once(density: float, monkeypatch: pytest.Monke
         ({"rows": 5000, "features": 300, "workers": 7, "noise": 0.1, "seed": 3}, "c192facc2c9fca41"),
     ],
 )
-def test_dense_sets_are_those_of_the_first_version(arguments: dict[str, float], sha256: str) -> None:
+def test_dense_sets_are_those_of_the_first_version(arguments: dict[str, Any], sha256: str) -> None:
     assert synthetic(**arguments).sha256().startswith(sha256)
 
 
@@ -158,6 +159,6 @@ def test_noise_flips_the_documented_share(noise: float, density: float) -> None:
         ({"seed": -1}, "expected non-negative integer"),
     ],
 )
-def test_bad_arguments(changes: dict[str, float], message: str) -> None:
+def test_bad_arguments(changes: dict[str, Any], message: str) -> None:
     with pytest.raises((DataError, UsageError, ValueError), match=message):
         synthetic(**({"rows": 40, "features": 5, "workers": 4} | changes))
