@@ -42,10 +42,18 @@ def free_memory() -> int:
         found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
     for file in MEMORY_FILES:
         with suppress(OSError, ValueError):  # "max" is no number
-            found.append(int(Path(file).read_text()))
+            found.append(int(Path(file).read_text()) - _held(Path(file).with_name("memory.stat")))
     if len(found) == 1 and hasattr(os, "sysconf"):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(found)
+
+
+def _held(statistics: Path) -> int:
+    """Bytes that a container's processes hold, without files that the system keeps for them; 0 where none says."""
+    with suppress(OSError, ValueError):
+        numbers = dict(line.split() for line in statistics.read_text().splitlines())
+        return int(numbers.get("anon") or numbers.get("rss") or 0)
+    return 0
 
 
 def check_room(source: object, size: int) -> None:

@@ -16,10 +16,9 @@ from torch.nn.functional import logsigmoid
 from algorithms.compressors import Compressor
 from algorithms.randomness import keyed_seed
 from algorithms.theory import markov_step_size
-from data.dataset import Dataset, shape
+from data.dataset import ENTRY, Dataset, shape
 from data.limits import check_memory
 from data.partition import share
-from experiments.training.memory import vectors
 from plots.runs.columns import column
 
 
@@ -69,16 +68,17 @@ class LogisticRegression:
         self._dataset, self._left_out = dataset, parts.left_out
 
         self._ids = range(workers) if ids is None else ids
-        check_memory(
-            vectors(self.d, self.dtype, trials=1, workers=len(self._ids)),
-            f"{dataset.name} has {self.d} columns, its largest index: a run of {len(self._ids)} workers",
-            "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
-        )
         used = parts.rows.reshape(-1)
         self._rows = _taken(dataset.features, used)  # a_j [nm, d], in worker order
         self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
+        own = len(self._ids)
+        check_memory(
+            self._columns(own) + own * self.d * self.dtype.itemsize,
+            f"{dataset.name} has {self.d} columns, its largest index: what is kept for {own} workers",
+            "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
+        )
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
-        self._forward, self._backward = _products(_neighbours(self._rows, self._own), len(self._ids))
+        self._forward, self._backward = _products(_neighbours(self._rows, self._own), own)
 
     @staticmethod
     def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
@@ -158,6 +158,14 @@ class LogisticRegression:
             "rows_left_out": len(self._left_out),
             "nonzeros": self._dataset.features.nnz,
         }
+
+    def nbytes(self, workers: int) -> int:
+        """Bytes of the data: all rows, and the columns of so many workers."""
+        return self._rows.nnz * ENTRY + self._columns(workers)
+
+    def _columns(self, workers: int) -> int:
+        index = np.dtype(_index(self._rows.nnz, workers * self.d)).itemsize
+        return self._rows.nnz * workers // self.workers * (8 + index) + workers * self.d * index
 
     @cached_property
     def _whole(self) -> tuple[Tensor, Tensor]:

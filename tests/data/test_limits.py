@@ -172,12 +172,15 @@ def test_nor_where_arrays_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [10**9, 2**31 - 1])
-def test_an_index_that_makes_vectors_too_long(index: int, tmp_path: Path) -> None:
+def test_an_index_that_makes_vectors_too_long(index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "free_memory", lambda: 20 * 10**9)
     (tmp_path / "a").write_text(f"1 1:1\n2 {index}:1\n")
     dataset = libsvm.load_file(tmp_path / "a", tmp_path)
     with at_most(MIB), pytest.raises(DataError) as refused:
         LogisticRegression(dataset, workers=2, seed=0)
-    assert f"a has {index} columns, its largest index: a run of 2 workers takes about" in str(refused.value)
+    assert f"a has {index} columns, its largest index: what is kept for 2 workers takes about" in str(
+        refused.value
+    )
 
 
 def archive(*members: tuple[str, int, bytes]) -> bytes:
@@ -327,6 +330,10 @@ def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monke
     machine = free_memory()
     monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "own")))
     assert free_memory() == 12345 < machine
+    (tmp_path / "memory.stat").write_text("cache 99999\nrss 2000\n")
+    assert free_memory() == 10345
+    (tmp_path / "memory.stat").write_text("anon 3000\nfile 99999\n")
+    assert free_memory() == 9345
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, -1])
