@@ -178,9 +178,7 @@ def test_an_index_that_makes_vectors_too_long(index: int, tmp_path: Path, monkey
     dataset = libsvm.load_file(tmp_path / "a", tmp_path)
     with at_most(MIB), pytest.raises(DataError) as refused:
         LogisticRegression(dataset, workers=2, seed=0)
-    assert f"a has {index} columns, its largest index: what is kept for 2 workers takes about" in str(
-        refused.value
-    )
+    assert f"a has {index} columns, its largest index: what is kept for 2 workers takes about" in str(refused.value)
 
 
 def archive(*members: tuple[str, int, bytes]) -> bytes:
