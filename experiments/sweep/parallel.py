@@ -13,11 +13,12 @@ from common.errors import RunError
 from data.limits import free_memory
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import shares
+from experiments.cluster.simulated import Simulated
 from experiments.config import identity
 from experiments.config.schema import Launch, Run
 from experiments.planning.estimate import kind
 from experiments.record.folder import RunFolder
-from experiments.training.build import build_task, device_of
+from experiments.training.build import build_algorithm, build_task, device_of
 from experiments.training.memory import vectors
 from experiments.training.threads import own_cores
 
@@ -65,5 +66,8 @@ def _memory(run: Run, ranks: int) -> int:
     held = 0
     with suppress(Exception):
         task = build_task(run, range(1))
-        held = sum(vectors(task.d, task.dtype, len(run.lr), own) for own in shares(run.cluster.workers, ranks))
+        algorithm = build_algorithm(run, task.sizes)
+        for own in shares(run.cluster.workers, ranks):
+            held += vectors(Simulated(algorithm, own, run.seed), task.d, task.dtype, len(run.lr))
+            held += task.nbytes(own) if hasattr(task, "nbytes") else 0
     return held + ranks * BESIDES

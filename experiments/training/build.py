@@ -23,6 +23,7 @@ from experiments.config.schema import Run
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task
 from experiments.training.allocator import keep_freed_memory
+from experiments.training.memory import check_room
 from experiments.training.trainer import Trainer
 
 
@@ -91,7 +92,7 @@ def device_of(run: Run, local_rank: int = 0) -> str:
 def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     """Everything that a run needs, built and checked, with nothing yet on disk but cached data.
 
-    Raises UsageError or DataError for what does not fit together, and LostContact.
+    Raises UsageError or DataError for what does not fit together or into memory, and LostContact.
     """
     if run.threads:
         torch.set_num_threads(run.threads)
@@ -111,9 +112,12 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         ranks.wait()
     algorithm = build_algorithm(run, task.sizes)
     try:
+        algorithm.check(task.d)
+        cluster = _cluster(run, algorithm, ranks, task.d)
+        check_room(cluster, task, len(run.lr))
         return Trainer(
             task,
-            _cluster(run, algorithm, ranks, task.d),
+            cluster,
             lrs=run.lr,
             rounds=run.rounds,
             schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),

@@ -11,10 +11,12 @@ from run_support import SMALL, configuration, go, rows, small
 from sweep_support import linux
 
 from experiments.cluster.launch import Launch as Place
+from experiments.cluster.ranks import Ranks
 from experiments.config.schema import Launch, Run
 from experiments.run import main as run_command
 from experiments.sweep import parallel, warm
 from experiments.sweep.parallel import BESIDES, at_once, settled
+from experiments.training.build import build_trainer
 from experiments.training.memory import vectors
 
 
@@ -76,7 +78,8 @@ def test_threads_that_the_user_asked_for_count(tmp_path: Path, monkeypatch: pyte
 
 def test_memory_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = ("task=logreg/synthetic", "task.dataset.rows=40", "task.dataset.features=5000", "cluster.workers=4")
-    run = vectors(5000, torch.float64, trials=2, workers=4) + BESIDES
+    trainer = build_trainer(runs(tmp_path, 1, *wide, "lr=[0.1,0.2]")[0], Ranks())
+    run = vectors(trainer.cluster, 5000, torch.float64, trials=2) + trainer.task.nbytes(4) + BESIDES
     for free, expected in ((5 * run, 5), (5 * run - 1, 4), (run, 1), (1, 1), (99 * run, 8)):
         monkeypatch.setattr(parallel, "free_memory", lambda free=free: free)
         assert jobs(runs(tmp_path, 20, *wide, "lr=[0.1,0.2]")) == expected
