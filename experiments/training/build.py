@@ -97,7 +97,6 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     if run.threads:
         torch.set_num_threads(run.threads)
     _choose_algorithms(run.deterministic)
-    keep_freed_memory()
     ids = ranks.ids(run.cluster.workers)
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
@@ -115,6 +114,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         algorithm.check(task.d)
         cluster = _cluster(run, algorithm, ranks, task.d)
         check_room(cluster, task, len(run.lr))
+        keep_freed_memory()
         return Trainer(
             task,
             cluster,
