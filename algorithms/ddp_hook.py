@@ -1,7 +1,7 @@
 """Compressed gradients in DistributedDataParallel: a communication hook, beside any optimizer of torch's."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,13 +11,16 @@ from torch import Tensor
 from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.futures import Future
 
-from algorithms.agreement import AgreeingWire, agree, is_finite
+from algorithms.agreement import agree, is_finite
+from algorithms.compressors import Payload
 from algorithms.flat import Flat
+from algorithms.groups import SideBySide
 from algorithms.meter import Meter
 from algorithms.named import named
-from algorithms.optimizer_state import check_state, state_digest, to_device
-from algorithms.protocol import Algorithm, as_dicts, from_dicts
+from algorithms.optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
+from algorithms.protocol import Algorithm, WorkerState
 from algorithms.updates import SGD, Update
+from algorithms.wire_overlapping import OverlappingWire
 
 _STEP_SIZE = 0.0  # gradients do not depend on one
 _OF_GRADIENTS = ("start_workers", "outgoing", "worker", "server", "aggregated", "answer", "mean", "received", "moved")
@@ -30,7 +33,9 @@ class CompressedGradients:
     Every process of the default group is a worker, and rank 0 is the server too. A round is one backward pass that
     DDP synchronises. The gradients of all buckets are one vector [d] in the order of the parameters, whatever buckets
     DDP forms, compressed as a whole (by tensor where the compressor is a `Blocks`), and cross when the last bucket is
-    ready. What is remembered is float32 where parameters are of 16 bits.
+    ready. With `bucket_mb`, tensors are put together from the last to the first until they have so many MB; such a
+    part is compressed for itself, and its message leaves while backward still runs. What is remembered is float32
+    where parameters are of 16 bits.
 
     `t` counts rounds. In a round in which some rank's gradient is not finite all ranks receive NaN, as they would
     from an uncompressed sum; memories and `t` stay as they were, and `skipped` counts it. `meter` counts what one
@@ -38,7 +43,12 @@ class CompressedGradients:
     """
 
     def __init__(
-        self, params: Iterable[Tensor], algorithm: Algorithm, seed: int, scaler: torch.amp.GradScaler | None
+        self,
+        params: Iterable[Tensor],
+        algorithm: Algorithm,
+        seed: int,
+        scaler: torch.amp.GradScaler | None,
+        bucket_mb: float | None = None,
     ) -> None:
         _check_sends_gradients(algorithm)
         algorithm = replace(algorithm, update=SGD())  # which remembers nothing
@@ -47,16 +57,20 @@ class CompressedGradients:
         places = (slice(end - size, end) for end, size in zip(ends, self._flat.sizes, strict=True))
         self._place = dict(zip(self._flat.params, places, strict=True))
         self._gradient = torch.zeros(ends[-1], dtype=self._flat.dtype, device=self._flat.device)
-        self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # buckets of this round
+        sizes = _buckets(self._flat.sizes, self._flat.dtype.itemsize, bucket_mb)
+        self._abreast = SideBySide((algorithm,) * len(sizes), sizes)
+        self._lacking = list(sizes)  # of how many coordinates every part still lacks the gradient in this round
+        self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
+        self._sent: list[tuple[Payload, WorkerState, bool]] = []  # what has left of this round, the last part first
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
         self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
-        algorithm.check(ends[-1])
+        self._abreast.check()
         shapes = [tuple(param.shape) for param in self._flat.params]
         agree(self._flat.device, **self._identity() | {"rank": "any", "shapes": shapes})
-        self._scaler, self._wire = scaler, AgreeingWire(algorithm, seed)
-        self._replica = algorithm.start_replica(torch.zeros_like(self._gradient))
-        self._worker = algorithm.start_workers(self._gradient, torch.tensor([self.rank]))
-        self._server = algorithm.start_server(self._gradient) if self.rank == 0 else None
+        self._scaler, self._wire = scaler, OverlappingWire(self._abreast, seed)
+        self._replicas = self._abreast.start_replica(torch.zeros_like(self._gradient))
+        self._workers = self._abreast.start_workers(self._gradient, torch.tensor([self.rank]))
+        self._servers = self._abreast.start_server(self._gradient) if self.rank == 0 else None
 
     def take(self, bucket: GradBucket) -> Future[Tensor]:
         """What DDP calls for every bucket of gradients, in the same order on all ranks; the last begins the round.
@@ -72,13 +86,20 @@ class CompressedGradients:
                 found = f"a parameter {list(param.shape)} that is not among those given"
                 raise ValueError(f"DDP has {found}: give ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
+            self._count(self._place[param])
         self._ready.append((params, gradients, bucket.buffer(), future))
+        scale = self._scaler.get_scale() if self._scaler else 1.0
+        if len(self._lacking) > 1 and self._wire.is_open(self.t + 1):
+            while len(self._sent) < len(self._lacking) and not self._lacking[-1 - len(self._sent)]:
+                self._send(scale)
+                self._wire.leave(self._sent[-1][0])
         if bucket.is_last():
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP does not have all of the parameters given: give ddp_model.parameters()")
-            scale = self._scaler.get_scale() if self._scaler else 1.0
-            mean = scale * self._round(self._gradient / scale)
+            while len(self._sent) < len(self._lacking):
+                self._send(scale)
+            mean = scale * self._round()
             for params, gradients, buffer, waiting in ready:
                 for param, gradient in zip(params, gradients, strict=True):
                     gradient.copy_(mean[self._place[param]].view(param.shape))
@@ -97,24 +118,54 @@ class CompressedGradients:
         """
         check_state(state_dict, self._state(), self._identity(), type(self).__name__)
         here = to_device(state_dict, self._flat.device)
-        self._worker = from_dicts(here["worker"], self._worker)
-        self._server = from_dicts(here["server"], self._server)
-        self._replica = replace(self._replica, signal=here["signal"])
+        self._workers = to_parts(here["worker"], self._workers)
+        self._servers = to_parts(here["server"], self._servers) if self._servers else None
+        signals = here["signal"].split(self._abreast.sizes)
+        self._replicas = tuple(
+            replace(one, signal=signal) for one, signal in zip(self._replicas, signals, strict=True)
+        )
         self.t, self.skipped, self.meter = here["t"], here["skipped"], Meter(**here["meter"])
 
-    def _round(self, gradient: Tensor) -> Tensor:
-        """g̃_t [d] for this rank's gradient [d]; NaN where a rank's is not finite."""
-        t, usable, replica = self.t + 1, is_finite(gradient), self._replica
-        sent = gradient if usable else torch.zeros_like(gradient)
-        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, replica, _STEP_SIZE, t, self.seed)
-        down, server = self._wire.step(up, self._server, self._flat.read(), _STEP_SIZE, t, usable)
+    def _count(self, place: slice) -> None:
+        """The gradient of some coordinates is there."""
+        begin = 0
+        for number, size in enumerate(self._abreast.sizes):
+            if begin <= place.start < begin + size:
+                self._lacking[number] -= place.stop - place.start
+            begin += size
+
+    def _send(self, scale: float) -> None:
+        """Make the message of the last part that has none in this round yet."""
+        number = len(self._lacking) - 1 - len(self._sent)
+        gradient = self._gradient.split(self._abreast.sizes)[number] / scale
+        usable = is_finite(gradient)
+        payload, worker = self._abreast.worker_of(
+            number,
+            (gradient if usable else torch.zeros_like(gradient)).unsqueeze(0),
+            self._workers[number],
+            self._replicas[number],
+            _STEP_SIZE,
+            self.t + 1,
+            self.seed,
+        )
+        self._sent.append((payload, worker, usable))
+
+    def _round(self) -> Tensor:
+        """g̃_t [d] for the messages of this rank; NaN where a rank's gradient is not finite."""
+        t, (up, workers, usable) = self.t + 1, zip(*reversed(self._sent), strict=True)
+        self._sent, self._lacking = [], list(self._abreast.sizes)
+        down, servers = self._wire.step(up, self._servers, self._flat.read(), _STEP_SIZE, t, all(usable))
         if down is None:
             self.skipped += 1
-            return torch.full_like(gradient, torch.nan)
-        signal = self.algorithm.received(down, replica, t)
-        self._worker, self._server, self._replica, self.t = worker, server, replace(replica, signal=signal), t
-        self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
-        return self.algorithm.clipped_aggregate(signal)
+            return torch.full_like(self._gradient, torch.nan)
+        signals = self._abreast.received(down, self._replicas, t)
+        self._replicas = tuple(
+            replace(one, signal=signal) for one, signal in zip(self._replicas, signals, strict=True)
+        )
+        self._workers, self._servers, self.t = workers, servers, t
+        for size in self._abreast.sizes:
+            self.meter.count(self.algorithm, size, t, self._gradient.dtype)
+        return self._abreast.clipped_aggregate(signals)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -122,9 +173,9 @@ class CompressedGradients:
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
-            "worker": as_dicts(self._worker),
-            "server": as_dicts(self._server),
-            "signal": self._replica.signal,
+            "worker": of_parts(self._workers),
+            "server": of_parts(self._servers) if self._servers else None,
+            "signal": torch.cat([one.signal for one in self._replicas]),
         }
 
     def _identity(self) -> dict[str, object]:
@@ -134,6 +185,7 @@ class CompressedGradients:
             "algorithm": re.sub(r" at 0x[0-9a-f]+", "", repr(self.algorithm)),
             "seed": self.seed,
             "d": len(self._gradient),
+            **({"parts": list(self._abreast.sizes)} if len(self._abreast.sizes) > 1 else {}),
             "dtype": str(self._flat.dtype),
         }
 
@@ -146,6 +198,7 @@ def compressed(
     algorithm: Algorithm | str,
     seed: int = 0,
     scaler: torch.amp.GradScaler | None = None,
+    bucket_mb: float | None = None,
     **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
     """What `DistributedDataParallel.register_comm_hook` takes, so that DDP averages gradients by an algorithm.
@@ -156,6 +209,8 @@ def compressed(
     that of the optimizer in the loop, and the algorithm's own update is not used: beside torch's Adam with
     `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. scaler: the loop's
     GradScaler where it has one; gradients are remembered without its scale, which changes.
+    bucket_mb: from how many MB on gradients are a message of their own, compressed for itself, which leaves while
+    backward still runs (DDP's own buckets have 25); None: one message of all.
     Methods that send anything but gradients, or have a step of their own, are for CompressedOptimizer.
 
     Raises ValueError for these, for an unknown name or option, for no parameters, for dtypes or devices that do not
@@ -166,7 +221,19 @@ def compressed(
         algorithm = named(algorithm, **options)
     elif options:
         raise ValueError(f"{', '.join(options)}: options are for an algorithm that is given by its name")
-    return CompressedGradients(params, algorithm, seed, scaler), CompressedGradients.take
+    return CompressedGradients(params, algorithm, seed, scaler, bucket_mb), CompressedGradients.take
+
+
+def _buckets(sizes: Sequence[int], itemsize: int, mb: float | None) -> tuple[int, ...]:
+    """How many coordinates the parts have into which tensors of these sizes are put, from the last to the first."""
+    if mb is not None and not mb > 0:
+        raise ValueError(f"bucket_mb={mb}: must be positive, or None for one message of all gradients")
+    parts = [0]
+    for size in reversed(sizes):
+        parts[0] += size
+        if mb is not None and parts[0] * itemsize >= mb * 2**20:
+            parts.insert(0, 0)
+    return tuple(part for part in parts if part)
 
 
 def _check_sends_gradients(algorithm: Algorithm) -> None:

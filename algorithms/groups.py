@@ -12,7 +12,7 @@ from torch import Tensor
 from algorithms.channels import Channel
 from algorithms.compressors import Compressor, Payload
 from algorithms.compressors.span import whole
-from algorithms.protocol import Algorithm, Payloads
+from algorithms.protocol import Algorithm, Payloads, ReplicaState, WorkerState
 from algorithms.randomness import Key, keyed_seed
 
 States = tuple[Any, ...]
@@ -85,20 +85,26 @@ class SideBySide:
     ) -> tuple[Payload, States]:
         """What the workers of all parts send for gradients [W, d], with a step size a part."""
         sent = [
-            part.worker(own, state, replica, lr, t, _seed(seed, number))
-            for number, ((part, own), state, replica, lr) in enumerate(
+            self.worker_of(number, own, state, replica, lr, t, seed)
+            for number, ((_, own), state, replica, lr) in enumerate(
                 zip(self._split(gradient), states, replicas, lrs, strict=True)
             )
         ]
         payloads, states = zip(*sent, strict=True)
         return payloads, states
 
+    def worker_of(
+        self, number: int, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float, t: int, seed: int
+    ) -> tuple[Payload, WorkerState]:
+        """What the workers of one part send for its gradients [W, size]."""
+        return self.parts[number].worker(gradient, state, replica, lr, t, _seed(seed, number))
+
     def server(self, payloads: Payloads, states: States, t: int, seed: int) -> tuple[Payload, States]:
         """What the servers of all parts send."""
         of_parts = payloads if isinstance(payloads, tuple) else map(list, zip(*payloads, strict=True))
         if self._clips_together:
             aggregates = [part.aggregated(*given, t) for part, *given in self._each(of_parts, states)]
-            norm = _norm(aggregates)
+            norm = self._norm(aggregates)
             sent = [
                 part.answer(aggregate, state, t, _seed(seed, number), norm)
                 for number, (part, aggregate, state) in enumerate(self._each(aggregates, states))
@@ -113,11 +119,18 @@ class SideBySide:
 
     def replica(self, payloads: Payload, states: States, lrs: Sequence[float], t: int) -> States:
         """The replicas of all parts after round t."""
-        if self._clips_together:
-            signals = [part.received(*given, t) for part, *given in self._each(payloads, states)]
-            norm = _norm(signals)
-            return tuple(part.moved(*given, t, norm) for part, *given in self._each(signals, states, lrs))
-        return tuple(part.replica(*given, t) for part, *given in self._each(payloads, states, lrs))
+        signals = self.received(payloads, states, t)
+        norm = self._norm(signals)
+        return tuple(part.moved(*given, t, norm) for part, *given in self._each(signals, states, lrs))
+
+    def received(self, payloads: Payload, states: States, t: int) -> list[Tensor]:
+        """What the replicas of all parts make of the servers' payloads."""
+        return [part.received(*given, t) for part, *given in self._each(payloads, states)]
+
+    def clipped_aggregate(self, aggregates: Sequence[Tensor]) -> Tensor:
+        """What all parts move by [d], no longer than `clip` as a whole."""
+        norm = self._norm(aggregates)
+        return torch.cat([part.clipped_aggregate(one, norm) for part, one in self._each(aggregates)], -1)
 
     def check(self) -> None:
         """Raise ValueError where a part's compressor cannot take its coordinates."""
@@ -128,6 +141,13 @@ class SideBySide:
     def _clips_together(self) -> bool:
         return len(self.parts) > 1 and self.parts[0].clip is not None
 
+    def _norm(self, vectors: Sequence[Tensor]) -> Tensor | None:
+        """‖(u₁, …, u_G)‖₂ [1], where they are clipped together."""
+        if not self._clips_together:
+            return None
+        together = torch.cat(list(vectors), -1)
+        return whole(together.shape[-1]).norm(together)
+
     def _split(self, x: Tensor) -> zip[tuple[Algorithm, Tensor]]:
         return zip(self.parts, x.split(self.sizes, -1), strict=True)
 
@@ -137,9 +157,3 @@ class SideBySide:
 
 def _seed(seed: int, part: int) -> int:
     return keyed_seed(seed, "part", part) if part else seed
-
-
-def _norm(vectors: list[Tensor]) -> Tensor:
-    """‖(u₁, …, u_G)‖₂ [1]."""
-    together = torch.cat(vectors, -1)
-    return whole(together.shape[-1]).norm(together)

@@ -59,11 +59,9 @@ class Wire:
         Raises LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
-        gathered = gather(to_bytes(up, axis + 1), axis, self._group, self._shares)
-        if gathered is not None:
+        messages = self._arrived(up, axis)
+        if messages is not None:
             assert server is not None
-            like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
-            messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
             down, server = self._serve(messages, server, x, t)
         else:
             down = self._template(x, t)
@@ -71,6 +69,14 @@ class Wire:
         with contact():
             dist.broadcast(message, src=0, group=self._group)
         return from_bytes(message, down, axis), server
+
+    def _arrived(self, up: Payload, axis: int) -> Iterable[Payload] | None:
+        """On rank 0 the payloads of all ranks' workers, one a worker, where each has sent its `up`."""
+        gathered = gather(to_bytes(up, axis + 1), axis, self._group, self._shares)
+        if gathered is None:
+            return None
+        like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
+        return (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         """What comes down for the payloads of all ranks' workers, one a worker, and the server's new state."""

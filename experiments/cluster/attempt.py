@@ -19,7 +19,7 @@ def own_part(store: Store, rank: int, size: int) -> Store:
     if rank == 0:
         store.set("start", word)
         for other in range(1, size):
-            store.set(f"{word} answers {other}", store.get(f"{word} asked by {other}"))
+            store.set(f"{word} answers {other}", store.get(f"{word} asked by {other}").decode())
         return PrefixStore(word, store)
     while True:
         start = store.get("start").decode()

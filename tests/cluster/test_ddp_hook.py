@@ -20,7 +20,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.agreement import Disagreement
 from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
-from algorithms.ddp_hook import compressed
+from algorithms.compressors.base import Payload
+from algorithms.ddp_hook import CompressedGradients, compressed
 from algorithms.meter import Meter
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
@@ -32,6 +33,7 @@ from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Adam, AMSGrad
+from algorithms.wire_overlapping import OverlappingWire
 from experiments.api import train
 from experiments.cluster.simulated import Simulated
 from experiments.training.build import build_task
@@ -57,6 +59,14 @@ OTHERS = {
     "QAdam": qadam(MinMaxUint8(), STEPS, warmup=3),
     "Quantized Adam": quantized_adam(TopK(k=5)),
 }
+# Of 8 bytes each: the last two tensors are a part, and the two before them.
+SMALL, PARTS = 12 * 8 / 2**20, (20, 12)
+PARTED = {
+    **{name: ALGORITHMS[name] for name in ("amsgrad", "naive", "error_feedback", "cd_adam", "clipped")},
+    "ef21": ef21(RandomK(k=4), SGD()),
+    "dense start": ef21(TopK(k=4), SGD(), dense_start=True),
+}
+SCALER = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ignore[reportPrivateImportUsage]
 HARNESS = ["task=logreg/breast_cancer", "cluster.workers=2", "rounds=40", "eval_every=40"]
 METHOD = ["algorithm=cd_adam", "update.form=torch", "lr=0.01"]
 
@@ -101,6 +111,7 @@ def optimizer_of(params: list[torch.Tensor], update: object) -> torch.optim.Opti
 def trained(
     algorithm: Algorithm,
     bucket: float = TINY,
+    message: float | None = None,
     befalls: Callable[[torch.nn.Module], torch.Tensor | None] = lambda net: None,
     scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
     dtype: torch.dtype = torch.float64,
@@ -108,7 +119,7 @@ def trained(
     """x after every step, in a loop as anyone writes it, and what the hook counted."""
     net, rank = network(dtype), dist.get_rank()
     model = DistributedDataParallel(net, bucket_cap_mb=bucket)  # pyright: ignore[reportArgumentType]: it takes floats
-    state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler)
+    state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler, bucket_mb=message)
     model.register_comm_hook(state, hook)
     optimizer, path = optimizer_of(list(model.parameters()), algorithm.update), []
     for step in range(1, STEPS + 1):
@@ -125,7 +136,7 @@ def trained(
             optimizer.step()
         path.append(parameters_to_vector(net.parameters()).detach().clone())
     counted = {"t": state.t, "skipped": state.skipped, "bits": state.meter.bits, "bytes": state.meter.payload_bytes}
-    return {"x": torch.stack(path), "memory": state._worker.memory, **counted}
+    return {"x": torch.stack(path), "memory": state._workers[0].memory, **counted}
 
 
 def simulated(algorithm: Algorithm, left_out: int | None = None) -> torch.Tensor:
@@ -172,11 +183,11 @@ def accumulated() -> dict:
     return found
 
 
-def restarted(target: Path) -> torch.Tensor:
+def restarted(target: Path, message: float | None = None) -> torch.Tensor:
     """x after every step, where all objects are made anew after the fourth and load what the old ones saved."""
     rank, path = dist.get_rank(), []
     net = network()
-    model, state = hooked(net, SIGN, seed=3)
+    model, state = hooked(net, SIGN, seed=3, bucket_mb=message)
     optimizer = optimizer_of(list(model.parameters()), SIGN.update)
     for step in range(1, STEPS + 1):
         if step == STEPS // 2:
@@ -185,7 +196,7 @@ def restarted(target: Path) -> torch.Tensor:
             saved = torch.load(target / f"state-{rank}.pt", weights_only=True)
             net = network()
             net.load_state_dict(saved["net"])
-            model, state = hooked(net, SIGN, seed=3)
+            model, state = hooked(net, SIGN, seed=3, bucket_mb=message)
             optimizer = optimizer_of(list(model.parameters()), SIGN.update)
             optimizer.load_state_dict(saved["optimizer"])
             state.load_state_dict(saved["hook"])
@@ -242,20 +253,52 @@ def refused(act: Callable[[], object]) -> str:
     return "nothing"
 
 
+def overlapping(results: dict, target: Path) -> None:
+    """Messages in parts, which leave early or all at once."""
+    early, last = [], []  # of every part that left, whether it was during the last of DDP's buckets
+    leave, take = OverlappingWire.leave, CompressedGradients.take
+
+    def noted_take(state: CompressedGradients, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        last.append(bucket.is_last())
+        return take(state, bucket)
+
+    def noted_leave(wire: OverlappingWire, payload: Payload) -> None:
+        early.append(last[-1])
+        leave(wire, payload)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CompressedGradients, "take", noted_take)
+        patch.setattr(OverlappingWire, "leave", noted_leave)
+        for name, algorithm in PARTED.items():
+            results[f"{name}, early"] = trained(algorithm, message=SMALL)
+        results["left early"] = list(early)
+        results["not finite, early"] = trained(
+            SIGN, message=SMALL, befalls=infinite, scaler=SCALER(init_scale=2.0**10)
+        )
+        results["restarted, early"] = restarted(target, SMALL)
+        results["large, early"] = trained(SIGN, message=HUGE)
+        patch.setattr(OverlappingWire, "is_open", lambda wire, t: False)
+        before = len(early)
+        for name, algorithm in PARTED.items():
+            results[f"{name}, at once"] = trained(algorithm, message=SMALL)
+        results["left early then"] = len(early) - before
+    results["no size"] = refused(partial(hooked, network(), SIGN, bucket_mb=0))
+
+
 def everything(target: Path) -> None:
     """All cases, one after the other."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     rank, results = dist.get_rank(), {}
-    scaler = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ignore[reportPrivateImportUsage]
     for name, algorithm in ALGORITHMS.items():
         results[name] = trained(algorithm)
     results["one bucket"] = trained(SIGN, bucket=HUGE)
-    results["not finite"] = trained(SIGN, befalls=infinite, scaler=scaler(init_scale=2.0**10))
+    results["not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER(init_scale=2.0**10))
     results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
     results["accumulated"] = accumulated()
     results["regression"] = regression()
     results["restarted"] = restarted(target)
     results["damaged"] = damaged()
+    overlapping(results, target)
     results["of another kind"] = refused(lambda: hooked(network(), SIGN)[1].load_state_dict({"t": 1}))
     results["unknown"] = refused(partial(hooked, network(), "cd_adm"))
     results["option"] = refused(partial(hooked, network(), SIGN, uplink_only=True))
@@ -328,6 +371,48 @@ def test_a_restart_from_saved_states_changes_no_bit(ranks: list[dict]) -> None:
         assert torch.equal(results["restarted"], results["cd_adam"]["x"])
 
 
+@pytest.mark.parametrize("name", PARTED)
+def test_what_leaves_early_is_what_leaves_at_once(name: str, ranks: list[dict]) -> None:
+    for results in ranks:
+        early, at_once = results[f"{name}, early"], results[f"{name}, at once"]
+        assert torch.equal(early["x"], at_once["x"])
+        assert {**early, "x": 0, "memory": 0} == {**at_once, "x": 0, "memory": 0}
+    assert torch.equal(ranks[0][f"{name}, early"]["x"], ranks[1][f"{name}, early"]["x"])
+
+
+def test_parts_are_blocks_with_a_scale_each(ranks: list[dict]) -> None:
+    blockwise = cd_adam(Blocks(ScaledSign(), PARTS), AMS)
+    meter = Meter()
+    for t in range(1, STEPS + 1):
+        meter.count(blockwise, D, t, torch.float64)
+    for results in ranks:
+        found = results["cd_adam, early"]
+        torch.testing.assert_close(found["x"], simulated(blockwise), rtol=1e-11, atol=1e-13)
+        assert (found["bits"], found["bytes"]) == (meter.bits, meter.payload_bytes)
+        assert not torch.equal(found["x"], results["cd_adam"]["x"])
+
+
+def test_parts_leave_while_backward_still_runs(ranks: list[dict]) -> None:
+    for results in ranks:
+        # DDP's first backward pass has one bucket, whatever their size.
+        assert results["left early"] == ([True, True] + [False, True] * (STEPS - 1)) * len(PARTED)
+        assert results["left early then"] == 0
+        assert torch.equal(results["large, early"]["x"], results["cd_adam"]["x"])
+
+
+def test_what_left_of_an_infinite_gradient_does_not_count(ranks: list[dict]) -> None:
+    expected = simulated(cd_adam(Blocks(ScaledSign(), PARTS), AMS), left_out=AT)
+    for results in ranks:
+        found = results["not finite, early"]
+        assert (found["t"], found["skipped"]) == (STEPS - 1, 1)
+        torch.testing.assert_close(found["x"], expected, rtol=1e-11, atol=1e-13)
+
+
+def test_a_restart_of_parts_changes_no_bit(ranks: list[dict]) -> None:
+    for results in ranks:
+        assert torch.equal(results["restarted, early"], results["cd_adam, early"]["x"])
+
+
 def test_two_backward_passes_are_one_round(ranks: list[dict]) -> None:
     for results in ranks:
         found = results["accumulated"]
@@ -358,6 +443,7 @@ def test_what_is_not_a_compressed_gradient_is_refused(name: str, ranks: list[dic
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
         ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam?"),
         ("option", "ValueError: uplink_only: options are for an algorithm that is given by its name"),
+        ("no size", "ValueError: bucket_mb=0: must be positive, or None for one message of all gradients"),
         ("too few", "ValueError: DDP has a parameter [2"),
         ("too many", "ValueError: DDP does not have all of the parameters given: give ddp_model.parameters()"),
     ],
