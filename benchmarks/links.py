@@ -42,7 +42,9 @@ def lacking() -> list[str]:
     options = {"tbf": _tbf(100), "netem": ["netem", "delay", "1ms"]}
     with namespaces([_name("probe")]) as (name,):
         _run(["ip", "-n", name, "link", "add", "one", "type", "veth", "peer", "name", "other"])
-        return [kind for kind, words in options.items() if not _works(["tc", "-n", name, *_root("add", "one"), *words])]
+        return [
+            kind for kind, words in options.items() if not _works(["tc", "-n", name, *_root("add", "one"), *words])
+        ]
 
 
 class Nodes:
@@ -111,7 +113,10 @@ def wiring(hub: str, names: Sequence[str], has_taps: bool = False) -> list[Comma
     commands = [_ip(hub, "link add hub type bridge"), _ip(hub, "link set hub up")]
     for number, name in enumerate(names):
         if has_taps:
-            commands += [_ip(hub, f"link set node{number} netns {name}"), _ip(name, f"link set node{number} name eth0")]
+            commands += [
+                _ip(hub, f"link set node{number} netns {name}"),
+                _ip(name, f"link set node{number} name eth0"),
+            ]
         else:
             commands += [_ip(hub, f"link add port{number} type veth peer name eth0 netns {name}")]
         commands += [
@@ -173,7 +178,9 @@ def _remove(name: str) -> None:
     _run(["ip", "netns", "delete", name])
 
 
-def _start(name: str, words: Sequence[str], env: Mapping[str, str] | None = None, **how: Any) -> subprocess.Popen[str]:
+def _start(
+    name: str, words: Sequence[str], env: Mapping[str, str] | None = None, **how: Any
+) -> subprocess.Popen[str]:
     command = ["ip", "netns", "exec", name, sys.executable, "-m", "common.parent", *words]
     return subprocess.Popen(command, text=True, env={**os.environ, **parent.named(), **(env or {})}, **how)
 
