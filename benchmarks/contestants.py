@@ -76,7 +76,7 @@ class Training:
 
 
 def mlp(width: int = WIDTH, classes: int = 10) -> nn.Module:
-    """Images [N, 1, 8, 8] → logits [N, classes] through three hidden layers: 2.2 million parameters at width 1,024."""
+    """Images [N, 1, 8, 8] → logits [N, classes] through three hidden layers."""
     return nn.Sequential(
         nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
         nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes),

@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -66,7 +66,94 @@ class Point:
     bits: tuple[float, float]
 
     @property
-    def measure(counts: Sequence[int], latencies: Sequence[float]) -> tuple[list[Point], dict[int, list[float]]]:
+    def modelled(self) -> float:
+        """Seconds; NaN where no form of `plots.runs.network` describes the exchange."""
+        if self.contestant.form is None:
+            return math.nan
+        up, down, hops = FORMS[self.contestant.form](self.nodes)
+        sending = (up * self.bits[0] + down * self.bits[1]) / self.link.bandwidth
+        return self.computing + sending + hops * self.link.latency
+
+    @property
+    def error(self) -> float:
+        """Of the model, as a share of what was measured."""
+        return self.modelled / self.seconds - 1
+
+
+class Session:
+    """Ranks that hold all contestants, on the nodes of a network."""
+
+    def __init__(self, nodes: links.Nodes, ranks: Sequence[subprocess.Popen[str]]) -> None:
+        self.nodes, self._ranks = nodes, ranks
+        self._answer()
+
+    def link(self) -> Link:
+        """Measured by the last of some transfers, that of about a quarter of a second."""
+        megabytes, found = 1.0, self.ask("link 1")
+        for _ in range(3):
+            megabytes = min(megabytes * 0.25 / found["seconds"], 200)
+            found = self.ask(f"link {megabytes}")
+        latency = found["trip"] / 2
+        return Link(8e6 * megabytes / (found["seconds"] - latency), latency)
+
+    def rounds(self) -> list[tuple[float, tuple[float, float]]]:
+        """Of every contestant the median of its rounds' seconds, and the bits up and down of one."""
+        numbers = range(len(CONTESTANTS))
+        bits = [tuple(self.ask(f"rounds {number} 1")["bits"]) for number in numbers]  # the first on these links
+        times: list[list[float]] = [[] for _ in numbers]
+        for _ in range(TURNS):
+            for number, mine in enumerate(times):
+                mine += self.ask(f"rounds {number} 1")["seconds"]
+                if more := min(int(TURN / mine[-1]), 5):
+                    mine += self.ask(f"rounds {number} {more}")["seconds"]
+        return [(statistics.median(mine), its) for mine, its in zip(times, bits, strict=True)]
+
+    def rounds_to_loss(self) -> list[float]:
+        """Of every contestant; infinite where so many did not do."""
+        return [self._rounds_to_loss(number) for number in range(len(CONTESTANTS))]
+
+    def _rounds_to_loss(self, number: int) -> float:
+        for done in range(EVERY, MOST_ROUNDS + 1, EVERY):
+            self.ask(f"rounds {number} {EVERY}")
+            if self.ask(f"loss {number}") <= LOSS:
+                return done
+        return math.inf
+
+    def ask(self, line: str) -> Any:
+        """What rank 0 answers. Raises RunError where it does not."""
+        with suppress(BrokenPipeError):
+            for rank in self._ranks:
+                assert rank.stdin
+                rank.stdin.write(line + "\n")
+                rank.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._ranks[0].stdout
+        if answer := self._ranks[0].stdout.readline():
+            return json.loads(answer)
+        raise RunError("a rank ended early; what it said stands above")
+
+
+@contextmanager
+def session(count: int, latency: float) -> Iterator[Session]:
+    """So many ranks, each on a node of its own; latency in ms, one way."""
+    with ExitStack() as stack, links.Nodes(count, 0 if latency == OWN_LATENCY else latency) as nodes:
+        ranks = []
+        for number in range(count):
+            env = {
+                "RANK": str(number), "WORLD_SIZE": str(count), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                "MASTER_ADDR": links.address(0), "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0",
+                "OMP_NUM_THREADS": "1",
+            }  # fmt: skip
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            ranks.append(stack.enter_context(nodes.start(number, ["benchmarks.network_rank"], env=env, **pipes)))
+        yield Session(nodes, ranks)
+        for rank in ranks:
+            rank.communicate()  # ends its stdin, and waits for it
+
+
+def measure(counts: Sequence[int], latencies: Sequence[float]) -> tuple[list[Point], dict[int, list[float]]]:
     """All points, and by number of nodes the rounds that every contestant takes to the loss."""
     points: list[Point] = []
     rounds: dict[int, list[float]] = {}
@@ -80,9 +167,10 @@ class Point:
                 for bandwidth in BANDWIDTHS:
                     one.nodes.shape(bandwidth)
                     link = one.link()
+                    measured = zip(CONTESTANTS, computing, one.rounds(), strict=True)
                     points += [
                         Point(contestant, count, bandwidth, latency, link, alone, seconds, bits)
-                        for contestant, alone, (seconds, bits) in zip(CONTESTANTS, computing, one.rounds(), strict=True)
+                        for contestant, alone, (seconds, bits) in measured
                     ]
                 print(f"{count} nodes, {latency:g} ms: measured", file=sys.stderr)
     return points, rounds
