@@ -3,8 +3,8 @@
     python -m benchmarks.delay MILLISECONDS LINKS
 
 makes pairs of tap devices node<i> and port<i>, says so in a line, and hands what node<i> sends to port<i> so many
-milliseconds later, and what port<i> sends to node<i> at once, until it is killed. Packets are those before segmentation, up to 64 KiB, so that a process in
-Python carries some Gbit/s. `benchmarks.links` starts it.
+milliseconds later, and what port<i> sends to node<i> at once, until it is killed. Packets are those before
+segmentation, up to 64 KiB, so that a process in Python carries some Gbit/s. `benchmarks.links` starts it.
 """
 
 import fcntl
