@@ -38,8 +38,8 @@ BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
 OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
 LATENCIES = (OWN_LATENCY, 5)  # ms
 NODES = (2, 4)
-LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 10
-TURNS, TURN = 5, 0.5  # s
+LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 20
+TURN = 0.3  # s, about
 D = sum(parameter.numel() for parameter in mlp().parameters())
 RESULTS = Path(__file__).parent / "results"
 
@@ -80,6 +80,9 @@ class Point:
         return self.modelled / self.seconds - 1
 
 
+Measured = tuple[list[Point], dict[int, dict[str, float]]]
+
+
 class Session:
     """Ranks that hold all contestants, on the nodes of a network."""
 
@@ -96,23 +99,20 @@ class Session:
         latency = found["trip"] / 2
         return Link(8e6 * megabytes / (found["seconds"] - latency), latency)
 
-    def rounds(self) -> list[tuple[float, tuple[float, float]]]:
+    def rounds(self, turns: int) -> list[tuple[float, tuple[float, float]]]:
         """Of every contestant the median of its rounds' seconds, and the bits up and down of one."""
         numbers = range(len(CONTESTANTS))
         bits = [tuple(self.ask(f"rounds {number} 1")["bits"]) for number in numbers]  # the first on these links
         times: list[list[float]] = [[] for _ in numbers]
-        for _ in range(TURNS):
+        for _ in range(turns):
             for number, mine in enumerate(times):
                 mine += self.ask(f"rounds {number} 1")["seconds"]
                 if more := min(int(TURN / mine[-1]), 5):
                     mine += self.ask(f"rounds {number} {more}")["seconds"]
         return [(statistics.median(mine), its) for mine, its in zip(times, bits, strict=True)]
 
-    def rounds_to_loss(self) -> list[float]:
-        """Of every contestant; infinite where so many did not do."""
-        return [self._rounds_to_loss(number) for number in range(len(CONTESTANTS))]
-
-    def _rounds_to_loss(self, number: int) -> float:
+    def rounds_to_loss(self, number: int) -> float:
+        """Of a contestant; infinite where as many as are tried did not do."""
         for done in range(EVERY, MOST_ROUNDS + 1, EVERY):
             self.ask(f"rounds {number} {EVERY}")
             if self.ask(f"loss {number}") <= LOSS:
@@ -153,21 +153,23 @@ def session(count: int, latency: float) -> Iterator[Session]:
             rank.communicate()  # ends its stdin, and waits for it
 
 
-def measure(counts: Sequence[int], latencies: Sequence[float]) -> tuple[list[Point], dict[int, list[float]]]:
-    """All points, and by number of nodes the rounds that every contestant takes to the loss."""
+def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_loss: bool) -> Measured:
+    """Points, and by number of nodes and label, where that is asked for, the rounds to the loss."""
     points: list[Point] = []
-    rounds: dict[int, list[float]] = {}
+    rounds: dict[int, dict[str, float]] = {}
     for count in counts:
         computing: list[float] = []
         for latency in latencies:
             with session(count, latency) as one:
                 if not computing:  # the first latency is that of links not shaped
-                    rounds[count] = one.rounds_to_loss()
-                    computing = [seconds for seconds, _ in one.rounds()]
+                    computing = [seconds for seconds, _ in one.rounds(turns)]
+                    if to_loss:  # the same by both forms of the server
+                        labels = {contestant.label: number for number, contestant in enumerate(CONTESTANTS)}
+                        rounds[count] = {label: one.rounds_to_loss(number) for label, number in labels.items()}
                 for bandwidth in BANDWIDTHS:
                     one.nodes.shape(bandwidth)
                     link = one.link()
-                    measured = zip(CONTESTANTS, computing, one.rounds(), strict=True)
+                    measured = zip(CONTESTANTS, computing, one.rounds(turns), strict=True)
                     points += [
                         Point(contestant, count, bandwidth, latency, link, alone, seconds, bits)
                         for contestant, alone, (seconds, bits) in measured
@@ -176,7 +178,7 @@ def measure(counts: Sequence[int], latencies: Sequence[float]) -> tuple[list[Poi
     return points, rounds
 
 
-def report(points: Sequence[Point], rounds: Mapping[int, Sequence[float]]) -> str:
+def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]]) -> str:
     """Markdown: what it was measured on, rounds by nodes and latency, and the way to the loss."""
     here = environment()
     lines = [
@@ -197,18 +199,20 @@ def report(points: Sequence[Point], rounds: Mapping[int, Sequence[float]]) -> st
                 error = "–" if math.isnan(point.error) else f"{point.error:+.0%}"
                 cells += [f"{point.seconds * 1e3:.0f}", f"{first.seconds / point.seconds:.2f}", error]
             lines.append(_row(cells))
-    for nodes, group in _by(points, lambda p: p.nodes).items():
+    for nodes, mine in rounds.items():
+        group = [point for point in points if point.nodes == nodes]
         by_link = _by(group, lambda p: (p.latency, p.bandwidth))
         lines += ["", f"## To a loss of {LOSS:g}, {nodes} nodes: × DDP", ""]
         lines += _head(["", "rounds", *(f"{bandwidth:g} Mbit/s, {latency:g} ms" for latency, bandwidth in by_link)])
-        for contestant, mine in zip(CONTESTANTS, rounds[nodes], strict=True):
+        for contestant in CONTESTANTS:
             own = [point for point in group if point.contestant is contestant]
+            its = mine[contestant.label]
             ratios = [
-                rounds[nodes][0] * of_link[0].seconds / (mine * point.seconds)
+                mine[of_link[0].contestant.label] * of_link[0].seconds / (its * point.seconds)
                 for point, of_link in zip(own, by_link.values(), strict=True)
             ]
-            cells = [f"{ratio:.2f}" for ratio in ratios] if mine < math.inf else ["–"] * len(ratios)
-            lines.append(_row([contestant.name, f"{mine:.0f}" if mine < math.inf else f"> {MOST_ROUNDS}", *cells]))
+            cells = [f"{ratio:.2f}" if ratio else "–" for ratio in ratios]
+            lines.append(_row([contestant.name, f"{its:.0f}" if its < math.inf else f"> {MOST_ROUNDS}", *cells]))
     modelled = [abs(point.error) for point in points if not math.isnan(point.error)]
     within = sum(error <= 0.2 for error in modelled)
     lines += ["", f"The model is within 20 % of {within} of {len(modelled)} rounds; at most {max(modelled):.0%} off."]
@@ -257,7 +261,7 @@ def main() -> None:
         print(f"not measured: {reason}")
         return
     is_short = sys.argv[1:] == ["short"]
-    points, rounds = measure(NODES[:1], LATENCIES[:1]) if is_short else measure(NODES, LATENCIES)
+    points, rounds = measure(NODES[:1], LATENCIES[:1], 2, False) if is_short else measure(NODES, LATENCIES, 3, True)
     text = report(points, rounds)
     print(text, end="")
     if not is_short:
