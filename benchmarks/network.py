@@ -6,17 +6,16 @@
 A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
 For Linux, as root, with iproute2; otherwise this says what is missing, and ends.
 
-round      the median over all rounds of some turns, in which contestants follow one another
-× DDP      how many times as long a round of DDP takes in the same turns
+round      the shortest in some turns, in each of which every contestant has a few on every link
+× DDP      how many times as long a round of DDP takes
 model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
            it, given the bits of a round, the link as it was measured, and as computing a round on links not shaped
-to a loss  rounds to that loss, counted once, times the seconds of a round; DDP's by the contestant's
+to a loss  the same of the rounds to it, counted once on links not shaped, times the seconds of a round
 """
 
 import json
 import math
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +38,7 @@ OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
 LATENCIES = (OWN_LATENCY, 5)  # ms
 NODES = (2, 4)
 LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 20
-TURN = 0.3  # s, about
+TURN, MOST_A_TURN = 0.3, 5  # seconds, rounds
 D = sum(parameter.numel() for parameter in mlp().parameters())
 RESULTS = Path(__file__).parent / "results"
 
@@ -90,8 +89,9 @@ class Session:
         self.nodes, self._ranks = nodes, ranks
         self._answer()
 
-    def link(self) -> Link:
-        """Measured by the last of some transfers, that of about a quarter of a second."""
+    def link(self, bandwidth: float) -> Link:
+        """What links of so many Mbit/s give: the last of some transfers, of about a quarter of a second."""
+        self.nodes.shape(bandwidth)
         megabytes, found = 1.0, self.ask("link 1")
         for _ in range(3):
             megabytes = min(megabytes * 0.25 / found["seconds"], 200)
@@ -99,17 +99,24 @@ class Session:
         latency = found["trip"] / 2
         return Link(8e6 * megabytes / (found["seconds"] - latency), latency)
 
-    def rounds(self, turns: int) -> list[tuple[float, tuple[float, float]]]:
-        """Of every contestant the median of its rounds' seconds, and the bits up and down of one."""
-        numbers = range(len(CONTESTANTS))
-        bits = [tuple(self.ask(f"rounds {number} 1")["bits"]) for number in numbers]  # the first on these links
-        times: list[list[float]] = [[] for _ in numbers]
+    def bits(self) -> list[tuple[float, float]]:
+        """Of every contestant's round, up and down, and after it has warmed up."""
+        return [tuple(self.ask(f"rounds {number} 3")["bits"]) for number in range(len(CONTESTANTS))]
+
+    def rounds(self, turns: int) -> dict[float | None, list[float]]:
+        """By bandwidth, None where links are not shaped, the seconds of every contestant's shortest round."""
+        shortest: dict[float | None, list[float]] = {
+            bandwidth: [math.inf] * len(CONTESTANTS) for bandwidth in (None, *BANDWIDTHS)
+        }
         for _ in range(turns):
-            for number, mine in enumerate(times):
-                mine += self.ask(f"rounds {number} 1")["seconds"]
-                if more := min(int(TURN / mine[-1]), 5):
-                    mine += self.ask(f"rounds {number} {more}")["seconds"]
-        return [(statistics.median(mine), its) for mine, its in zip(times, bits, strict=True)]
+            for bandwidth, mine in shortest.items():
+                self.nodes.shape(bandwidth)
+                for number in range(len(CONTESTANTS)):
+                    seconds = self.ask(f"rounds {number} 1")["seconds"]
+                    if more := min(int(TURN / seconds[0]), MOST_A_TURN):
+                        seconds += self.ask(f"rounds {number} {more}")["seconds"]
+                    mine[number] = min(mine[number], *seconds)
+        return shortest
 
     def rounds_to_loss(self, number: int) -> float:
         """Of a contestant; infinite where as many as are tried did not do."""
@@ -161,19 +168,20 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
         computing: list[float] = []
         for latency in latencies:
             with session(count, latency) as one:
-                if not computing:  # the first latency is that of links not shaped
-                    computing = [seconds for seconds, _ in one.rounds(turns)]
-                    if to_loss:  # the same by both forms of the server
-                        labels = {contestant.label: number for number, contestant in enumerate(CONTESTANTS)}
-                        rounds[count] = {label: one.rounds_to_loss(number) for label, number in labels.items()}
-                for bandwidth in BANDWIDTHS:
-                    one.nodes.shape(bandwidth)
-                    link = one.link()
-                    measured = zip(CONTESTANTS, computing, one.rounds(turns), strict=True)
-                    points += [
-                        Point(contestant, count, bandwidth, latency, link, alone, seconds, bits)
-                        for contestant, alone, (seconds, bits) in measured
-                    ]
+                bits = one.bits()
+                found = {bandwidth: one.link(bandwidth) for bandwidth in BANDWIDTHS}
+                seconds = one.rounds(turns)
+                computing = computing or seconds[None]  # of the first latency, that of namespaces
+                points += [
+                    Point(contestant, count, bandwidth, latency, found[bandwidth], *its)
+                    for bandwidth in BANDWIDTHS
+                    for contestant, *its in zip(CONTESTANTS, computing, seconds[bandwidth], bits, strict=True)
+                ]
+                if to_loss and count not in rounds:
+                    one.nodes.shape(None)
+                    labels = {contestant.label: number for number, contestant in enumerate(CONTESTANTS)}
+                    # The same by both forms of the server.
+                    rounds[count] = {label: one.rounds_to_loss(number) for label, number in labels.items()}
                 print(f"{count} nodes, {latency:g} ms: measured", file=sys.stderr)
     return points, rounds
 
