@@ -190,41 +190,50 @@ def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]]) -
     """Markdown: what it was measured on, rounds by nodes and latency, and the way to the loss."""
     here = environment()
     lines = [
-        f"Of {date.today()}: {here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.1f}, torch "
-        f"{versions()['torch']} over gloo. A network of {D:,} parameters, {BATCH} images a node and round."
+        f"{date.today()}, {here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.1f}, torch "
+        f"{versions()['torch']} over gloo; a network of {D:,} parameters, {BATCH} images a node and round."
     ]
     for (nodes, latency), group in _by(points, lambda p: (p.nodes, p.latency)).items():
-        by_bandwidth = _by(group, lambda p: p.bandwidth)
-        said = "; ".join(
-            f"{bandwidth:g} Mbit/s are {own[0].link.bandwidth / 1e6:.0f} and {own[0].link.latency * 1e3:.2f} ms"
-            for bandwidth, own in by_bandwidth.items()
-        )
-        lines += ["", f"## {nodes} nodes, {latency:g} ms", "", f"As measured, {said}.", ""]
-        lines += _head(["", "not shaped, ms", *(f"{b:g} Mbit/s, ms | × DDP | model" for b in by_bandwidth)])
-        for own in _by(group, lambda p: p.contestant.name).values():
-            cells = [own[0].contestant.name, f"{own[0].computing * 1e3:.0f}"]
-            for point, first in zip(own, (of_link[0] for of_link in by_bandwidth.values()), strict=True):
-                error = "–" if math.isnan(point.error) else f"{point.error:+.0%}"
-                cells += [f"{point.seconds * 1e3:.0f}", f"{first.seconds / point.seconds:.2f}", error]
-            lines.append(_row(cells))
-    for nodes, mine in rounds.items():
-        group = [point for point in points if point.nodes == nodes]
-        by_link = _by(group, lambda p: (p.latency, p.bandwidth))
-        lines += ["", f"## To a loss of {LOSS:g}, {nodes} nodes: × DDP", ""]
-        lines += _head(["", "rounds", *(f"{bandwidth:g} Mbit/s, {latency:g} ms" for latency, bandwidth in by_link)])
-        for contestant in CONTESTANTS:
-            own = [point for point in group if point.contestant is contestant]
-            its = mine[contestant.label]
-            ratios = [
-                mine[of_link[0].contestant.label] * of_link[0].seconds / (its * point.seconds)
-                for point, of_link in zip(own, by_link.values(), strict=True)
-            ]
-            cells = [f"{ratio:.2f}" if ratio else "–" for ratio in ratios]
-            lines.append(_row([contestant.name, f"{its:.0f}" if its < math.inf else f"> {MOST_ROUNDS}", *cells]))
+        lines += ["", f"## {nodes} nodes, {latency:g} ms", "", *_of_rounds(group)]
+    for nodes, counted in rounds.items():
+        lines += ["", f"## {nodes} nodes, to a loss of {LOSS:g}: × DDP", ""]
+        lines += _to_loss([point for point in points if point.nodes == nodes], counted)
     modelled = [abs(point.error) for point in points if not math.isnan(point.error)]
     within = sum(error <= 0.2 for error in modelled)
-    lines += ["", f"The model is within 20 % of {within} of {len(modelled)} rounds; at most {max(modelled):.0%} off."]
+    lines += [
+        "",
+        f"The model is within 20 % of {within} of {len(modelled)} rounds, and at most {max(modelled):.0%} off.",
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _of_rounds(points: Sequence[Point]) -> list[str]:
+    """A row a contestant, three columns a bandwidth."""
+    first = {own[0].bandwidth: own[0] for own in _by(points, lambda p: p.bandwidth).values()}
+    said = [
+        f"{p.bandwidth:g} Mbit/s: {p.link.bandwidth / 1e6:.0f}, {p.link.latency * 1e3:.2f} ms" for p in first.values()
+    ]
+    names = ["", "not shaped, ms", *(name for b in first for name in (f"{b:g} Mbit/s, ms", "× DDP", "model"))]
+    lines = [f"Links as measured: {'; '.join(said)}.", "", *_head(names)]
+    for own in _by(points, lambda p: p.contestant.name).values():
+        cells = [own[0].contestant.name, f"{own[0].computing * 1e3:.0f}"]
+        for point in own:
+            error = "–" if math.isnan(point.error) else f"{point.error:+.0%}"
+            cells += [f"{point.seconds * 1e3:.0f}", f"{first[point.bandwidth].seconds / point.seconds:.2f}", error]
+        lines.append(_row(cells))
+    return lines
+
+
+def _to_loss(points: Sequence[Point], rounds: Mapping[str, float]) -> list[str]:
+    """A row a contestant, a column a link."""
+    first = [own[0] for own in _by(points, lambda p: (p.latency, p.bandwidth)).values()]
+    lines = _head(["", "rounds", *(f"{p.bandwidth:g} Mbit/s, {p.latency:g} ms" for p in first)])
+    for name, own in _by(points, lambda p: p.contestant.name).items():
+        its = rounds[own[0].contestant.label]
+        ratios = [rounds[b.contestant.label] * b.seconds / (its * p.seconds) for b, p in zip(first, own, strict=True)]
+        reached = [f"{its:g}", *(f"{ratio:.2f}" for ratio in ratios)]
+        lines.append(_row([name, *(reached if its < math.inf else [f"> {MOST_ROUNDS}", *("–" for _ in ratios)])]))
+    return lines
 
 
 def _by(points: Iterable[Point], key: Callable[[Point], Any]) -> dict[Any, list[Point]]:
