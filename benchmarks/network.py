@@ -38,6 +38,7 @@ OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
 LATENCIES = (OWN_LATENCY, 5)  # ms
 NODES = (2, 4)
 LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 20
+WARM_UP = 3  # rounds
 TURN, MOST_A_TURN = 0.3, 5  # seconds, rounds
 D = sum(parameter.numel() for parameter in mlp().parameters())
 RESULTS = Path(__file__).parent / "results"
@@ -100,8 +101,9 @@ class Session:
         return Link(8e6 * megabytes / (found["seconds"] - latency), latency)
 
     def bits(self) -> list[tuple[float, float]]:
-        """Of every contestant's round, up and down, and after it has warmed up."""
-        return [tuple(self.ask(f"rounds {number} 3")["bits"]) for number in range(len(CONTESTANTS))]
+        """Of every contestant's round, up and down; afterwards it has warmed up, PowerSGD in the third round."""
+        of_all = [self.ask(f"rounds {number} {WARM_UP}")["bits"] for number in range(len(CONTESTANTS))]
+        return [(up / WARM_UP, down / WARM_UP) for up, down in of_all]
 
     def rounds(self, turns: int) -> dict[float | None, list[float]]:
         """By bandwidth, None where links are not shaped, the seconds of every contestant's shortest round."""
