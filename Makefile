@@ -104,6 +104,7 @@ bench: $(READY)  ## what things cost, as ratios measured here
 	$(BIN)/python -m benchmarks.folders
 	$(BIN)/python -m benchmarks.server_memory
 	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.network short
 
 # A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.

@@ -79,9 +79,11 @@ class Template:
             return -signal.SIGKILL
 
     def close(self) -> None:
-        """End it; whatever it has started ends too."""
-        with suppress(BrokenPipeError):
-            self._process.communicate()
+        """End it, if it has not; whatever it has started ends too."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            with suppress(BrokenPipeError):
+                self._process.communicate()
 
     def _ask(self, request: dict[str, Any]) -> Any:
         assert self._process.stdin

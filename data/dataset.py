@@ -10,6 +10,12 @@ from typing import cast
 import numpy as np
 from scipy import sparse
 
+LARGEST_INDEX = 2**31 - 1
+"""Column indices are stored as int32, zero-based."""
+
+ENTRY = 12
+"""Bytes of an entry that is not zero: a value and its column."""
+
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
     """SHA-256, in hex, of the arrays' bytes, one array after the other, each in C order.
@@ -47,10 +53,10 @@ class Dataset:
         all little-endian.
         """
         return {
-            "labels": self.labels.astype("i1"),
-            "indptr": self.features.indptr.astype("<i8"),
-            "indices": self.features.indices.astype("<i4"),
-            "values": self.features.data.astype("<f8"),
+            "labels": self.labels.astype("i1", copy=False),
+            "indptr": self.features.indptr.astype("<i8", copy=False),
+            "indices": self.features.indices.astype("<i4", copy=False),
+            "values": self.features.data.astype("<f8", copy=False),
         }
 
     def sha256(self) -> str:

@@ -1,19 +1,18 @@
 """LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
 
 import hashlib
-import lzma
-import zlib
 from pathlib import Path
 
 from common.errors import DataError
+from common.files import regular
 from common.marks import Place
 from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import Dataset
 from data.download import download
-from data.limits import PACKED, raw, unpacked
+from data.limits import PACKED, pieces
 from data.pinned import pinned
-from data.svmlight import parse
+from data.svmlight import VERSION, parse
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
@@ -45,7 +44,7 @@ def load(
         raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
 
     def read(file: Path) -> Arrays:
-        return _decoded(raw(file), file.suffix, name, name).arrays()
+        return parse(pieces(file, name), name, name).arrays()
 
     forms = [name + suffix for suffix in ("", *PACKED)]
     sources = [(download, f"{url.rstrip('/')}/{name}", name, LARGEST)]
@@ -58,29 +57,26 @@ def load_file(
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns
 ) -> Dataset:
-    """The binary data set in the svmlight `file`; its name is the file's stem, its hash the key of the decoded set.
+    """The binary data set in the svmlight `file`; its name is the file's stem.
+
+    It is read in pieces and kept decoded, in the memory of its entries at most, for this content and this reader.
 
     Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
     columns than `features`.
     """
     file = Path(file).expanduser()
-    content = raw(file)
-    found = hashlib.sha256(content).hexdigest()
+    try:
+        with regular(file).open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from error
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     name = Path(file.stem).stem if file.suffix in PACKED else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}.npz"
-    arrays = cached(place, lambda: _decoded(content, file.suffix, name, str(file)).arrays(), source=found)
+    source = f"{found} by reader {VERSION}"
+    arrays = cached(place, lambda: parse(pieces(file, file), name, str(file)).arrays(), source=source)
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
-
-
-def _decoded(content: bytes, suffix: str, name: str, source: str) -> Dataset:
-    """The data set in the bytes of a file whose name ends in `suffix`."""
-    try:
-        text = unpacked(content, suffix, source)
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error
-    return parse(text, name, source)

@@ -6,7 +6,8 @@ import io
 import lzma
 import os
 import sys
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ RATIO = 100
 SMALL = 2**24
 """Bytes of text below which the ratio does not count."""
 
-PER_BYTE = 12
+PER_BYTE = 18
 """Bytes of memory that a byte of svmlight text takes while it is read, at most: rows without a feature cost most."""
 
 MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -29,7 +30,8 @@ MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 """What unpacks a file whose name ends so."""
 
-_CHUNK = 2**20  # bytes
+PIECE = 2**22
+"""Bytes of text that are read at once."""
 
 
 def free_memory() -> int:
@@ -40,10 +42,27 @@ def free_memory() -> int:
         found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
     for file in MEMORY_FILES:
         with suppress(OSError, ValueError):  # "max" is no number
-            found.append(int(Path(file).read_text()))
+            found.append(int(Path(file).read_text()) - _held(Path(file).with_name("memory.stat")))
     if len(found) == 1 and hasattr(os, "sysconf"):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(found)
+
+
+def _held(statistics: Path) -> int:
+    """Bytes that a container's processes hold, without files that the system keeps for them; 0 where none says."""
+    with suppress(OSError, ValueError):
+        numbers = dict(line.split() for line in statistics.read_text().splitlines())
+        return int(numbers.get("anon") or numbers.get("rss") or 0)
+    return 0
+
+
+def check_room(source: object, size: int) -> None:
+    """Raise DataError where memory does not suffice to read so many bytes of svmlight text."""
+    check_memory(
+        PER_BYTE * size,
+        f"{source}: reading {in_words(size)} of text",
+        "free some, take a machine with more, or a part of the file",
+    )
 
 
 def check_memory(needed: float, what: str, remedy: str) -> None:
@@ -53,35 +72,29 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
         raise DataError(f"{what} takes about {in_words(needed)} of memory, and {in_words(free)} are free: {remedy}")
 
 
-def raw(file: Path) -> bytes:
-    """The bytes of a file of svmlight text, packed or not. Raises DataError where memory would not suffice."""
-    try:
-        _check_room(file, regular(file).stat().st_size)
-        return file.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror}") from error
+def pieces(file: Path, source: object, size: int = PIECE) -> Iterator[bytes]:
+    """The text of a file, packed or not, `size` bytes at a time; packed is one whose name ends as in PACKED.
 
-
-def unpacked(raw: bytes, suffix: str, source: object) -> bytes:
-    """The text in the bytes of a file whose name ends in `suffix`; of PACKED, every other one is that of plain text.
-
-    Raises DataError where it is longer than RATIO times what it is packed in, or than memory suffices to read, and
-    OSError, EOFError, lzma.LZMAError or zlib.error where it is damaged.
+    source: what to call it in messages. Raises DataError where it cannot be read, is damaged, or is longer than RATIO
+    times what it is packed in.
     """
-    if suffix not in PACKED:
-        return raw
-    most = max(SMALL, RATIO * len(raw))
-    text = io.BytesIO()
-    with PACKED[suffix](io.BytesIO(raw)) as packed:
-        while chunk := packed.read(_CHUNK):
-            text.write(chunk)
-            if text.tell() > most:
-                raise DataError(
-                    f"{source}: its {in_words(len(raw))} unpack to more than {in_words(most)}, the most that is read "
-                    f"of so few ({RATIO} times as much); if it is what it should be, unpack it by hand"
-                )
-            _check_room(source, text.tell())
-    return text.getvalue()
+    try:
+        packed = regular(file).stat().st_size
+        most = max(SMALL, RATIO * packed) if file.suffix in PACKED else sys.maxsize
+        seen = 0
+        with PACKED.get(file.suffix, open)(file, "rb") as stream:
+            while piece := stream.read(size):
+                seen += len(piece)
+                if seen > most:
+                    raise DataError(
+                        f"{source}: its {in_words(packed)} unpack to more than {in_words(most)}, the most that is "
+                        f"read of so few ({RATIO} times as much); if it is what it should be, unpack it by hand"
+                    )
+                yield piece
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the file system, not of an archive
+            raise DataError(f"cannot read {file}: {error.strerror}") from error
+        raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error
 
 
 class Bounded(io.RawIOBase):
@@ -120,11 +133,3 @@ def in_words(size: float) -> str:
     while size >= 1024 and power < 4:
         size, power = size / 1024, power + 1
     return f"{size:.3g} {['bytes', 'KiB', 'MiB', 'GiB', 'TiB'][power]}"
-
-
-def _check_room(source: object, size: int) -> None:
-    check_memory(
-        PER_BYTE * size,
-        f"{source}: reading {in_words(size)} of text",
-        "free some, take a machine with more, or a part of the file",
-    )

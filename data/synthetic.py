@@ -1,13 +1,16 @@
-"""A made-up problem with a knob for how different the workers' data are."""
+"""A made-up problem with knobs for how different the workers' data are and how sparse."""
 
 import math
 
 import numpy as np
 
 from common.errors import DataError
-from data.dataset import Dataset
+from data.dataset import ENTRY, LARGEST_INDEX, Dataset
 from data.keyed import generator
+from data.limits import check_memory
 from data.partition import part_size
+
+_CHUNK = 2**20  # entries that are drawn at once
 
 
 def synthetic(
@@ -16,6 +19,7 @@ def synthetic(
     workers: int = 20,  # whose distributions differ by `heterogeneity`
     heterogeneity: float = 0.0,  # 0: all workers share one distribution; larger: they differ more
     noise: float = 0.5,  # of the labels
+    density: float = 1.0,  # share of a row's features that are not zero
     seed: int = 0,  # of the data
 ) -> Dataset:
     """N rows of d features in n blocks, block i drawn from worker i's own distribution.
@@ -29,28 +33,58 @@ def synthetic(
     At h = 0 all workers share one distribution, in which arctan(noise) / pi of the labels are flipped. As h
     grows the true weights w_i turn to independent directions and the means move apart, by about sqrt(2) h.
 
+    With a density below 1 a row has k = max(1, round(density d)) features, and these equations hold for them alone,
+    w_i being scaled to length 1 over them; the others are zero and take no memory. The l-th is drawn uniformly from
+    the l-th of k runs of neighbouring columns, as equal as they go: every column is as frequent as any other, unlike
+    words, whose frequencies differ by orders of magnitude.
+
     Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
-    worker's distribution also gives the N - n m rows left. Its first k rows depend on (seed, d, h, noise, i) alone,
-    for any k.
-    Raises DataError for features, heterogeneity or noise outside these ranges, UsageError where n is not in 1 to N.
+    worker's distribution also gives the N - n m rows left. Its first r rows depend on (seed, d, h, noise, density, i)
+    alone, for any r.
+    Raises DataError for features, heterogeneity, noise or density outside these ranges and where memory does not
+    suffice, UsageError where n is not in 1 to N.
     """
-    if features < 1:
-        raise DataError(f"synthetic data: features is {features}: give at least 1")
+    if not 1 <= features <= LARGEST_INDEX:
+        raise DataError(f"synthetic data: features is {features}: give 1 to {LARGEST_INDEX}")
     for name, value in (("heterogeneity", heterogeneity), ("noise", noise)):
         if not 0 <= value < math.inf:
             raise DataError(f"synthetic data: {name} is {value}: give a finite number of at least 0")
+    if not 0 < density <= 1:
+        raise DataError(f"synthetic data: density is {density}: give a share above 0, and at most 1 for dense rows")
 
     size = part_size(rows, workers)
-    sizes = [size] * (workers - 1) + [rows - size * (workers - 1)]
+    k = max(1, round(density * features))
+    check_memory(
+        rows * (k * ENTRY + 9) + 3 * 8 * features,
+        f"synthetic data of {rows} rows with {k} features each",
+        "give fewer rows or features, or a smaller density",
+    )
+    columns, values = np.empty((rows, k), np.int32), np.empty((rows, k))
+    positive = np.empty(rows, bool)
+    edges = np.arange(k + 1) * features // k
     shared = generator(seed, "shared weights").standard_normal(features)
-    points, scores = [], []
-    for worker, count in enumerate(sizes):
+    for worker in range(workers):
         own, shift = generator(seed, "worker weights and mean", worker).standard_normal((2, features))
-        weights = shared + heterogeneity * own
+        own *= heterogeneity
+        own += shared
+        shift *= heterogeneity
+        shift /= math.sqrt(features)
+        end = rows if worker == workers - 1 else (worker + 1) * size
         # Row after row from one generator each: further rows leave the earlier ones as they are.
-        block = generator(seed, "rows", worker).standard_normal((count, features))
-        block += heterogeneity * shift / math.sqrt(features)
-        errors = generator(seed, "label noise", worker).standard_normal(count)
-        points.append(block)
-        scores.append(block @ weights / np.linalg.norm(weights) + noise * errors)
-    return Dataset.from_dense("synthetic", np.concatenate(points), np.concatenate(scores) > 0)
+        places, points, errors = (generator(seed, use, worker) for use in ("columns", "rows", "label noise"))
+        step = max(1, _CHUNK // k)
+        for begin in range(worker * size, end, step):
+            block = slice(begin, min(begin + step, end))
+            shape = (block.stop - begin, k)
+            columns[block] = edges[:-1] + (places.random(shape) * np.diff(edges)).astype(np.int32)
+            values[block] = points.standard_normal(shape) + shift[columns[block]]
+            weights = own[columns[block]]
+            scores = np.einsum("rk,rk->r", values[block], weights) / np.linalg.norm(weights, axis=1)
+            positive[block] = scores + noise * errors.standard_normal(len(scores)) > 0
+    content = {
+        "labels": np.where(positive, np.int8(1), np.int8(-1)),
+        "indptr": np.arange(rows + 1) * k,
+        "indices": columns.reshape(-1),
+        "values": values.reshape(-1),
+    }
+    return Dataset.from_arrays("synthetic", content, features)

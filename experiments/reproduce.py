@@ -3,21 +3,23 @@
     python -m experiments.reproduce figure=figure_2
     python -m experiments.reproduce figure=figure_2 rounds=100 data_dir=path/to/files
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
-    python -m experiments.reproduce figure=figure_3 jobs=4 ranks=2
+    python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
-A Hydra application. `figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about how
-its runs are started, by default one after the other in this process; all other keys go to every run. A figure can
-have a budget `full`, the paper's setting, and smaller ones, which are marked on the figure: `medium`, the paper's
-rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does
-in two hours, by a few rounds of each. Runs already finished are used as they are, interrupted ones go on. What is
-written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
-folder's name.
+A Hydra application. `figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about
+how its runs are started, by default as many at once as there are cores, each in a process of its own; all other
+keys go to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on
+the figure: `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes
+the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
+are, interrupted ones go on. What is written lies in <results_dir>/figures/<name>/, with the budget and the
+overrides that change the figure in the folder's name.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -29,14 +31,17 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
 
+from common.cores import cores
 from common.errors import RunError, UsageError, exit_with_message
 from common.progress import duration
+from common.template import Template
 from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.application import CONF, start
 from experiments.config.compose import packages_of, parse, resolved, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import Cluster, Launch, Reproduction, Run, about
+from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
@@ -128,8 +133,20 @@ def _in_two_steps(
 
 def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
+    with warmed(runs, launch) if _in_processes(launch) else nullcontext() as template:
+        return _run(figure, runs, launch, template)
+
+
+def _in_processes(launch: Launch) -> bool:
+    """Whether runs may get processes of their own, as far as it is told without torch."""
+    launched = "RANK" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
+    return not launched and (launch.jobs or cores()) > 1
+
+
+def _run(figure: Figure, runs: list[Run], launch: Launch, template: Template | None) -> bool:
     from experiments.planning import cost
     from experiments.planning.estimate import estimate
+    from experiments.sweep.parallel import settled
     from experiments.sweep.repeats import brought_to_end, repeats
     from experiments.sweep.study import cells
     from experiments.sweep.sweep import sweep
@@ -140,16 +157,20 @@ def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
     runs = [cell.run for cell in found]
     for run in runs:
         check(run)
+    launch = settled(launch, runs)
+    jobs = launch.jobs or 1
     said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
     if launch.dry_run:
         print(said, file=sys.stderr)
         cost.show(runs, launch, Console())
         return False
-    if launch.ranks > 1 or launch.jobs > 1 or launch.job_timeout is not None:
+    if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
         print(said, file=sys.stderr)
-        if sweep(found, launch):
+        if sweep(found, launch, template):
             raise RunError("not drawn: some runs failed, see above; the same command goes on")
         return True
+    if template:
+        template.close()
     with session(runs) as (ranks, display):
         display.say(said)
         copies = repeats(runs) if ranks.is_first else {}

@@ -18,6 +18,7 @@ from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import Config, check_same, packages_of, resolved, split
 from experiments.config.run import LAUNCH, check_text, launch_of, read
 from experiments.config.schema import Run
+from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
     from experiments.sweep.study import Cell
@@ -67,12 +68,13 @@ class Processes(Launcher):
                 if any(one[key] != configs[0][key] for one in configs):
                     raise UsageError(f"{key}: must be the same for all runs of a sweep")
             launch = launch_of(configs[0])
-            # torch, once every configuration is known to be right
-            from experiments.sweep.study import cells
-            from experiments.sweep.sweep import sweep
+            with warmed(runs, launch) as template:
+                # torch, once every configuration is known to be right
+                from experiments.sweep.study import cells
+                from experiments.sweep.sweep import sweep
 
-            found = cells(lines, runs, _name(self._config))
-            failed = sweep(found, launch)
+                found = cells(lines, runs, _name(self._config))
+                failed = sweep(found, launch, template)
             if not launch.dry_run:
                 _launched.append((found, failed))
             return [

@@ -13,14 +13,18 @@ from typing import Any
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
+from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_store import ConfigStore
+from hydra.core.default_element import GroupDefault, InputDefault
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers import oc
 
@@ -80,8 +84,43 @@ def compose(
 
     folders: more of them, as --config-dir names one.
     """
+    words = [*search_path(packages, folders), *overrides]
     with composing():
-        return hydra_compose(name, [*search_path(packages, folders), *overrides])
+        if any(text.lstrip("+~").startswith("hydra") for text in words):
+            return hydra_compose(name, words)
+        return _without_hydra(name, words)
+
+
+def _without_hydra(name: str, overrides: list[str]) -> DictConfig:
+    """What `hydra.compose` returns, which composes Hydra's own settings too, more than half of the time, and drops
+    them."""
+    loader = GlobalHydra.instance().config_loader()
+    assert isinstance(loader, ConfigLoaderImpl)
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    loader.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
+    files = _Own(loader.repository)
+    listed = create_defaults_list(files, name, parsed, prepend_hydra=False, skip_missing=False)
+    composed = loader._compose_config_from_defaults_list(listed.defaults, files)
+    OmegaConf.set_struct(composed, True)
+    loader._apply_overrides_to_config(listed.config_overrides, composed)
+    return composed
+
+
+class _Own(CachingConfigRepository):
+    """The files of a configuration, without what they say about Hydra."""
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        found = super().load_config(config_path)
+        if found is not None and found.defaults_list:
+            found.defaults_list = [one for one in found.defaults_list if not _is_of_hydra(one)]
+        if found is not None and isinstance(found.config, DictConfig) and "hydra" in found.config:
+            with open_dict(found.config):
+                del found.config["hydra"]
+        return found
+
+
+def _is_of_hydra(choice: InputDefault) -> bool:
+    return isinstance(choice, GroupDefault) and (choice.group or "").lstrip("/").startswith("hydra/")
 
 
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:

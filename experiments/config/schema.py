@@ -22,7 +22,8 @@ class Key:
 
     help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above
     zero and finite. choices: the valid values, where they are few. affects: see Affects. derived: whether null is
-    filled in while composing, so that a run has a value.
+    filled in while composing, so that a run has a value. auto: whether `auto` is a value, the default, for what is
+    found out where it runs; null in Python and in a run's files.
     """
 
     help: str
@@ -33,6 +34,7 @@ class Key:
     choices: Sequence[str] = ()
     affects: Affects = "numbers"
     derived: bool = False
+    auto: bool = False
 
 
 def key(default: Any, help: str, **about: Any) -> Any:
@@ -43,6 +45,11 @@ def key(default: Any, help: str, **about: Any) -> Any:
 def about(one: Field[Any]) -> Key:
     """The `Key` of a field."""
     return one.metadata["key"]
+
+
+def default(one: Field[Any]) -> Any:
+    """The default of a field, as a command line has it."""
+    return "auto" if about(one).auto else one.default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +162,11 @@ class Run:
     )
     threads: int | None = key(
         None,
-        "null: as many as torch takes; 1 is faster where other programs keep the machine busy",
+        "auto: 1 for small rounds, and for large ones the cores that the run has; OMP_NUM_THREADS wins over auto",
         unit="threads",
         least=1,
         affects="place",
+        auto=True,
     )
     checkpoint_every: int = key(
         500,
@@ -191,7 +199,13 @@ class Run:
 class Launch:
     """How the runs of a command are started; no run knows of it."""
 
-    jobs: int = key(1, "at once, each a process of its own; GPUs are given out in turn", unit="runs", least=1)
+    jobs: int | None = key(
+        None,
+        "at once, each a process of its own; GPUs are given out in turn; auto: as cores, GPUs and memory allow",
+        unit="runs",
+        least=1,
+        auto=True,
+    )
     ranks: int = key(
         1, "a run: 1 simulates all of its workers; more: a torchrun of its own", unit="processes", least=1
     )
@@ -252,6 +266,8 @@ def _typed(schema: type, one: Field[Any]) -> tuple[str, Any, Any]:
     kind = get_type_hints(schema)[one.name]
     if is_part(one):
         return one.name, Any, omegaconf.MISSING
+    if about(one).auto:
+        return one.name, int | str | None, default(one)
     if about(one).derived:
         kind = kind | None
     if get_origin(kind) is Sequence:

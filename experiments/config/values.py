@@ -77,8 +77,10 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
         return _step_sizes(value)
     if key == "seed" and isinstance(value, list):
         raise UsageError(f"seed={value}: a run has one seed; -m seed={','.join(map(str, value))} starts one run each")
+    if about.auto and value == "auto":
+        return None
     kind = f"{one.type} | None" if about.derived else str(one.type)
-    hint = f"; it counts {about.unit}" if about.unit else ""
+    hint = (f"; it counts {about.unit}" if about.unit else "") + ("; or auto" if about.auto else "")
     if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
         hint = f"; write {int(value)}"
     value = held(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)

@@ -1,6 +1,9 @@
 """Which budget of a figure is for this machine: by the time that a few rounds take on it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
 
 from common.errors import UsageError
 from common.progress import duration
@@ -9,6 +12,7 @@ from experiments.config import figure as figures
 from experiments.config.schema import Launch, Run
 from experiments.planning import held_out
 from experiments.planning.estimate import Share, estimate
+from experiments.sweep.parallel import settled
 from plots.figure.spec import Figure
 
 PATIENCE = 2 * 3600.0
@@ -30,8 +34,13 @@ def affordable(
         raise UsageError("budget=auto: one process alone can time itself; with several, name one, budget=full say")
     for figure in candidates[:-1]:
         runs = _runs(figure, overrides, packages)
-        missing, seconds = estimate(runs, Share(launch.ranks), say)
-        seconds /= min(launch.jobs, max(missing, 1))
+        jobs = settled(launch, runs).jobs or 1
+        threads = torch.get_num_threads()
+        # Several at once share the cores.
+        timed = runs if jobs == 1 else [replace(run, threads=run.threads or 1) for run in runs]
+        missing, seconds = estimate(timed, Share(launch.ranks), say)
+        torch.set_num_threads(threads)
+        seconds /= min(jobs, max(missing, 1))
         taken = seconds <= PATIENCE
         say(f"budget {figure.budget}: about {duration(seconds)}{'' if taken else ', too long for budget=auto'}")
         if taken:

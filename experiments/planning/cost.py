@@ -11,8 +11,10 @@ from algorithms.meter import Meter
 from common import tables
 from common.errors import RunError, Unavailable, UsageError
 from common.progress import duration
+from data.limits import free_memory
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
+from experiments.cluster.simulated import Simulated
 from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import Launch, Run
@@ -41,7 +43,7 @@ class _Cost:
     known: bool = False
     up: int = 0  # bits of one worker over the whole run
     down: int = 0
-    memory: int = 0  # bytes of a process's vectors
+    memory: int = 0  # bytes of a process's data and vectors
     seconds: float = 0.0  # from now on
 
     def row(self) -> list[str]:
@@ -87,7 +89,7 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
         costs.append(done)
     _table(runs, costs, console)
     for line in [
-        *_totals(costs, launch.jobs),
+        *_totals(costs, launch.jobs or 1),
         *(f"? {name}: {reason}" for name, reason in unknown.items()),
     ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -126,7 +128,8 @@ def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
         raise UsageError(str(error)) from error
     for t in range(1, run.rounds + 1):
         meter.count(algorithm, tried.d, t, tried.dtype)
-    memory = vectors(tried.d, tried.dtype, len(run.lr), len(ranks.ids(run.cluster.workers)))
+    cluster = Simulated(algorithm, len(ranks.ids(run.cluster.workers)), run.seed)
+    memory = tried.data + vectors(cluster, tried.d, tried.dtype, len(run.lr))
     return _Cost(state, True, meter.bits_up, meter.bits_down, memory, tried.seconds(run, done))
 
 
@@ -158,12 +161,14 @@ def _totals(costs: list[_Cost], jobs: int) -> list[str]:
     at_best = max(seconds / jobs, *(cost.seconds for cost in known), 0)
     but = ", without those marked ?" if len(known) < len(costs) else ""
     whole = f"about {duration(seconds)} one after the other" if seconds else "none" if known else "unknown"
+    is_tight = any(cost.memory > free_memory() for cost in known)
     parallel = f", {duration(at_best)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
     return [
         f"{len(costs)} runs, {len(waiting) - copies} of them to do",
         *([f"copied from another seed, since nothing is drawn at random: {copies}"] if copies else []),
         f"bits of one worker: {up} up, {down} down, {readable(up + down)} in all{but}",
         f"time: {whole}{parallel}{but}",
-        "memory is that of a process's vectors, without data and activations; time is by a few rounds timed here, "
-        "without starting processes and what ranks send each other",
+        *([f"memory: {decimal(free_memory())} are free, and runs that take more are refused"] if is_tight else []),
+        "memory is that of a process's data and vectors, without images and activations; time is by a few rounds "
+        "timed here, without starting processes and what ranks send each other",
     ]

@@ -12,8 +12,10 @@ from experiments.config import identity
 from experiments.config.evaluations import evaluations
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
+from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
+from experiments.training.threads import chosen
 from experiments.training.trainer import Trainer
 
 _ROUNDS = 3  # timed, after one that is not
@@ -31,6 +33,7 @@ class Trial:
     dtype: torch.dtype
     round: float  # seconds
     evaluation: float  # seconds
+    data: int = 0  # bytes in a process, 0 where the task does not say
 
     def seconds(self, run: Run, done: int = 0) -> float:
         """Of a whole run, or of what is left of it after `done` rounds."""
@@ -75,13 +78,18 @@ def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
         task, seconds = one.task, seconds * times * mine
         if seconds > _LONG and hasattr(task, "evaluated"):
             evaluation = seconds / (times * mine) / (task.batch_size or task.rows) * task.evaluated
-            return Trial(task.d, task.sizes, task.dtype, round=seconds, evaluation=evaluation)
+            return _trial(task, mine, seconds, evaluation)
     trainer, seconds = _timed(tried, ranks, _ROUNDS)
-    with explained(trainer):
+    with explained(trainer), chosen(run, trainer):
         begin = time.perf_counter()
         trainer.evaluate()
         task, evaluation = trainer.task, time.perf_counter() - begin
-    return Trial(task.d, task.sizes, task.dtype, round=seconds, evaluation=evaluation)
+    return _trial(task, mine, seconds, evaluation)
+
+
+def _trial(task: Task, workers: int, seconds: float, evaluation: float) -> Trial:
+    data = task.nbytes(workers) if hasattr(task, "nbytes") else 0
+    return Trial(task.d, task.sizes, task.dtype, seconds, evaluation, data)
 
 
 class Share(Ranks):
@@ -104,7 +112,7 @@ def _timed(run: Run, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
     with explained():
         trainer = build_trainer(run, ranks)
     trainer.rounds = max(trainer.rounds, rounds + 1)  # schedules take shares of it
-    with explained(trainer):
+    with explained(trainer), chosen(run, trainer):
         begin = time.perf_counter()
         trainer.step()
         trainer.verify()  # which waits for a GPU

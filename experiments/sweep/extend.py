@@ -25,7 +25,7 @@ def parts(run: Run) -> list[Run]:
     smaller = [replace(run, lr=lrs) for lrs in _grids(run) if set(lrs) < set(run.lr)]
     done: list[Run] = []
     for some in sorted(smaller, key=lambda some: (-len(some.lr), some.lr)):
-        if not set(some.lr) & _tried(done) and _is_finished(some):
+        if not set(some.lr) & _tried(done) and is_finished(some):
             done.append(some)
     left = tuple(lr for lr in run.lr if lr not in _tried(done))
     return [*done, *([replace(run, lr=left)] if left else [])] if done else [run]
@@ -49,7 +49,8 @@ def _grid(path: Path) -> tuple[float, ...]:
     return tuple(map(float, open_run(path).lrs))
 
 
-def _is_finished(run: Run) -> bool:
+def is_finished(run: Run) -> bool:
+    """Whether a run is done, told without torch; where it cannot be told it is not."""
     try:
         return open_run(identity.folder(run)).is_finished
     except (OSError, ValueError):

@@ -23,6 +23,7 @@ from uuid import uuid4
 
 import torch
 
+from common.cores import cores
 from common.errors import RunError, exit_with_message
 from common.files import naming
 from common.parent import named
@@ -33,6 +34,7 @@ from experiments.config.run import frozen
 from experiments.config.schema import Run
 from experiments.training.build import device_of
 from experiments.training.session import train_here
+from experiments.training.threads import SHARE
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
@@ -53,8 +55,8 @@ def command(file: Path, ranks: int, packages: Sequence[str]) -> list[str]:
 def environment(run: Run, jobs: int, ranks: int, slot: int) -> dict[str, str]:
     """What the process of a run finds in its environment besides what is there already.
 
-    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Threads
-    are shared out where nobody said how many there should be: more threads than cores make a run many times slower.
+    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Cores are
+    shared out where nobody said how many threads there should be: more than cores make a run many times slower.
     """
     added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
     if device_of(run) != "cpu":
@@ -62,16 +64,11 @@ def environment(run: Run, jobs: int, ranks: int, slot: int) -> dict[str, str]:
         count = torch.cuda.device_count()
         gpus = [name.strip() for name in visible.split(",")][:count] if visible else list(map(str, range(count)))
         added["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks))
-    if jobs * ranks > 1 and run.threads is None and "OMP_NUM_THREADS" not in os.environ:
-        added["OMP_NUM_THREADS"] = str(max(1, cores() // (jobs * ranks)))
+    if run.threads is None and "OMP_NUM_THREADS" not in os.environ:
+        added["OMP_NUM_THREADS"] = added[SHARE] = str(max(1, cores() // (jobs * ranks)))
     if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
         added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
     return added
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Job:

@@ -1,9 +1,7 @@
 """Runs from their configurations to their results: what is missing is run, what failed is listed."""
 
-import os
 import signal
 import time
-from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
@@ -11,15 +9,15 @@ from rich.console import Console
 from common import tables
 from common.errors import Interrupted, RunError, UsageError
 from common.progress import Display, duration
-from common.template import WORKS, Template
+from common.template import Template
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
-from experiments.config.classes import PACKAGES
 from experiments.config.schema import Launch, Run
 from experiments.loggers.logger import build_logger
 from experiments.planning import cost
 from experiments.sweep.job import Job, command, environment
+from experiments.sweep.parallel import settled
 from experiments.sweep.pool import run_jobs
 from experiments.sweep.repeats import repeats, take_over
 from experiments.sweep.study import Cell, StudyFolder, cells
@@ -47,10 +45,12 @@ def train(run: Run, launch: Launch) -> float:
     return cell.value(launch.select)
 
 
-def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
+def sweep(cells: list[Cell], launch: Launch, template: Template | None = None) -> list[Cell]:
     """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
 
-    Returns those that failed, once all others are done. With `dry_run` they are shown instead.
+    template: forks them where it can, rather than that they are started.
+    Returns those that failed, once all others are done. With `dry_run` they are shown instead. Jobs that nobody
+    counted are settled here.
     Raises UsageError where the cells do not fit the launch, before anything is started, and Interrupted where the
     user stopped it. The same call goes on.
     """
@@ -67,6 +67,7 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
     cells = [part for cell in distinct.values() for part in _parts(cell, console)]
     cells = list({cell.id: cell for cell in cells}.values())
+    launch = settled(launch, [cell.run for cell in cells])
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
@@ -78,7 +79,7 @@ def sweep(cells: list[Cell], launch: Launch) -> list[Cell]:
     folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))
     with folder.locked(), Display(sum(cell.run.rounds for cell in cells), console) as display:
         folder.freeze(cells)
-        jobs = _Jobs([cell for cell in cells if cell not in copies], launch, folder, display)
+        jobs = _Jobs([cell for cell in cells if cell not in copies], launch, folder, display, template)
         if copies:
             display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)} more")
         interrupted = jobs.run()
@@ -111,10 +112,12 @@ def _parts(cell: Cell, console: Console) -> list[Cell]:
 class _Jobs:
     """Runs what is missing, says what came of it and keeps what failed."""
 
-    def __init__(self, cells: list[Cell], launch: Launch, folder: StudyFolder, display: Display) -> None:
+    def __init__(
+        self, cells: list[Cell], launch: Launch, folder: StudyFolder, display: Display, template: Template | None
+    ) -> None:
         self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
-        self._at_once = min(launch.jobs, len(cells))
-        self._template = self._forking([cell.run for cell in cells if not cell.is_finished])
+        self._at_once = min(launch.jobs or 1, len(cells))
+        self._template = template
         self._waiting = {self._job(cell): cell for cell in cells if not cell.is_finished}
         self._failed: list[tuple[Cell, Job, str]] = []
         self._ended = len(cells) - len(self._waiting)
@@ -131,11 +134,7 @@ class _Jobs:
             self._rounds[cell] = cell.folder.round() if cell in waiting else cell.run.rounds
             self._display.skip(self._rounds[cell])
         jobs, timeout = list(self._waiting), self._launch.job_timeout
-        try:
-            return run_jobs(jobs, self._at_once, timeout, self._end, self._watch, self._display.say)
-        finally:
-            if self._template:
-                self._template.close()
+        return run_jobs(jobs, self._at_once, timeout, self._end, self._watch, self._display.say)
 
     def list_failures(self) -> list[Cell]:
         """Print a table of them, but for those that another process has finished meanwhile."""
@@ -145,23 +144,13 @@ class _Jobs:
             tables.show(self._display.console, ["failed", "how", "error", "log"], rows)
         return [cell for cell, *_ in failed]
 
-    def _forking(self, runs: list[Run]) -> Template | None:
-        """A process that has imported what these runs compute with, which takes longer than a small one trains.
-
-        None where it would save nothing, and on GPUs, whose drivers do not bear to be forked.
-        """
-        if not WORKS or len(runs) < 2 or self._launch.ranks > 1 or any(device_of(run) != "cpu" for run in runs):
-            return None
-        modules = {module for run in runs for module in identity.code(run) if module.split(".")[0] in PACKAGES}
-        shared = replace(runs[0], threads=None)  # a run that says how many sets them itself
-        surroundings = os.environ | environment(shared, self._at_once, ranks=1, slot=0)
-        return Template(sorted({*modules, train_here.__module__}), surroundings)
-
     def _job(self, cell: Cell) -> Job:
         file, ranks = self._folder.job(cell.id), self._launch.ranks
         surroundings = partial(environment, cell.run, self._at_once, ranks)
         words = command(file, ranks, cell.run.packages)
-        return Job(words, file.with_suffix(".log"), surroundings, self._template)
+        # The drivers of GPUs do not bear to be forked.
+        forks = self._template if ranks == 1 and device_of(cell.run) == "cpu" else None
+        return Job(words, file.with_suffix(".log"), surroundings, forks)
 
     def _end(self, job: Job) -> bool:
         """Take note of one that has ended. Returns whether to go on with the others."""

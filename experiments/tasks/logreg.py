@@ -16,10 +16,9 @@ from torch.nn.functional import logsigmoid
 from algorithms.compressors import Compressor
 from algorithms.randomness import keyed_seed
 from algorithms.theory import markov_step_size
-from data.dataset import Dataset, shape
+from data.dataset import ENTRY, Dataset, shape
 from data.limits import check_memory
 from data.partition import share
-from experiments.training.memory import vectors
 from plots.runs.columns import column
 
 
@@ -69,18 +68,17 @@ class LogisticRegression:
         self._dataset, self._left_out = dataset, parts.left_out
 
         self._ids = range(workers) if ids is None else ids
+        used = parts.rows.reshape(-1)
+        self._rows = _taken(dataset.features, used)  # a_j [nm, d], in worker order
+        self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
+        own = len(self._ids)
         check_memory(
-            vectors(self.d, self.dtype, trials=1, workers=len(self._ids)),
-            f"{dataset.name} has {self.d} columns, its largest index: a run of {len(self._ids)} workers",
+            self._columns(own) + own * self.d * self.dtype.itemsize,
+            f"{dataset.name} has {self.d} columns, its largest index: what is kept for {own} workers",
             "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
         )
-        used = parts.rows.reshape(-1)
-        labels = dataset.labels[used].astype(np.float64)
-        self._positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
-        self._signed = dataset.features[used]  # y_j a_j, in worker order
-        self._signed.data *= np.repeat(labels, np.diff(self._signed.indptr))
-        own = self._signed[self._ids[0] * self.rows : (self._ids[-1] + 1) * self.rows]
-        self._forward, self._backward = _products(own, len(self._ids))
+        self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
+        self._forward, self._backward = _products(_neighbours(self._rows, self._own), own)
 
     @staticmethod
     def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
@@ -104,11 +102,13 @@ class LogisticRegression:
         """∇f_i(x) of the workers at hand, [*T, W, d], at parameters x [*T, d] in round t (from 1)."""
         columns = x.reshape(-1, self.d).T.contiguous()  # [d, T]
         if self.batch_size is None:
-            sums, rows = self._backward @ _complement(self._forward @ columns), self.rows
+            labels, rows = self._labels[self._own], self.rows
+            sums = self._backward @ _weights(self._forward @ columns, labels)
         else:
             sums, rows = self._batch_sums(columns, t), self.batch_size
-        losses = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], -1, self.d)
-        return losses / -rows + self._regularizer_gradient(x).unsqueeze(-2), statistics
+        sums = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], -1, self.d)
+        # In its own place: these are the longest vectors of a round.
+        return sums.div_(-rows).add_(self._regularizer_gradient(x).unsqueeze(-2)), statistics
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """f(x), ‖∇f(x)‖₂ and the share of rows classified right, each [*T], over all rows in use.
@@ -117,12 +117,13 @@ class LogisticRegression:
         """
         columns = x.reshape(-1, self.d).T.contiguous()
         forward, backward = self._whole
-        margins = forward @ columns
+        margins = (forward @ columns).mul_(self._labels)
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
         loss = -logsigmoid(margins).mean(0) + self.regularization * (1 / (1 + columns**-2)).sum(0)
-        sums = (backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
+        weights = torch.sigmoid(-margins).mul_(self._labels)
+        sums = (backward @ weights).view(self.workers, self.d, -1).sum(0)
         gradient = sums.T.reshape(x.shape) / -(self.workers * self.rows) + self._regularizer_gradient(x)
-        right = (margins > 0) | ((margins == 0) & self._positive)
+        right = (margins > 0) | ((margins == 0) & (self._labels > 0))
         return {
             "train_loss": loss.view(x.shape[:-1]),
             "grad_norm": torch.linalg.vector_norm(gradient, dim=-1),
@@ -137,9 +138,9 @@ class LogisticRegression:
 
     def smoothness(self) -> tuple[float, float]:
         """L of f and L̃ = √(mean_i L_i²) of the f_i: λ_max of (1/4m)Σ_j a_j a_jᵀ + 2λI, as EF21's authors bound it."""
-        workers = [self._signed[i * self.rows : (i + 1) * self.rows] for i in range(self.workers)]
+        workers = [_neighbours(self._rows, slice(i * self.rows, (i + 1) * self.rows)) for i in range(self.workers)]
         own = [_top_eigenvalue(rows) / (4 * self.rows) + 2 * self.regularization for rows in workers]
-        whole = _top_eigenvalue(self._signed) / (4 * self.rows * self.workers) + 2 * self.regularization
+        whole = _top_eigenvalue(self._rows) / (4 * self.rows * self.workers) + 2 * self.regularization
         return whole, float(np.sqrt(np.mean(np.square(own))))
 
     def epoch(self, t: int) -> float:
@@ -158,12 +159,20 @@ class LogisticRegression:
             "nonzeros": self._dataset.features.nnz,
         }
 
+    def nbytes(self, workers: int) -> int:
+        """Bytes of the data: all rows, and the columns of so many workers."""
+        return self._rows.nnz * ENTRY + self._columns(workers)
+
+    def _columns(self, workers: int) -> int:
+        index = np.dtype(_index(self._rows.nnz, workers * self.d)).itemsize
+        return self._rows.nnz * workers // self.workers * (8 + index) + workers * self.d * index
+
     @cached_property
     def _whole(self) -> tuple[Tensor, Tensor]:
         """The products over the rows of all workers, which only the process that evaluates needs."""
         if len(self._ids) == self.workers:
             return self._forward, self._backward
-        return _products(self._signed, self.workers)
+        return _products(self._rows, self.workers)
 
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return self.regularization * 2 * x / (1 + x * x) ** 2
@@ -179,18 +188,33 @@ class LogisticRegression:
                 for worker in self._ids
             ]
         )
-        batch = self._signed[rows]
-        weights = _complement(torch.from_numpy(batch @ columns.numpy()))
+        batch = self._rows[rows]
+        weights = _weights(torch.from_numpy(batch @ columns.numpy()), self._labels[rows])
         return torch.from_numpy(_by_worker(batch, len(self._ids)).T @ weights.numpy())
 
 
-def _complement(margins: Tensor) -> Tensor:
-    """σ(−m) of margins, in their place.
+def _weights(products: Tensor, labels: Tensor) -> Tensor:
+    """y_j σ(−y_j a_jᵀx) of products a_jᵀx [rows, T] and labels y_j [rows, 1], in the place of the products.
 
     torch.sigmoid computes the last few elements of a tensor by another formula than the others, which may differ in
     the last bit; these functions do not, so that a row's weight does not depend on how many rows stand beside it.
     """
-    return margins.exp_().add_(1).reciprocal_()
+    return products.mul_(labels).exp_().add_(1).reciprocal_().mul_(labels)
+
+
+def _taken(matrix: sp.csr_array, rows: np.ndarray) -> sp.csr_array:
+    """Some rows of a matrix; where they are neighbours in order they stay where they lie in memory."""
+    first = int(rows[0])
+    if np.array_equal(rows, np.arange(first, first + len(rows))):
+        return _neighbours(matrix, slice(first, first + len(rows)))
+    return matrix[rows]
+
+
+def _neighbours(matrix: sp.csr_array, rows: slice) -> sp.csr_array:
+    """Rows of a matrix, where they lie in memory: slices of scipy's are copies."""
+    begin, end = matrix.indptr[rows.start], matrix.indptr[rows.stop]
+    parts = matrix.data[begin:end], matrix.indices[begin:end], matrix.indptr[rows.start : rows.stop + 1] - begin
+    return sp.csr_array(parts, shape=(rows.stop - rows.start, shape(matrix)[1]))
 
 
 def _top_eigenvalue(rows: sp.csr_array) -> float:
@@ -210,17 +234,25 @@ def _products(rows: sp.csr_array, workers: int) -> tuple[Tensor, Tensor]:
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
     """Rows [nm, d] of n workers, in worker order, each worker's columns moved to a block of its own: [nm, nd]."""
     count, d = shape(rows)
-    worker = np.repeat(np.arange(count, dtype=np.int64) // (count // workers), np.diff(rows.indptr))
-    return sp.csr_array((rows.data, rows.indices + worker * d, rows.indptr), shape=(count, workers * d))
+    index = _index(rows.nnz, count, workers * d)
+    entries = np.diff(rows.indptr[:: count // workers])
+    columns = np.repeat(np.arange(workers, dtype=index) * d, entries)
+    columns += rows.indices
+    return sp.csr_array((rows.data, columns, rows.indptr.astype(index, copy=False)), shape=(count, workers * d))
+
+
+def _index(*sizes: int) -> type:
+    """The dtype of the indices of a matrix."""
+    return np.int32 if max(sizes) < 2**31 else np.int64  # int32 is about twice as fast
 
 
 def _torch_csr(matrix: sp.csr_array) -> Tensor:
-    index = np.int32 if max(matrix.nnz, *shape(matrix)) < 2**31 else np.int64  # int32 is about twice as fast
+    index = _index(matrix.nnz, *shape(matrix))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(index)),
-            torch.from_numpy(matrix.indices.astype(index)),
+            torch.from_numpy(matrix.indptr.astype(index, copy=False)),
+            torch.from_numpy(matrix.indices.astype(index, copy=False)),
             torch.from_numpy(matrix.data),
             size=shape(matrix),
             check_invariants=True,

@@ -23,6 +23,7 @@ from experiments.config.schema import Run
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task
 from experiments.training.allocator import keep_freed_memory
+from experiments.training.memory import check_room
 from experiments.training.trainer import Trainer
 
 
@@ -91,12 +92,11 @@ def device_of(run: Run, local_rank: int = 0) -> str:
 def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     """Everything that a run needs, built and checked, with nothing yet on disk but cached data.
 
-    Raises UsageError or DataError for what does not fit together, and LostContact.
+    Raises UsageError or DataError for what does not fit together or into memory, and LostContact.
     """
     if run.threads:
         torch.set_num_threads(run.threads)
     _choose_algorithms(run.deterministic)
-    keep_freed_memory()
     ids = ranks.ids(run.cluster.workers)
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
@@ -111,9 +111,13 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         ranks.wait()
     algorithm = build_algorithm(run, task.sizes)
     try:
+        algorithm.check(task.d)
+        cluster = _cluster(run, algorithm, ranks, task.d)
+        check_room(cluster, task, len(run.lr))
+        keep_freed_memory()
         return Trainer(
             task,
-            _cluster(run, algorithm, ranks, task.d),
+            cluster,
             lrs=run.lr,
             rounds=run.rounds,
             schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),

@@ -1,20 +1,48 @@
-"""What would fit where memory did not suffice."""
+"""How much memory the vectors of a run take: before it begins, and where it did not suffice."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
+from algorithms.compressors import Identity
 from common.errors import RunError
-from experiments.training.trainer import Trainer
+from data.limits import check_memory, in_words
+from experiments.cluster.base import Cluster
+from experiments.cluster.simulated import Simulated
+from experiments.tasks.task import Task
+from experiments.training.trainer import Trainer, remembered
 
-_VECTORS_PER_WORKER = 4  # memory and gradient, and what a message is made of meanwhile
-_VECTORS_PER_REPLICA = 10  # model, signal, moments, aggregate, the server's memory, and their successors
+
+def vectors(cluster: Cluster, d: int, dtype: torch.dtype, trials: int) -> int:
+    """Bytes of vectors that a process holds at once in a round, at the least.
+
+    They are its state before the round and after it, [*T, W, d] of gradients, and as much of messages where those are
+    something else. What is formed on the way is not counted, three vectors [*T, d] or so, nor is the task's data.
+    """
+    # Shapes without memory behind them.
+    state = cluster.start(torch.empty(trials, d, dtype=dtype, device="meta"))
+    gradients = trials * len(cluster.ids) * d * dtype.itemsize
+    is_compressed = not isinstance(cluster.algorithm.uplink.compressor, Identity)
+    remains = sum(tensor.nbytes for _, tensor in remembered(state) if tensor.is_floating_point())
+    return 2 * remains + gradients * (1 + is_compressed)
 
 
-def vectors(d: int, dtype: torch.dtype, trials: int, workers: int) -> int:
-    """About how many bytes the vectors of a process with so many workers take; data and activations come on top."""
-    return d * dtype.itemsize * trials * (workers * _VECTORS_PER_WORKER + _VECTORS_PER_REPLICA)
+def check_room(cluster: Cluster, task: Task, trials: int) -> None:
+    """Raise DataError where the vectors of a run take more memory than is free beside the data of its task.
+
+    Only on a CPU: a GPU says so at once, and `explained` what would fit.
+    """
+    if torch.device(task.device).type != "cpu":
+        return
+    workers = len(cluster.ids)
+    data = f", beside {in_words(task.nbytes(workers))} of data" if hasattr(task, "nbytes") else ""
+    check_memory(
+        vectors(cluster, task.d, task.dtype, trials),
+        f"a round of {workers} workers and {trials} step sizes with vectors of {task.d} numbers{data},",
+        "take fewer step sizes at a time, fewer workers a process (cluster.workers, or more ranks on more machines), "
+        "or a machine with more",
+    )
 
 
 @contextmanager
@@ -39,8 +67,8 @@ def _advice(trainer: Trainer | None) -> str:
             "device=cpu, or a smaller task"
         )
     task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
-    held = vectors(task.d, task.dtype, trials, workers) / 2**30
-    alone = vectors(task.d, task.dtype, 1, 1) / 2**30
+    held = vectors(trainer.cluster, task.d, task.dtype, trials) / 2**30
+    alone = vectors(Simulated(trainer.cluster.algorithm, 1, seed=0), task.d, task.dtype, trials=1) / 2**30
     return (
         f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "
         f"sizes take about {held:.2g} GiB here, of one worker and step size {alone:.2g} GiB; the rest is a batch's "

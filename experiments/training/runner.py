@@ -22,6 +22,7 @@ from experiments.record.folder import RunFolder
 from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
+from experiments.training.threads import chosen
 from experiments.training.trainer import Trainer
 from plots.runs.columns import column, declare, higher_is_better
 
@@ -49,7 +50,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
                 folder.describe(plain(run), keep=("study", "logger"))
                 folder.tidy(keep=1)
             else:
-                with explained(trainer):
+                with explained(trainer), chosen(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with logger.mirroring(folder.path, display.say):
                         _train(trainer, run, folder, display, ranks, fresh)

@@ -175,9 +175,9 @@ class Trainer:
         """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
         where it is, which looks like training."""
         # A sum is the fastest pass; where it is not finite it may have overflowed.
-        if all(math.isfinite(vectors.sum().item()) for _, vectors in _remembered(self.state)):
+        if all(math.isfinite(vectors.sum().item()) for _, vectors in remembered(self.state)):
             return
-        for name, vectors in _remembered(self.state):
+        for name, vectors in remembered(self.state):
             low, high = vectors.aminmax(dim=-1)
             for trial, *worker in (~(low.isfinite() & high.isfinite())).nonzero().tolist()[:1]:
                 where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
@@ -192,7 +192,7 @@ class Trainer:
         raise RunError(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
 
 
-def _remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
+def remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
     """The vectors of a state, each with the names that lead to it."""
     for part, memories in vars(state).items():
         for name, memory in vars(memories).items() if memories else ():

@@ -85,6 +85,60 @@ def test_a_cache_is_built_once_and_again_when_damaged(tmp_path: Path, part: floa
         assert build.calls == 2
 
 
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every array is large."""
+    monkeypatch.setattr(cache, "LARGE", 1)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["a.npy", "b.npy", "about.json"])
+@pytest.mark.parametrize("how", ["flip a byte", "cut", "remove", "a device"])
+def test_a_folder_is_built_once_and_again_when_damaged(tmp_path: Path, name: str, how: str) -> None:
+    file, build = tmp_path / "sub" / "x.npz", Builder()
+    for _ in range(2):
+        assert same(cache.cached(file, build))
+    assert build.calls == 1
+    assert sorted(path.name for path in file.parent.iterdir()) == ["x", "x.lock"]
+    damaged = file.parent / "x" / name
+    content = bytearray(damaged.read_bytes())
+    content[-9] ^= 0x55
+    damaged.unlink()
+    if how == "a device":
+        os.mkfifo(damaged)
+    elif how != "remove":
+        damaged.write_bytes(content if how == "flip a byte" else content[:-9])
+    for _ in range(2):
+        assert same(cache.cached(file, build))
+    assert build.calls == 2
+
+
+@pytest.mark.usefixtures("large")
+def test_who_writes_into_a_mapped_array_changes_no_file(tmp_path: Path) -> None:
+    for _ in ("built", "read"):
+        mapped = cache.cached(tmp_path / "x.npz", Builder())
+        mapped["a"][:] = -1
+        assert mapped["a"][7] == -1
+        assert same(cache.cached(tmp_path / "x.npz", dict))
+
+
+@pytest.mark.usefixtures("large")
+def test_who_has_mapped_a_folder_keeps_it(tmp_path: Path) -> None:
+    mapped = cache.cached(tmp_path / "x.npz", Builder(), source="one")
+    assert cache.cached(tmp_path / "x.npz", lambda: {"a": np.zeros(3)}, source="two")["a"].tolist() == [0, 0, 0]
+    assert same(mapped)
+
+
+@pytest.mark.usefixtures("large")
+def test_a_folder_that_cannot_be_written_is_forgiven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.np, "save", full)
+    assert same(cache.cached(tmp_path / "x.npz", Builder()))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
+
+
 def test_cache_with_other_content_is_rebuilt(tmp_path: Path) -> None:
     file, build = tmp_path / "x.npz", Builder()
     cache.cached(file, lambda: {"a": np.zeros(3)})

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import lzma
 import os
+from mmap import mmap
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from data_support import Leftovers
 
 from common.errors import DataError
-from data import libsvm, svmlight
+from data import cache, libsvm, svmlight
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 GOOD = b"3 1:1 2:2\n5 2:-0.5\n"
@@ -120,6 +121,27 @@ def test_nothing_to_learn(tmp_path: Path, leftovers: Leftovers, text: bytes, wha
     assert leftovers("d") == []
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_text_may_come_in_any_pieces(size: int) -> None:
+    dense, raw, text = random_set()
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    dataset = svmlight.parse(pieces, "a", "a")
+    assert np.array_equal(dataset.features.toarray(), dense)
+    assert np.array_equal(dataset.labels, np.where(raw == 5, 1, -1))
+    assert dataset.sha256() == svmlight.parse([text], "a", "a").sha256()
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize(("text", "line", "column", "wanted", "found"), BAD, ids=[repr(found) for *_, found in BAD])
+def test_bad_text_is_located_in_whatever_piece(
+    text: bytes, line: int, column: int, wanted: str, found: str, size: int
+) -> None:
+    with pytest.raises(DataError) as caught:
+        svmlight.parse([text[at : at + size] for at in range(0, len(text), size)], "a", "bad")
+    assert str(caught.value).startswith(f"bad, line {line}, column {column}: expected {wanted}")
+    assert str(caught.value).endswith(f", found {found!r}")
+
+
 def test_text_that_only_the_fast_reader_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reject(*_: object, **__: object) -> None:
         raise ValueError("surprise")
@@ -194,6 +216,30 @@ def test_the_cache_of_another_file_is_built_anew(tmp_path: Path) -> None:
     [theirs] = set(tmp_path.glob("cache/*.npz")) - {cached}
     theirs.replace(cached)
     assert libsvm.load_file(file, tmp_path).features[0, 1] == 2
+
+
+def test_another_reader_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "set", GOOD)
+    libsvm.load_file(file, tmp_path)
+    monkeypatch.setattr(libsvm, "VERSION", "another")
+    monkeypatch.setattr(libsvm, "parse", lambda *_: svmlight.parse([GOOD.replace(b"2:2", b"2:7")], "set", "set"))
+    assert libsvm.load_file(file, tmp_path).features[0, 1] == 7
+
+
+def test_a_large_set_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entries are those in the file, and not a copy."""
+    dense, raw, text = random_set()
+    file = written(tmp_path, "set", text)
+    monkeypatch.setattr(cache, "LARGE", 1)
+    for _ in ("when it is built", "from the cache"):
+        dataset = libsvm.load_file(file, tmp_path)
+        assert np.array_equal(dataset.features.toarray(), dense)
+        assert np.array_equal(dataset.labels, np.where(raw == 5, 1, -1))
+        for array in (dataset.features.data, dataset.features.indices):
+            while isinstance(array.base, np.ndarray):
+                array = array.base
+            assert isinstance(array.base, mmap)
+        monkeypatch.setattr(libsvm, "parse", None)
 
 
 def test_folder_whose_cache_cannot_be_made(tmp_path: Path, leftovers: Leftovers) -> None:

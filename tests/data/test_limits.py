@@ -23,7 +23,7 @@ from data_support import TINY_TEXT, Web
 
 from common.errors import DataError, Unavailable, UsageError
 from data import cache, cifar10, download, libsvm, limits
-from data.limits import Bounded, free_memory, in_words, unpacked
+from data.limits import Bounded, free_memory, in_words, pieces
 from experiments.config.run import load_run
 from experiments.tasks.logreg import LogisticRegression
 
@@ -46,14 +46,15 @@ def at_most(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize("pinned", [False, True])
 def test_what_unpacks_to_far_more_is_not_unpacked(
-    suffix: str, pinned: bool, tmp_path: Path, web: Web, tiny: str
+    suffix: str, pinned: bool, tmp_path: Path, web: Web, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Valid text a thousand times and more its packed size, in as many members as it takes."""
-    bomb = PACK[suffix](b"1 1:1\n2 1:1\n" * (MIB // 12)) * 24
+    """Valid text hundreds of times its packed size, in two members."""
+    monkeypatch.setattr(limits, "SMALL", MIB // 4)
+    bomb = PACK[suffix](b"1 1:1\n2 1:1\n" * (MIB // 12)) * 2
     file = tmp_path / f"tiny{suffix}"
     file.write_bytes(bomb)
     most = max(limits.SMALL, limits.RATIO * len(bomb))
-    with at_most(3 * most), pytest.raises(DataError) as refused:
+    with at_most(5 * limits.PIECE), pytest.raises(DataError) as refused:
         libsvm.load("tiny", tmp_path, web.url) if pinned else libsvm.load_file(file, tmp_path)
     said = f"its {in_words(len(bomb))} unpack to more than {in_words(most)}, the most that is read of so few"
     assert said in str(refused.value)
@@ -61,10 +62,14 @@ def test_what_unpacks_to_far_more_is_not_unpacked(
 
 
 @pytest.mark.parametrize("suffix", PACK)
-def test_what_is_regular_but_small_is_unpacked(suffix: str) -> None:
+def test_what_is_regular_but_small_is_unpacked(suffix: str, tmp_path: Path) -> None:
     text = b"1 1:1\n2 1:1\n" * (MIB // 12)
-    assert limits.RATIO * len(PACK[suffix](text)) < len(text)
-    assert unpacked(PACK[suffix](text), suffix, "it") == text
+    file = tmp_path / f"a{suffix}"
+    file.write_bytes(PACK[suffix](text))
+    assert limits.RATIO * file.stat().st_size < len(text)
+    found = list(pieces(file, "it", size=1000))
+    assert max(map(len, found)) == 1000
+    assert b"".join(found) == text
 
 
 @pytest.mark.parametrize("suffix", ["", *PACK])
@@ -83,7 +88,25 @@ def test_reading_text_takes_no_more_than_is_said(tmp_path: Path) -> None:
     for line in (b"1\n2 1:1\n", b"1 1:1 2:1 3:1 4:1 5:1\n2 1:1\n"):
         text = line * (2**17 // len(line))
         with at_most(limits.PER_BYTE * len(text)):
-            libsvm.parse(text, "a", "a")
+            libsvm.parse([text], "a", "a")
+
+
+def test_a_long_text_takes_the_memory_of_its_entries_and_of_a_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much text there is, in whatever pieces; and it is refused at the piece for which there is no room."""
+    entries = b" ".join(b"%d:%.17f" % (k, 1 / k) for k in range(1, 101))
+    text = b"".join(b"%d %s\n" % (row % 2, entries) for row in range(3000))
+    (tmp_path / "a").write_bytes(text)
+    nnz, piece = 300_000, 2**16
+    assert len(text) > 20 * nnz
+    with at_most(14 * nnz + 8 * limits.PER_BYTE * piece):
+        dataset = libsvm.parse(pieces(tmp_path / "a", "a", piece), "a", "a")
+    assert dataset.features.nnz == nnz
+    left = iter(range(10, 0, -1))
+    monkeypatch.setattr(limits, "free_memory", lambda: next(left) * limits.PER_BYTE * piece // 2)
+    with pytest.raises(DataError, match=r"^a: reading \S+ KiB of text takes about"):
+        libsvm.parse(pieces(tmp_path / "a", "a", piece), "a", "a")
 
 
 def device(file: Path) -> None:
@@ -149,12 +172,13 @@ def test_nor_where_arrays_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [10**9, 2**31 - 1])
-def test_an_index_that_makes_vectors_too_long(index: int, tmp_path: Path) -> None:
+def test_an_index_that_makes_vectors_too_long(index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "free_memory", lambda: 20 * 10**9)
     (tmp_path / "a").write_text(f"1 1:1\n2 {index}:1\n")
     dataset = libsvm.load_file(tmp_path / "a", tmp_path)
     with at_most(MIB), pytest.raises(DataError) as refused:
         LogisticRegression(dataset, workers=2, seed=0)
-    assert f"a has {index} columns, its largest index: a run of 2 workers takes about" in str(refused.value)
+    assert f"a has {index} columns, its largest index: what is kept for 2 workers takes about" in str(refused.value)
 
 
 def archive(*members: tuple[str, int, bytes]) -> bytes:
@@ -304,6 +328,10 @@ def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monke
     machine = free_memory()
     monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "own")))
     assert free_memory() == 12345 < machine
+    (tmp_path / "memory.stat").write_text("cache 99999\nrss 2000\n")
+    assert free_memory() == 10345
+    (tmp_path / "memory.stat").write_text("anon 3000\nfile 99999\n")
+    assert free_memory() == 9345
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, -1])

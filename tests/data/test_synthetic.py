@@ -1,11 +1,14 @@
-"""The made-up problem and its knob."""
+"""The made-up problem and its knobs."""
 
 import math
+import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
 from common.errors import DataError, UsageError
+from data import synthetic as module
 from data.dataset import Dataset
 from data.keyed import generator
 from data.synthetic import synthetic
@@ -38,6 +41,80 @@ def test_the_documented_formula() -> None:
     assert row == dataset.features.shape[0] == 14
 
 
+def test_the_documented_formula_of_sparse_rows() -> None:
+    """Entry by entry; 21 columns in 5 runs of 4, 4, 4, 4 and 5 neighbours."""
+    workers, size, features, heterogeneity, noise = 3, 4, 21, 0.7, 0.3
+    dataset = synthetic(workers * size + 2, features, workers, heterogeneity, noise, density=0.22, seed=9)
+    shared = generator(9, "shared weights").standard_normal(features)
+    runs = [(0, 4), (4, 4), (8, 4), (12, 4), (16, 5)]
+    row = 0
+    for worker in range(workers):
+        own, shift = generator(9, "worker weights and mean", worker).standard_normal((2, features))
+        places, points = generator(9, "columns", worker), generator(9, "rows", worker)
+        errors = generator(9, "label noise", worker)
+        for _ in range(size + 2 if worker == workers - 1 else size):
+            expected, length, score = np.zeros(features), 0.0, 0.0
+            for first, width in runs:
+                column = first + int(places.random() * width)
+                expected[column] = heterogeneity * shift[column] / math.sqrt(features) + points.standard_normal()
+                weight = shared[column] + heterogeneity * own[column]
+                length, score = math.hypot(length, weight), score + weight * expected[column]
+            assert np.allclose(dataset.features[[row]].toarray()[0], expected, rtol=1e-14, atol=0)
+            assert dataset.labels[row] == (1 if score / length + noise * errors.standard_normal() > 0 else -1)
+            row += 1
+    assert row == dataset.features.shape[0]
+
+
+@pytest.mark.parametrize(("features", "density", "entries"), [(1000, 0.0174, 17), (7, 0.01, 1), (7, 0.99, 7)])
+def test_a_row_has_so_many_distinct_columns_in_order(features: int, density: float, entries: int) -> None:
+    matrix = synthetic(400, features, 4, density=density).features
+    assert np.diff(matrix.indptr).tolist() == [entries] * 400
+    columns = matrix.indices.reshape(400, entries)
+    assert (np.diff(columns) > 0).all()
+    assert columns.min() >= 0
+    assert columns.max() < features
+    assert matrix.indices.dtype == np.int32
+
+
+def test_columns_are_equally_frequent() -> None:
+    """Each of 40 columns in an eighth of 16,000 rows: five standard deviations of a binomial are 210 of 2,000."""
+    counts = np.bincount(synthetic(16000, 40, 4, density=1 / 8).features.indices, minlength=40)
+    assert np.abs(counts - 2000).max() < 210
+
+
+@pytest.mark.parametrize("density", [0.05, 1.0])
+def test_however_much_is_drawn_at_once(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments: dict[str, Any] = {"rows": 61, "features": 100, "workers": 3, "heterogeneity": 0.5, "density": density}
+    whole = synthetic(**arguments)
+    for chunk in (1, 23, 700):
+        monkeypatch.setattr(module, "_CHUNK", chunk)
+        assert synthetic(**arguments).sha256() == whole.sha256()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sha256"),
+    [
+        ({"rows": 203, "heterogeneity": 2.0, "seed": 2}, "edd78907aba9bc12"),
+        ({"rows": 5000, "features": 300, "workers": 7, "noise": 0.1, "seed": 3}, "c192facc2c9fca41"),
+    ],
+)
+def test_dense_sets_are_those_of_the_first_version(arguments: dict[str, Any], sha256: str) -> None:
+    assert synthetic(**arguments).sha256().startswith(sha256)
+
+
+def test_memory_follows_the_entries() -> None:
+    """Dense, these rows would take 8 GB."""
+    tracemalloc.start()
+    try:
+        dataset = synthetic(10_000, 100_000, 2, density=1e-3)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert dataset.features.nnz == 1_000_000
+    # An entry's 12 bytes, five numbers of 8 while a chunk is drawn, and six vectors.
+    assert peak < 1_000_000 * (12 + 5 * 8) + 6 * 8 * 100_000
+
+
 def test_seeds() -> None:
     first = synthetic(60, 8, 4, 1.0, seed=1)
     assert synthetic(60, 8, 4, 1.0, seed=1).sha256() == first.sha256()
@@ -59,9 +136,9 @@ def test_heterogeneity_drives_the_gradients_apart() -> None:
     assert spread[3] > 100 * spread[0]
 
 
-@pytest.mark.parametrize("noise", [0.2, 0.5])
-def test_noise_flips_the_documented_share(noise: float) -> None:
-    clean, noisy = synthetic(40000, 5, 4, noise=0.0), synthetic(40000, 5, 4, noise=noise)
+@pytest.mark.parametrize(("noise", "density"), [(0.2, 1), (0.5, 1), (0.5, 0.4)])
+def test_noise_flips_the_documented_share(noise: float, density: float) -> None:
+    clean, noisy = (synthetic(40000, 5, 4, noise=one, density=density) for one in (0.0, noise))
     flipped = float((clean.labels != noisy.labels).mean())
     assert flipped == pytest.approx(math.atan(noise) / math.pi, abs=0.01)
 
@@ -70,13 +147,18 @@ def test_noise_flips_the_documented_share(noise: float) -> None:
     ("changes", "message"),
     [
         ({"rows": 3}, "cluster.workers=4: the data set has 3 rows; give at most 3 workers"),
-        ({"features": 0}, "features is 0: give at least 1"),
+        ({"features": 0}, "features is 0: give 1 to 2147483647"),
+        ({"features": 2**31}, "features is 2147483648: give 1 to 2147483647"),
+        ({"density": 0.0}, "density is 0.0: give a share above 0, and at most 1 for dense rows"),
+        ({"density": 1.5}, "density is 1.5"),
+        ({"density": math.nan}, "density is nan"),
+        ({"rows": 10**9, "features": 10**6}, "with 1000000 features each takes about 1.09e[+]04 TiB of memory, and"),
         ({"heterogeneity": -0.1}, "heterogeneity is -0.1"),
         ({"heterogeneity": math.nan}, "heterogeneity is nan"),
         ({"noise": math.inf}, "noise is inf"),
         ({"seed": -1}, "expected non-negative integer"),
     ],
 )
-def test_bad_arguments(changes: dict[str, float], message: str) -> None:
+def test_bad_arguments(changes: dict[str, Any], message: str) -> None:
     with pytest.raises((DataError, UsageError, ValueError), match=message):
         synthetic(**({"rows": 40, "features": 5, "workers": 4} | changes))

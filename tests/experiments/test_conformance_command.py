@@ -97,13 +97,13 @@ def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None
     places = os.environ | {"PYTHONPATH": str(CONF.parent)}
     ended = subprocess.run(command, cwd=tmp_path, env=places, capture_output=True, text=True)
     lines = ended.stdout.splitlines()
-    assert (ended.returncode, ended.stderr) == (1, "error: 1 of 10 checks failed, see above\n")
+    assert (ended.returncode, ended.stderr) == (1, "error: 1 of 11 checks failed, see above\n")
     place = next(number for number, line in enumerate(lines) if line.startswith("FAIL  bits(d) is what the payload"))
     assert lines[place + 1 : place + 3] == [
         "      expected 128 to 128 bits for a payload of float32 [2] and int32 [2], saw 64",
         "      for d = 2, torch.float32",
     ]
-    assert [line[:2] for line in lines[1:] if line[0] != " "] == ["ok"] * 5 + ["FA", "ok", "--", "ok", "--"]
+    assert [line[:2] for line in lines[1:] if line[0] != " "] == ["ok"] * 5 + ["FA", "ok", "--", "ok", "ok", "--"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None
     [
         ("theirs.Task regularization=0.2 dataset._target_=theirs.few dataset.rows=30", "task", 12),
         ("theirs.few", "dataset", 5),
-        ("theirs.Sized k=2", "compressor", 10),
+        ("theirs.Sized k=2", "compressor", 11),
         ("algorithms.methods.cd_adam.cd_adam compressor._target_=algorithms.compressors.ScaledSign", "algorithm", 9),
     ],
 )

@@ -1,5 +1,8 @@
 """Nonconvex logistic regression (7.1) against automatic differentiation of the formula on dense arrays."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -228,3 +231,42 @@ def test_facts() -> None:
 def test_refusals(options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         LogisticRegression(sparse_problem(), **{"workers": WORKERS, "seed": 0} | options)
+
+
+# Memory
+
+
+@pytest.mark.parametrize("rows_left_out", [0, 1])
+def test_rows_in_order_are_not_copied(rows_left_out: int) -> None:
+    dataset = sparse_problem(rows=102 + rows_left_out)
+    task = LogisticRegression(dataset, WORKERS, seed=0)
+    assert np.shares_memory(task._forward.values().numpy(), dataset.features.data)
+    assert np.shares_memory(task._forward.col_indices().numpy(), dataset.features.indices)
+
+
+HOLD = """
+from pathlib import Path
+from data.synthetic import synthetic
+from experiments.tasks.logreg import LogisticRegression
+
+def peak():
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+
+def train(**problem):
+    task = LogisticRegression(synthetic(**problem), 2, seed=0)
+    x = task.start().unsqueeze(0)
+    task.gradients(x, task.start_statistics(), 1)
+    task.evaluate(x, task.start_statistics()[0])
+    task.facts()
+
+train(rows=100, features=50, workers=2)  # what is loaded once
+before = peak()
+train(rows=20_000, features=2000, workers=2, density=0.1)
+print(peak() - before)
+"""
+
+
+def test_training_takes_less_than_three_times_the_data() -> None:
+    """The generator included, in a process of its own; the vectors have 16 kB each."""
+    done = subprocess.run([sys.executable, "-c", HOLD], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 3 * (20_000 * 200 * 12 + 20_001 * 4)

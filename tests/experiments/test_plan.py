@@ -98,11 +98,15 @@ def test_one_trial_serves_a_task(results: str, tried: list[Run]) -> None:
     assert len(tried) == 2  # one a plan
 
 
-@pytest.mark.parametrize(("ranks", "workers", "memory"), [(1, 20, "21.6 kB"), (4, 5, "7.2 kB")])
+@pytest.mark.parametrize(("ranks", "workers", "memory"), [(1, 20, "428.2 kB"), (4, 5, "260.8 kB")])
 def test_memory_is_that_of_one_process(
     ranks: int, workers: int, memory: str, results: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four vectors a worker and ten besides, of 30 numbers of 8 bytes; only these workers are tried."""
+    """Four vectors a worker and fourteen besides, of 30 numbers of 8 bytes; only these workers are tried.
+
+    The data are 560 rows of 30 numbers with 12 bytes each, and again by columns those of these workers, each of whose
+    columns takes 4 more.
+    """
     built = []
     build = estimate.build_trainer
     monkeypatch.setattr(estimate, "build_trainer", lambda *about: (built.append(build(*about)), built[-1])[1])

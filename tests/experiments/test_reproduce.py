@@ -23,7 +23,7 @@ METHODS = ("amsgrad", "naive", "error_feedback", "cd_adam")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the figure `demo` has been reproduced with TINY."""
     place = tmp_path_factory.mktemp("results")
-    reproduce.main(["figure=demo", *TINY, f"results_dir={place}"])
+    reproduce.main(["figure=demo", *TINY, f"results_dir={place}", "jobs=1"])
     return place
 
 
@@ -90,7 +90,7 @@ def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, cap
 
 def test_another_override_is_other_runs(results: Path) -> None:
     before = runs(results)
-    reproduce.main(["figure=demo", *TINY, f"results_dir={results}", "seed=1", "figure.name=other"])
+    reproduce.main(["figure=demo", *TINY, f"results_dir={results}", "seed=1", "figure.name=other", "jobs=1"])
     assert len(runs(results)) == 2 * len(before)
     folder = results / "figures" / f"{FOLDER.replace('demo', 'other')}-seed=1"
     assert (folder / "other.pdf").exists()
@@ -131,8 +131,13 @@ def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkey
 
 
 @pytest.mark.slow
-def test_runs_in_processes_of_their_own_are_the_same(results: Path, tmp_path: Path) -> None:
-    reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path}", "jobs=2"])
+@pytest.mark.parametrize("jobs", ["2", "auto"])
+def test_runs_in_processes_of_their_own_are_the_same(
+    jobs: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.sweep.parallel.cores", lambda: 2)
+    reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path}", f"jobs={jobs}"])
+    assert len(list(tmp_path.glob("sweeps/demo/jobs/*.log"))) == 8
     apart, here = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (tmp_path, results))
     pd.testing.assert_frame_equal(apart.drop(columns="seconds"), here.drop(columns="seconds"))
 
@@ -157,7 +162,10 @@ def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
     ("arguments", "said"),
     [
         (["--help"], ["figure: demo, dependence, ", "budget: auto", "python -m experiments.run --help"]),
-        (["figure=demo", "rounds=7", "--cfg", "job"], ["title: The study of Figure 2 on", "- rounds=7", "jobs: 1"]),
+        (
+            ["figure=demo", "rounds=7", "--cfg", "job"],
+            ["title: The study of Figure 2 on", "- rounds=7", "jobs: auto"],
+        ),
     ],
     ids=["help", "cfg"],
 )

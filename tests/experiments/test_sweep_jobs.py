@@ -57,7 +57,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("jobs", "ranks", "cores", "threads"),
-    [(1, 1, 8, None), (3, 1, 8, "2"), (1, 4, 8, "2"), (2, 2, 8, "2"), (16, 1, 8, "1"), (4, 4, 2, "1")],
+    [(1, 1, 8, "8"), (3, 1, 8, "2"), (1, 4, 8, "2"), (2, 2, 8, "2"), (16, 1, 8, "1"), (4, 4, 2, "1")],
 )
 def test_cores_are_shared_out(
     jobs: int, ranks: int, cores: int, threads: str | None, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,52 @@
+"""How many threads of torch a run on the CPU computes with, where nobody said: `threads: auto`."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+
+from common.cores import cores
+from experiments.config.schema import Run
+from experiments.training.trainer import Trainer
+
+SMALL = 2**21
+"""Numbers in the workers' gradients of one round, step sizes · n · d, below which a round has one thread.
+
+Threads meet at the end of every operation. Where one takes microseconds, meeting costs as much, and many times more
+where another program has one of the cores; docs/running.md has the figures. The size of the problem alone decides, so
+that load does not change the order of a sum.
+"""
+
+SHARE = "EXPERIMENTS_CORES"
+"""The variable by which a sweep tells each of its processes how many cores are its own."""
+
+
+def threads(numbers: int, own: int) -> int:
+    """Of a round with so many numbers in its gradients, where `own` cores are there for it."""
+    return own if numbers >= SMALL else 1
+
+
+def own_cores(environment: Mapping[str, str]) -> int | None:
+    """The cores that a run of this process may fill; None where OMP_NUM_THREADS is somebody's wish, which counts."""
+    if SHARE in environment:
+        return int(environment[SHARE])
+    return None if "OMP_NUM_THREADS" in environment else cores()
+
+
+@contextmanager
+def chosen(run: Run, trainer: Trainer) -> Iterator[None]:
+    """Compute within with the threads of `threads: auto`, if the run has that, and afterwards with those of before.
+
+    A GPU's run is left as it is.
+    """
+    own = own_cores(os.environ)
+    if run.threads is not None or own is None or trainer.task.device.type != "cpu":
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads(len(run.lr) * run.cluster.workers * trainer.task.d, own))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,45 @@
+"""Composing without Hydra's own settings is composing."""
+
+import pytest
+from hydra import compose as of_hydra
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.config.compose import CONF, compose, composing
+
+FIGURES = sorted(file.stem for file in CONF.glob("figure/*.yaml"))
+
+
+def same(name: str, *overrides: str) -> None:
+    with composing():
+        ours, theirs = compose(overrides, name), of_hydra(name, list(overrides))
+    plain = [OmegaConf.to_yaml(one, resolve=False) for one in (ours, theirs)]
+    assert plain[0] == plain[1]
+    assert OmegaConf.is_struct(ours)
+    assert flags(ours) == flags(theirs)
+
+
+def flags(node: DictConfig) -> dict[object, object]:
+    return {key: dict(node._get_node(key)._metadata.flags or {}) for key in node}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "",
+        "algorithm=ef21 task=cifar10/resnet18 compressor=top_k compressor.ratio=0.05 lr=[0.1,0.3]",
+        "task=logreg/w8a algorithm=amsgrad update.form=torch logger=wandb logger.project=mine",
+        "sweep=step_sizes seed=3 cluster.workers=7",
+        "+new.key=1 task=text/markov results_dir='${data_dir}/x'",
+    ],
+)
+def test_runs(overrides: str) -> None:
+    same("config", *overrides.split())
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_figures(figure: str) -> None:
+    same("reproduce", f"figure={figure}", "jobs=3")
+
+
+def test_hydras_own_keys_are_hydras() -> None:
+    same("config", "hydra.job.name=mine", "hydra/launcher=basic", "algorithm=ef21")
