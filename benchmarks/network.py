@@ -1,7 +1,7 @@
 """Rounds on links of a given rate and latency, against PyTorch's DistributedDataParallel and against the model.
 
-    python -m benchmarks.network          2 and 4 nodes on every link: writes benchmarks/results/network.md and .csv
-    python -m benchmarks.network short    2 nodes on the links without a latency of their own, printed alone
+    python -m benchmarks.network              2 nodes, 0.1 ms: printed
+    python -m benchmarks.network long=true    2 and 4 nodes, 0.1 and 5 ms: writes benchmarks/results/network.md and .csv
 
 A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
 For Linux, as root, with iproute2; otherwise this says what is missing, and ends.
@@ -31,6 +31,7 @@ from benchmarks import links
 from benchmarks.contestants import BATCH, CONTESTANTS, Contestant, mlp
 from common.errors import RunError, exit_with_message
 from experiments.record.environment import environment, versions
+from plots.request import chosen, parse, words
 from plots.runs.network import FORMS
 
 BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
@@ -272,19 +273,19 @@ def write(points: Iterable[Point], path: Path) -> None:
     pd.DataFrame(lines).to_csv(path, index=False, float_format="%.6g")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
+    request = parse(words("benchmarks.network", __doc__, arguments), {"long": "false"})
+    is_long = chosen("long", request["long"], ("true", "false")) == "true"
     try:
         links.check()
     except links.NotHere as reason:
         print(f"not measured: {reason}")
         return
-    is_short = sys.argv[1:] == ["short"]
-    points, rounds = measure(NODES[:1], LATENCIES[:1], 2, False) if is_short else measure(NODES, LATENCIES, 3, True)
+    points, rounds = measure(NODES, LATENCIES, 3, True) if is_long else measure(NODES[:1], LATENCIES[:1], 2, False)
     text = report(points, rounds)
     print(text, end="")
-    if not is_short:
-        RESULTS.mkdir(exist_ok=True)
+    if is_long:
         (RESULTS / "network.md").write_text(f"# Rounds on shaped links\n\n{text}")
         write(points, RESULTS / "network.csv")
 

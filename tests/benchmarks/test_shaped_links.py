@@ -68,8 +68,7 @@ def test_without_root_it_says_so_in_a_line_and_ends_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(links.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(sys, "argv", ["network"])
-    network.main()
+    network.main([])
     said = capsys.readouterr().out
     assert said.startswith("not measured: ")
     assert said.count("\n") == 1
