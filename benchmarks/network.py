@@ -1,7 +1,7 @@
 """Rounds on links of a given rate and latency, against PyTorch's DistributedDataParallel and against the model.
 
     python -m benchmarks.network              2 nodes, 0.1 ms: printed
-    python -m benchmarks.network long=true    2 and 4 nodes, 0.1 and 5 ms: writes benchmarks/results/network.md and .csv
+    python -m benchmarks.network long=true    2 and 4 nodes, 0.1 and 5 ms: writes results/network.md and .csv here
 
 A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
 For Linux, as root, with iproute2; otherwise this says what is missing, and ends.
@@ -286,6 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = report(points, rounds)
     print(text, end="")
     if is_long:
+        RESULTS.mkdir(exist_ok=True)
         (RESULTS / "network.md").write_text(f"# Rounds on shaped links\n\n{text}")
         write(points, RESULTS / "network.csv")
 
