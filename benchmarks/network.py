@@ -189,11 +189,11 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
     return points, rounds
 
 
-def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]]) -> str:
-    """Markdown: what it was measured on, rounds by nodes and latency, and the way to the loss."""
+def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], load: float) -> str:
+    """Markdown: what it was measured on, with the load before, rounds by nodes and latency, and the way to the loss."""
     here = environment()
     lines = [
-        f"{date.today()}, {here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.1f}, torch "
+        f"{date.today()}, {here['processor']}, {here['cores']} cores, load {load:.1f} before, torch "
         f"{versions()['torch']} over gloo; a network of {D:,} parameters, {BATCH} images a node and round."
     ]
     for (nodes, latency), group in _by(points, lambda p: (p.nodes, p.latency)).items():
@@ -282,8 +282,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except links.NotHere as reason:
         print(f"not measured: {reason}")
         return
+    load = os.getloadavg()[0]
     points, rounds = measure(NODES, LATENCIES, 3, True) if is_long else measure(NODES[:1], LATENCIES[:1], 2, False)
-    text = report(points, rounds)
+    text = report(points, rounds, load)
     print(text, end="")
     if is_long:
         RESULTS.mkdir(exist_ok=True)

@@ -48,7 +48,7 @@ def test_the_model_of_a_round_worked_out_by_hand() -> None:
 
 def test_a_report_compares_with_ddp_and_says_how_good_the_model_is() -> None:
     rounds = {4: {contestant.label: 100.0 for contestant in CONTESTANTS} | {"CD-Adam": 50.0, "AMSGrad": float("inf")}}
-    text = report(POINTS, rounds)
+    text = report(POINTS, rounds, load=1.0)
     assert "| CD-Adam, rank0 | 500 | 1000 | 2.00 | +10% |" in text
     assert "| DDP, PowerSGD rank 1 | 500 | 500 | 4.00 | – |" in text
     assert "| CD-Adam, rank0 | 50 | 4.00 |" in text  # half the rounds, of half the time
