@@ -190,7 +190,7 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
 
 
 def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], load: float) -> str:
-    """Markdown: what it was measured on, with the load before, rounds by nodes and latency, and the way to the loss."""
+    """Markdown: what it was measured on and the load before, rounds by nodes and latency, and the way to the loss."""
     here = environment()
     lines = [
         f"{date.today()}, {here['processor']}, {here['cores']} cores, load {load:.1f} before, torch "
