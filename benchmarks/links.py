@@ -18,9 +18,7 @@ from typing import Any
 from common import parent
 
 MTU = 9000
-# Bytes that wait at a shaper before it drops some, about what a switch has for a port. Much longer queues hold up the
-# acknowledgements of what comes the other way, so that a link carries less in both directions than in one.
-_LIMIT = 1_000_000
+_LIMIT = 32_000_000  # bytes that wait at a shaper before it drops some
 
 Command = list[str]
 
