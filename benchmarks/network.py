@@ -176,9 +176,11 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
                 seconds = one.rounds(turns)
                 computing = computing or seconds[None]  # of the first latency, that of namespaces
                 points += [
-                    Point(contestant, count, bandwidth, latency, found[bandwidth], *its)
+                    Point(who, count, bandwidth, latency, found[bandwidth], alone, shaped, its_bits)
                     for bandwidth in BANDWIDTHS
-                    for contestant, *its in zip(CONTESTANTS, computing, seconds[bandwidth], bits, strict=True)
+                    for who, alone, shaped, its_bits in zip(
+                        CONTESTANTS, computing, seconds[bandwidth], bits, strict=True
+                    )
                 ]
                 if to_loss and count not in rounds:
                     one.nodes.shape(None)
