@@ -105,6 +105,7 @@ bench: $(READY)  ## what things cost, as ratios measured here
 	$(BIN)/python -m benchmarks.server_memory
 	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.network
 
 # A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.
 gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds; OUT=folder gets what is to be kept

@@ -1,0 +1,146 @@
+"""Who takes part in `benchmarks.network`: DistributedDataParallel as a user would write it, and this harness.
+
+All train the same network on batches of the same size, a worker a rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersgd
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from data.embedded import digit_images
+from experiments.config.run import load_run
+from experiments.training.build import build_trainer
+
+if TYPE_CHECKING:
+    from experiments.cluster.ranks import Ranks
+
+WIDTH, BATCH = 1024, 32
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One of them.
+
+    form: how its messages travel, of `plots.runs.network.FORMS`; None where none of these describes it. settings: the
+    harness's, or none where it is DistributedDataParallel with the hook `hook` and Adam, which `bits` a coordinate
+    then says.
+    """
+
+    label: str
+    form: str | None
+    lr: float
+    settings: tuple[str, ...] = ()
+    hook: str | None = None
+    bits: float = 0
+
+    @property
+    def name(self) -> str:
+        """In a table."""
+        return f"{self.label}, {self.form}" if self.settings else self.label
+
+
+CONTESTANTS = (
+    Contestant("DDP", "ring", 1e-3, bits=32),
+    Contestant("DDP, fp16 hook", "ring", 1e-3, hook="fp16", bits=16),
+    Contestant("DDP, PowerSGD rank 1", None, 1e-3, hook="powersgd"),
+    *(
+        Contestant(label, server, lr, (*settings, f"cluster.server={server}"))
+        for label, lr, settings in (
+            ("AMSGrad", 1e-3, ("algorithm=amsgrad",)),
+            ("CD-Adam", 3e-4, ("algorithm=cd_adam",)),
+            ("EF21 top-1 %", 0.5, ("algorithm=ef21", "compressor=top_k", "compressor.ratio=0.01")),
+        )
+        for server in ("rank0", "sharded")
+    ),
+)
+"""In the order of the table; the first is what the others are compared with. Of step sizes 1, 3 or 2, 5 times a power
+of ten each has one of the fastest to the loss."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a contestant does: take a round, say the bits up and down that all rounds so far cost a worker, and
+    measure, on rank 0, the mean loss of the training images."""
+
+    take: Callable[[], object]
+    bits: Callable[[], tuple[float, float]]
+    loss: Callable[[], float]
+
+
+def mlp(width: int = WIDTH, classes: int = 10) -> nn.Module:
+    """Images [N, 1, 8, 8] → logits [N, classes] through three hidden layers."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+        nn.Linear(width, width), nn.ReLU(), nn.Linear(width, classes),
+    )  # fmt: skip
+
+
+def training(contestant: Contestant, ranks: Ranks) -> Training:
+    """That of a contestant, from its start."""
+    return _of_the_harness(contestant, ranks) if contestant.settings else _ddp(contestant, ranks)
+
+
+def _of_the_harness(contestant: Contestant, ranks: Ranks) -> Training:
+    """Rounds as `experiments.training.runner` takes them where no row is due."""
+    trainer = build_trainer(load_run([
+        "packages=[benchmarks]", "task=digits", "task.model._target_=benchmarks.contestants.mlp",
+        f"task.model.width={WIDTH}", f"task.batch_size={BATCH}", "task.padding=0", "weight_decay=0",
+        "lr_schedule=constant", f"lr={contestant.lr}", "rounds=1000000", f"cluster.workers={ranks.size}", "threads=1",
+        *contestant.settings,
+    ]), ranks)  # fmt: skip
+
+    def take() -> None:
+        trainer.step()
+        ranks.any(False)
+
+    return Training(
+        take,
+        lambda: (trainer.meter.bits_up, trainer.meter.bits_down),
+        lambda: float(trainer.evaluate()[0]["train_loss"] or 0),
+    )
+
+
+def _ddp(contestant: Contestant, ranks: Ranks) -> Training:
+    """A plain loop with Adam."""
+    torch.manual_seed(0)
+    data = digit_images()
+    images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]
+    labels = torch.from_numpy(data.train_labels).long()
+    # The hook starts collectives when others end, which gloo, where there are several buckets, gets out of order.
+    model = DistributedDataParallel(mlp(), bucket_cap_mb=100 if contestant.hook == "powersgd" else None)
+    if contestant.hook == "fp16":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif contestant.hook == "powersgd":
+        # Error feedback begins with the compression, in the third round.
+        state: Any = powersgd.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+        model.register_comm_hook(state, powersgd.powerSGD_hook)
+    adam = torch.optim.Adam(model.parameters(), lr=contestant.lr)
+    drawn = torch.Generator().manual_seed(ranks.rank)
+    done = 0
+
+    def take() -> None:
+        nonlocal done
+        batch = torch.randint(len(labels), (BATCH,), generator=drawn)
+        adam.zero_grad()
+        cross_entropy(model(images[batch]), labels[batch]).backward()
+        adam.step()
+        done += 1
+
+    def bits() -> tuple[float, float]:
+        each = contestant.bits * sum(p.numel() for p in model.parameters()) * done
+        return each, each
+
+    @torch.no_grad()
+    def loss() -> float:
+        return float(cross_entropy(model.module(images), labels))
+
+    return Training(take, bits, loss)

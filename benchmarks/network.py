@@ -1,0 +1,299 @@
+"""Rounds on links of a given rate and latency, against PyTorch's DistributedDataParallel and against the model.
+
+    python -m benchmarks.network              2 nodes, 0.1 ms: printed
+    python -m benchmarks.network long=true    2 and 4 nodes, 0.1 and 5 ms: writes results/network.md and .csv here
+
+A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
+For Linux, as root, with iproute2; otherwise this says what is missing, and ends.
+
+round      the shortest in some turns, in each of which every contestant has a few on every link
+× DDP      how many times as long a round of DDP takes
+model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
+           it, given the bits of a round, the link as it was measured, and as computing a round on links not shaped
+to a loss  the same of the rounds to it, counted once on links not shaped, times the seconds of a round
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks import links
+from benchmarks.contestants import BATCH, CONTESTANTS, Contestant, mlp
+from common.errors import RunError, exit_with_message
+from experiments.record.environment import environment, versions
+from plots.request import chosen, parse, words
+from plots.runs.network import FORMS
+
+BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
+OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
+LATENCIES = (OWN_LATENCY, 5)  # ms
+NODES = (2, 4)
+LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 20
+WARM_UP = 3  # rounds
+TURN, MOST_A_TURN = 0.3, 5  # seconds, rounds
+D = sum(parameter.numel() for parameter in mlp().parameters())
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Link:
+    """As it was measured: bit/s, and seconds one way."""
+
+    bandwidth: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """A contestant's round on a link, nominally of so many Mbit/s and ms: seconds, also those on links not shaped."""
+
+    contestant: Contestant
+    nodes: int
+    bandwidth: float
+    latency: float
+    link: Link
+    computing: float
+    seconds: float
+    bits: tuple[float, float]
+
+    @property
+    def modelled(self) -> float:
+        """Seconds; NaN where no form of `plots.runs.network` describes the exchange."""
+        if self.contestant.form is None:
+            return math.nan
+        up, down, hops = FORMS[self.contestant.form](self.nodes)
+        sending = (up * self.bits[0] + down * self.bits[1]) / self.link.bandwidth
+        return self.computing + sending + hops * self.link.latency
+
+    @property
+    def error(self) -> float:
+        """Of the model, as a share of what was measured."""
+        return self.modelled / self.seconds - 1
+
+
+Measured = tuple[list[Point], dict[int, dict[str, float]]]
+
+
+class Session:
+    """Ranks that hold all contestants, on the nodes of a network."""
+
+    def __init__(self, nodes: links.Nodes, ranks: Sequence[subprocess.Popen[str]]) -> None:
+        self.nodes, self._ranks = nodes, ranks
+        self._answer()
+
+    def link(self, bandwidth: float) -> Link:
+        """What links of so many Mbit/s give: the last of some transfers, of about a quarter of a second."""
+        self.nodes.shape(bandwidth)
+        megabytes, found = 1.0, self.ask("link 1")
+        for _ in range(3):
+            megabytes = min(megabytes * 0.25 / found["seconds"], 200)
+            found = self.ask(f"link {megabytes}")
+        latency = found["trip"] / 2
+        return Link(8e6 * megabytes / (found["seconds"] - latency), latency)
+
+    def bits(self) -> list[tuple[float, float]]:
+        """Of every contestant's round, up and down; afterwards it has warmed up, PowerSGD in the third round."""
+        of_all = [self.ask(f"rounds {number} {WARM_UP}")["bits"] for number in range(len(CONTESTANTS))]
+        return [(up / WARM_UP, down / WARM_UP) for up, down in of_all]
+
+    def rounds(self, turns: int) -> dict[float | None, list[float]]:
+        """By bandwidth, None where links are not shaped, the seconds of every contestant's shortest round."""
+        shortest: dict[float | None, list[float]] = {
+            bandwidth: [math.inf] * len(CONTESTANTS) for bandwidth in (None, *BANDWIDTHS)
+        }
+        for _ in range(turns):
+            for bandwidth, mine in shortest.items():
+                self.nodes.shape(bandwidth)
+                for number in range(len(CONTESTANTS)):
+                    seconds = self.ask(f"rounds {number} 1")["seconds"]
+                    if more := min(int(TURN / seconds[0]), MOST_A_TURN):
+                        seconds += self.ask(f"rounds {number} {more}")["seconds"]
+                    mine[number] = min(mine[number], *seconds)
+        return shortest
+
+    def rounds_to_loss(self, number: int) -> float:
+        """Of a contestant; infinite where as many as are tried did not do."""
+        for done in range(EVERY, MOST_ROUNDS + 1, EVERY):
+            self.ask(f"rounds {number} {EVERY}")
+            if self.ask(f"loss {number}") <= LOSS:
+                return done
+        return math.inf
+
+    def ask(self, line: str) -> Any:
+        """What rank 0 answers. Raises RunError where it does not."""
+        with suppress(BrokenPipeError):
+            for rank in self._ranks:
+                assert rank.stdin
+                rank.stdin.write(line + "\n")
+                rank.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._ranks[0].stdout
+        if answer := self._ranks[0].stdout.readline():
+            return json.loads(answer)
+        raise RunError("a rank ended early; what it said stands above")
+
+
+@contextmanager
+def session(count: int, latency: float) -> Iterator[Session]:
+    """So many ranks, each on a node of its own; latency in ms, one way."""
+    with ExitStack() as stack, links.Nodes(count, 0 if latency == OWN_LATENCY else latency) as nodes:
+        ranks = []
+        for number in range(count):
+            env = {
+                "RANK": str(number), "WORLD_SIZE": str(count), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                "MASTER_ADDR": links.address(0), "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0",
+                "OMP_NUM_THREADS": "1",
+            }  # fmt: skip
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            ranks.append(stack.enter_context(nodes.start(number, ["benchmarks.network_rank"], env=env, **pipes)))
+        yield Session(nodes, ranks)
+        for rank in ranks:
+            rank.communicate()  # ends its stdin, and waits for it
+
+
+def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_loss: bool) -> Measured:
+    """Points, and by number of nodes and label, where that is asked for, the rounds to the loss."""
+    points: list[Point] = []
+    rounds: dict[int, dict[str, float]] = {}
+    for count in counts:
+        computing: list[float] = []
+        for latency in latencies:
+            with session(count, latency) as one:
+                bits = one.bits()
+                found = {bandwidth: one.link(bandwidth) for bandwidth in BANDWIDTHS}
+                seconds = one.rounds(turns)
+                computing = computing or seconds[None]  # of the first latency, that of namespaces
+                points += [
+                    Point(who, count, bandwidth, latency, found[bandwidth], alone, shaped, its_bits)
+                    for bandwidth in BANDWIDTHS
+                    for who, alone, shaped, its_bits in zip(
+                        CONTESTANTS, computing, seconds[bandwidth], bits, strict=True
+                    )
+                ]
+                if to_loss and count not in rounds:
+                    one.nodes.shape(None)
+                    labels = {contestant.label: number for number, contestant in enumerate(CONTESTANTS)}
+                    # The same by both forms of the server.
+                    rounds[count] = {label: one.rounds_to_loss(number) for label, number in labels.items()}
+                print(f"{count} nodes, {latency:g} ms: measured", file=sys.stderr)
+    return points, rounds
+
+
+def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], load: float) -> str:
+    """Markdown: what it was measured on and the load before, rounds by nodes and latency, and the way to the loss."""
+    here = environment()
+    lines = [
+        f"{date.today()}, {here['processor']}, {here['cores']} cores, load {load:.1f} before, torch "
+        f"{versions()['torch']} over gloo; a network of {D:,} parameters, {BATCH} images a node and round."
+    ]
+    for (nodes, latency), group in _by(points, lambda p: (p.nodes, p.latency)).items():
+        lines += ["", f"## {nodes} nodes, {latency:g} ms", "", *_of_rounds(group)]
+    for nodes, counted in rounds.items():
+        lines += ["", f"## {nodes} nodes, to a loss of {LOSS:g}: × DDP", ""]
+        lines += _to_loss([point for point in points if point.nodes == nodes], counted)
+    modelled = [abs(point.error) for point in points if not math.isnan(point.error)]
+    within = sum(error <= 0.2 for error in modelled)
+    lines += [
+        "",
+        f"The model is within 20 % of {within} of {len(modelled)} rounds, and at most {max(modelled):.0%} off.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _of_rounds(points: Sequence[Point]) -> list[str]:
+    """A row a contestant, three columns a bandwidth."""
+    first = {own[0].bandwidth: own[0] for own in _by(points, lambda p: p.bandwidth).values()}
+    said = [
+        f"{p.bandwidth:g} Mbit/s: {p.link.bandwidth / 1e6:.0f}, {p.link.latency * 1e3:.2f} ms" for p in first.values()
+    ]
+    names = ["", "not shaped, ms", *(name for b in first for name in (f"{b:g} Mbit/s, ms", "× DDP", "model"))]
+    lines = [f"Links as measured: {'; '.join(said)}.", "", *_head(names)]
+    for own in _by(points, lambda p: p.contestant.name).values():
+        cells = [own[0].contestant.name, f"{own[0].computing * 1e3:.0f}"]
+        for point in own:
+            error = "–" if math.isnan(point.error) else f"{point.error:+.0%}"
+            cells += [f"{point.seconds * 1e3:.0f}", f"{first[point.bandwidth].seconds / point.seconds:.2f}", error]
+        lines.append(_row(cells))
+    return lines
+
+
+def _to_loss(points: Sequence[Point], rounds: Mapping[str, float]) -> list[str]:
+    """A row a contestant, a column a link."""
+    first = [own[0] for own in _by(points, lambda p: (p.latency, p.bandwidth)).values()]
+    lines = _head(["", "rounds", *(f"{p.bandwidth:g} Mbit/s, {p.latency:g} ms" for p in first)])
+    for name, own in _by(points, lambda p: p.contestant.name).items():
+        its = rounds[own[0].contestant.label]
+        ratios = [rounds[b.contestant.label] * b.seconds / (its * p.seconds) for b, p in zip(first, own, strict=True)]
+        reached = [f"{its:g}", *(f"{ratio:.2f}" for ratio in ratios)]
+        lines.append(_row([name, *(reached if its < math.inf else [f"> {MOST_ROUNDS}", *("–" for _ in ratios)])]))
+    return lines
+
+
+def _by(points: Iterable[Point], key: Callable[[Point], Any]) -> dict[Any, list[Point]]:
+    """In groups, in the order in which they first come."""
+    groups: dict[Any, list[Point]] = {}
+    for point in points:
+        groups.setdefault(key(point), []).append(point)
+    return groups
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    line = _row(names)
+    return [line, "|" + "---|" * (line.count("|") - 1)]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def write(points: Iterable[Point], path: Path) -> None:
+    """A line a point, in bit/s and seconds: what `figure=bandwidth` draws."""
+    lines = [
+        {
+            "label": point.contestant.label,
+            "form": point.contestant.form,
+            "nodes": point.nodes,
+            "bandwidth": point.bandwidth * 1e6,
+            "latency": point.latency / 1e3,
+            "seconds": point.seconds,
+            "modelled": point.modelled,
+        }
+        for point in points
+    ]
+    pd.DataFrame(lines).to_csv(path, index=False, float_format="%.6g")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line above."""
+    request = parse(words("benchmarks.network", __doc__, arguments), {"long": "false"})
+    is_long = chosen("long", request["long"], ("true", "false")) == "true"
+    try:
+        links.check()
+    except links.NotHere as reason:
+        print(f"not measured: {reason}")
+        return
+    load = os.getloadavg()[0]
+    points, rounds = measure(NODES, LATENCIES, 3, True) if is_long else measure(NODES[:1], LATENCIES[:1], 2, False)
+    text = report(points, rounds, load)
+    print(text, end="")
+    if is_long:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "network.md").write_text(f"# Rounds on shaped links\n\n{text}")
+        write(points, RESULTS / "network.csv")
+
+
+if __name__ == "__main__":
+    with exit_with_message():
+        main()
