@@ -1,14 +1,15 @@
 """What a finished study would take on other networks: seconds to a level, over bandwidths and numbers of workers.
 
     python -m experiments.time task=cifar10/resnet18 y=train_loss level=1.5
-    python -m experiments.time study=first y=grad_norm level=0.01 form=rank0 bandwidth=100,1000 workers=8,64
+    python -m experiments.time study=first y=grad_norm level=0.01 network.topology=rank0 network.bandwidth=100,1000
 
 y           a column of metrics.jsonl; level: the value that is to be reached
-bandwidth   of every link in Mbit/s, several separated by commas; latency in ms, one way
-workers     how many there would be, several separated by commas
-form        of a compressed method's exchange: rank0 | sharded | all_gather
-uncompressed    of the others': ring | tree, or one of these
-overlap     true: messages leave while the backward pass runs
+network.bandwidth     of every link in Mbit/s, several separated by commas
+network.latency       in milliseconds, one way
+network.workers       how many there would be, several separated by commas
+network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others';
+                      several separated by commas
+network.overlap       true: messages leave while the backward pass runs
 task, algorithm, seed, study      choose among the runs, several separated by commas
 results_dir     where the runs lie
 
