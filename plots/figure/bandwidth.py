@@ -81,7 +81,7 @@ def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
         here = marks[of_panel & ~marks["everywhere"].astype(bool)].dropna()
         for mark in here.to_dict("records"):
             axis.plot(
-                mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=11, color=colors[mark["label"]],
+                mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=9, color=colors[mark["label"]],
                 markeredgecolor="black", markeredgewidth=0.6, linestyle="", zorder=5,
             )  # fmt: skip
         if axis.get_ylabel():
@@ -108,11 +108,11 @@ def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
     """What the lines rest on, in words."""
     computing = "as measured" if network.computing is None else f"{network.computing:g} ms a round"
     how = "while messages travel" if network.overlap else "and then messages travel"
-    seeds = frame["seed"].nunique()
+    seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
     return (
         f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the bandwidth "
         f"of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, {how}. "
-        f"Rounds are those of the runs{f', means over seeds {in_order(frame["seed"])}' * (seeds > 1)}, each method "
+        f"Rounds are those of the runs{seeds}, each method "
         "with the step size that is fastest there. A star: from there on some uncompressed method is faster."
     )
 

@@ -62,7 +62,7 @@ class Times:
     metric: str
     level: float
     workers: tuple[int, ...] = (8, 64, 1024)
-    bandwidth: tuple[float, ...] = (1.0, 1e5)
+    bandwidth: tuple[float, ...] = (10.0, 1e5)
     topologies: tuple[str, ...] = ("sharded", "ring")
     measured: str = ""
 

@@ -73,7 +73,7 @@ TABLE = (
     Column("grad_norm_ratio", "gradient norm over uncompressed", filled_by="figure"),
     Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
-    Column("bandwidth", "bandwidth of every link, Mbit/s", "Mbit/s", filled_by="figure"),
+    Column("bandwidth", "Mbit/s of every link", "Mbit/s", filled_by="figure"),
     Column("seconds_to_level", "modelled seconds to the level", "seconds", filled_by="figure"),
     Column("seconds_of_round", "seconds a round", "seconds", filled_by="figure"),
 )

@@ -109,14 +109,18 @@ def own_share(frame: pd.DataFrame) -> pd.Series:
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
-    workers = frame["workers"] if network.workers is None else pd.Series(network.workers, frame.index)
-    factors = {n: FORMS[form](int(n)) for n in workers.unique()}
-    up, down, hops = (workers.map({n: factor[i] for n, factor in factors.items()}) for i in range(3))
+    up, down, hops = _factors(frame["workers"], form) if network.workers is None else FORMS[form](network.workers)
     sent = (up * frame["bits_up"] + down * frame["bits_down"]) / (network.bandwidth * 1e6)
     sending = sent + hops * network.latency * 1e-3 * frame["round"]
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
     return np.maximum(computing, sending) if network.overlap else computing + sending
+
+
+def _factors(workers: pd.Series, form: str) -> list[pd.Series]:
+    """f_up, f_down and hops at rows of runs with so many workers each."""
+    of = {n: FORMS[form](int(n)) for n in workers.unique()}
+    return [workers.map({n: factors[place] for n, factors in of.items()}) for place in range(3)]
 
 
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:
@@ -145,12 +149,14 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
         mine = first[(first["task"] == task) & (first["algorithm"] == algorithm)]
         mine = mine[mine.groupby("lr")["seed"].transform("nunique") == rows["seed"].nunique()]
+        lrs, of_lr = np.unique(mine["lr"], return_inverse=True)
         about = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0]}
         about["uncompressed"] = dense = bool(is_uncompressed(rows).all())
         forms = [(network.form(dense), network) for network in networks]
         for form, network in {(form, net.workers, net.bandwidth): (form, net) for form, net in forms}.values():
-            times = seconds(mine, network, form).groupby(mine["lr"]).mean()
-            fastest = (times.min(), times.idxmin()) if len(times) else (math.nan, math.nan)
+            sums = np.bincount(of_lr, weights=seconds(mine, network, form), minlength=len(lrs))
+            means = sums / np.bincount(of_lr, minlength=len(lrs))
+            fastest = (means.min(), lrs[means.argmin()]) if len(lrs) else (math.nan, math.nan)
             place = {"form": form, "workers": network.workers, "bandwidth": network.bandwidth}
             found.append({**about, **place, "seconds": fastest[0], "lr": fastest[1]})
     return pd.DataFrame(found)
