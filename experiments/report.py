@@ -74,9 +74,8 @@ def _shared(request: Mapping[str, str]) -> dict[str, str]:
 
 
 def _rows(request: Mapping[str, str], target: Path) -> str:
-    from plots.runs.results import results
-
     from plots.runs.network import modelled_seconds
+    from plots.runs.results import results
 
     modelled, runs = network(request), chosen_runs(request)
     frame = results(runs)

@@ -77,7 +77,8 @@ def application(composed: DictConfig) -> None:
             figure, overrides = published_alone(figure, overrides, packages), ()
         runs = figures.runs(figure, overrides, packages)
         if asked.finished_in:
-            return _drawn(runs, figure, asked)
+            _draw_finished(runs, figure, asked)
+            return
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, overrides, packages, launch)
         else:
@@ -118,14 +119,16 @@ def _named(candidates: Sequence[Figure]) -> Figure:
     raise UsageError(f"finished_in: which budget are those runs of? budget={names}")
 
 
-def _drawn(runs: list[Run], figure: Figure, asked: Reproduction) -> None:
+def _draw_finished(runs: list[Run], figure: Figure, asked: Reproduction) -> None:
     """Draw finished runs of whatever code, and say of which."""
     from experiments.planning.finished import finished
     from plots.figure.publish import report
     from plots.runs.read import open_run
 
     if figure.held_out is not None:
-        raise UsageError(f"finished_in: figure={figure.name} chooses step sizes on seed {figure.held_out} by running it")
+        raise UsageError(
+            f"finished_in: figure={figure.name} chooses step sizes on seed {figure.held_out} by running it"
+        )
     folders = finished(runs, str(asked.finished_in))
     commits = sorted({str(open_run(place).environment.get("commit"))[:7] for place in folders})
     figure = replace(figure, note=". ".join(filter(None, [figure.note, f"Runs of commit {', '.join(commits)}"])))

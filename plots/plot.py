@@ -40,8 +40,8 @@ from plots.request import NETWORK, answering, chosen, network, parse, positive, 
 from plots.runs.best import mark_best, metric_of, rule_in_words
 from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
-from plots.runs.read import Run
 from plots.runs.network import modelled_seconds
+from plots.runs.read import Run
 from plots.runs.seeds import about_runs, at_mean_times, in_order, over_seeds, repeated
 from plots.runs.variants import Variant, settled, table, tell_apart
 

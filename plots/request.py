@@ -54,7 +54,8 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
         if sign := acting(text):
             raise UsageError(f"{key}: holds {sign}, which would act on a terminal or split a line; leave it out")
         if key not in defaults:
-            raise UsageError(unknown(f"{key}: no such key", key, defaults))
+            whole = next((name for name in defaults if name.endswith(f".{key}")), key)
+            raise UsageError(unknown(f"{key}: no such key", whole, defaults))
         values[key] = value
     return values
 

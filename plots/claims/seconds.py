@@ -1,6 +1,7 @@
 """Checks of seconds: what methods take on modelled networks, and what rounds took on measured ones.
 
-A check looks at one panel's curves over bandwidth, one per method, and returns a verdict with the numbers it rests on.
+A check looks at one panel's curves over bandwidth, one per method, and returns a verdict with the numbers it rests
+on.
 """
 
 from plots.claims.checks import NOT_DECIDABLE, Curves, Finding, as_times, decide

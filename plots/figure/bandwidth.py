@@ -57,7 +57,7 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
 
 def paying(lines: pd.DataFrame) -> pd.DataFrame:
     """Columns task, label, bandwidth and seconds_to_level: up to where each compressed method and topology is faster
-    than every uncompressed one, the last two NaN where it is nowhere, and `everywhere`, whether in the whole range."""
+    than every uncompressed one, the last two NaN where it is nowhere; and `everywhere`: in the whole range."""
     found = []
     for task, rows in lines.groupby("task", sort=False):
         for (label, _), bandwidth in pays_up_to(rows.rename(columns={"seconds_to_level": "seconds"})).items():
@@ -71,14 +71,13 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
 def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
     """The lines of `over_bandwidth`, with a star where a compressed one crosses the fastest uncompressed one."""
     figure = curves.draw(lines, [PANEL], note, look)
-    marks = paying(lines)
+    marks = _crossings(lines)
     colors = dict(zip(lines["label"], lines["color"], strict=True))
     tasks = lines["task"].unique()
     panels = [axis for axis in figure.axes if axis.get_gid() == PANEL.y]
     for number, axis in enumerate(panels):
         drawn = {" ".join(str(line.get_label()).split()) for line in axis.get_lines()}
-        of_panel = (marks["task"] == tasks[number % len(tasks)]) & marks["label"].isin(drawn)
-        here = marks[of_panel & ~marks["everywhere"].astype(bool)].dropna()
+        here = marks[(marks["task"] == tasks[number % len(tasks)]) & marks["label"].isin(drawn)]
         for mark in here.to_dict("records"):
             axis.plot(
                 mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=9, color=colors[mark["label"]],
@@ -91,8 +90,7 @@ def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
 
 def note(lines: pd.DataFrame) -> str:
     """What stands in the picture: what stars are, and who never gets to the level."""
-    marks = paying(lines)
-    said = ["Stars: from there on an uncompressed method is faster"] if marks["bandwidth"].notna().any() else []
+    said = ["Stars: from there on an uncompressed method is faster"] if len(_crossings(lines)) else []
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
     said += [f"{', '.join(never[never].index)}: never at the level"] if never.any() else []
     return ". ".join([*said, ""]).strip()
@@ -110,8 +108,8 @@ def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
     how = "while messages travel" if network.overlap else "and then messages travel"
     seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
     return (
-        f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the bandwidth "
-        f"of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, {how}. "
+        f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
+        f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, {how}. "
         f"Rounds are those of the runs{seeds}, each method "
         "with the step size that is fastest there. A star: from there on some uncompressed method is faster."
     )
@@ -132,7 +130,15 @@ def reached(frame: pd.DataFrame, times: Times) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def _crossings(lines: pd.DataFrame) -> pd.DataFrame:
+    """Those of `paying` that lie within the range."""
+    found = paying(lines)
+    return found[~found["everywhere"].astype(bool)].dropna()
+
+
 def _span(values: Iterable[float]) -> str:
     """The least and the greatest of numbers, three digits each."""
     ends = sorted({f"{value:.3g}": value for value in values}.items(), key=lambda end: end[1])
-    return " to ".join(dict.fromkeys([ends[0][0], ends[-1][0]])).replace("e+0", "e").replace("e+", "e") if ends else "–"
+    return (
+        " to ".join(dict.fromkeys([ends[0][0], ends[-1][0]])).replace("e+0", "e").replace("e+", "e") if ends else "–"
+    )

@@ -86,7 +86,7 @@ _PROTOCOLS = {
 
 
 def kind(setting: str) -> str:
-    """Of which kind a protocol is: paper's, best, or equal step sizes, or none of these where rounds were measured."""
+    """Of which kind a protocol is: paper's, best, or equal step sizes; measured rounds are of none of these."""
     return setting if setting in (claims.PAPERS, claims.BEST, claims.MEASURED) else "equal"
 
 

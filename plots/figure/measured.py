@@ -44,7 +44,8 @@ def read(path: Path) -> pd.DataFrame:
     names = [", ".join(filter(None, pair)) for pair in zip(found["label"], found["form"], strict=True)]
     place = pd.factorize(pd.Series(names))[0]
     tasks = [
-        f"{nodes} nodes, {1e3 * latency:g} ms" for nodes, latency in zip(found["nodes"], found["latency"], strict=True)
+        f"{nodes} nodes, {1e3 * latency:g} ms"
+        for nodes, latency in zip(found["nodes"], found["latency"], strict=True)
     ]
     return found.assign(
         bandwidth=found["bandwidth"] / 1e6, seconds_of_round=found["seconds"], task=tasks, task_label=tasks,

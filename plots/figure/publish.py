@@ -35,7 +35,9 @@ def report(folders: Iterable[Path], figure: Figure, target: Path, console: Conso
     figure = replace(figure, note=" ".join(figure.note.split()))
     with naming(target):
         runs = [open_run(folder) for folder in folders]
-        findings = _report(runs, figure, target) if figure.times is None else times.report(table(runs), figure, target)
+        findings = (
+            _report(runs, figure, target) if figure.times is None else times.report(table(runs), figure, target)
+        )
     if figure.claims:
         _show(findings, console)
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)

@@ -52,11 +52,11 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s, between two
-    ends; a panel a number of workers, a line a method and topology.
+    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s, between
+    two ends; a panel a number of workers, a line a method and topology.
 
-    measured: a CSV of measured rounds, as `plots.figure.measured` reads it, relative to the project's folder; they are
-    drawn in a picture of their own.
+    measured: a CSV of measured rounds, as `plots.figure.measured` reads it, relative to the project's folder; they
+    are drawn in a picture of their own.
     """
 
     metric: str

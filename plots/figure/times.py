@@ -44,7 +44,12 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
             f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{times.measured}`).*",
         ]  # fmt: skip
     if rounds is not None:
-        _save(measured.draw(rounds, "Lines: modelled. Points: measured.", figure.look), f"{figure.name}_measured", figure, target)
+        _save(
+            measured.draw(rounds, "Lines: modelled. Points: measured.", figure.look),
+            f"{figure.name}_measured",
+            figure,
+            target,
+        )
     if figure.claims:
         findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, several_seeds=False)
@@ -64,7 +69,7 @@ def _measured(figure: Figure) -> pd.DataFrame | None:
 
 
 def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure) -> pd.DataFrame:
-    """The verdicts: of modelled times a panel each, of measured rounds likewise, or none where nothing was measured."""
+    """The verdicts: of modelled times and of measured rounds one a panel; none where nothing was measured."""
     of_rounds = [claim for claim in figure.claims if claim.check in OF_MEASURED]
     of_times = [claim for claim in figure.claims if claim.check not in OF_MEASURED]
     panels = lines.assign(algorithm=lines["method"], best=True, lr=float("nan"))
@@ -89,7 +94,8 @@ def _paying(lines: pd.DataFrame) -> list[str]:
     ]  # fmt: skip
     return [
         "## Where compression stops paying", "",
-        f"Up to how many Mbit/s a compressed method is faster than every uncompressed one, from {least:g} to {most:g}.", "",
+        f"Up to how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than every uncompressed one.",
+        "",
         *markdown.table(found.assign(method=found["label"]), "method", "task"), "",
     ]  # fmt: skip
 
@@ -114,7 +120,14 @@ def _rests_on(frame: pd.DataFrame, figure: Figure) -> list[str]:
     assert figure.times is not None
     found = bandwidth.reached(frame, figure.times)
     said = f"{in_words(figure.times.metric)} {figure.times.level:g}"
-    heads = ["task", "method", "computing of a worker, ms a round", "bits a round", f"rounds to {said}", "seeds there"]
+    heads = [
+        "task",
+        "method",
+        "computing of a worker, ms a round",
+        "bits a round",
+        f"rounds to {said}",
+        "seeds there",
+    ]
     return [
         "## What that rests on", "", "The least and the greatest over seeds and step sizes, as recorded.", "",
         *tables.markdown(heads, found.to_numpy().tolist()),

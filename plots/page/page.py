@@ -26,8 +26,8 @@ from plots.runs.variants import Variant, facets, grouped, settled, table, tell_a
 _PARTS = Path(__file__).parent
 
 _SCRIPTS = (
-    "base", "look", "network", "curves", "choice", "form", "address", "traces", "panels", "csv", "tables", "runs", "finding",
-    "page",
+    "base", "look", "network", "curves", "choice", "form", "address", "traces", "panels", "csv", "tables", "runs",
+    "finding", "page",
 )  # fmt: skip
 """In this order."""
 

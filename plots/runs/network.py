@@ -15,8 +15,8 @@ f_down and hops follow from n and from how messages travel: a link carries as mu
 
 c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers, and for
 all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;
-or, for other hardware, r times the `computing` that is given. Rounds to a level are those measured with the run's own n: the model does not say that more workers need fewer, or a
-server in parts less time. The page of results has the same formulas, in plots/page/network.js.
+or, for other hardware, r times the `computing` that is given. Rounds to a level are those measured with the run's own
+n: the model does not say that more workers need fewer, or a server in parts less time. The page of results has the same formulas, in plots/page/network.js.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def first_there(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
 def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequence[Network]) -> pd.DataFrame:
     """Seconds until each method was seen at or beyond a level, with the step size that is fastest on each network.
 
-    Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds and lr, the
-    last two missing where no step size got there with every seed; of several seeds seconds are the mean. A method has
+    Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds and lr,
+    the last two missing where no step size got there with every seed; of several seeds seconds are the mean. A method has
     one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
     """
     first, found = first_there(frame, metric, level), []
@@ -170,11 +170,11 @@ def pays_up_to(times: pd.DataFrame) -> dict[tuple[str, int], float | None]:
     """
     found: dict[tuple[str, int], float | None] = {}
     rivals: dict[tuple[int, float], float] = {}
-    for row in times.fillna({"seconds": math.inf}).sort_values("bandwidth").to_dict("records"):
+    for row in times.fillna({"seconds": math.inf}).sort_values("bandwidth", kind="stable").to_dict("records"):
         place = row["workers"], row["bandwidth"]
         if row["uncompressed"]:
             rivals[place] = min(row["seconds"], rivals.get(place, math.inf))
-    for row in times.sort_values("bandwidth").to_dict("records") if rivals else ():
+    for row in times.sort_values("bandwidth", kind="stable").to_dict("records") if rivals else ():
         if not row["uncompressed"]:
             curve = row["label"], row["workers"]
             smaller = [tried for n, tried in rivals if n == row["workers"] and tried < row["bandwidth"]]

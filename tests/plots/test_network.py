@@ -99,7 +99,14 @@ def test_more_bandwidth_or_less_latency_never_takes_longer() -> None:
 def test_the_command_prints_a_table_a_task(tmp_path, capsys) -> None:
     folder(tmp_path, "0")
     command.main(
-        [f"results_dir={tmp_path}", "y=grad_norm", "level=10", "workers=8,64", "bandwidth=100,1", "latency=0"]
+        [
+            f"results_dir={tmp_path}",
+            "y=grad_norm",
+            "level=10",
+            "network.workers=8,64",
+            "network.bandwidth=100,1",
+            "network.latency=0",
+        ]
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "toy: seconds to grad_norm 10"
@@ -111,8 +118,11 @@ def test_the_command_prints_a_table_a_task(tmp_path, capsys) -> None:
     ("words", "message"),
     [
         ([], "level=: give the value of y"),
-        (["level=1", "form=ring"], "form=ring"),
-        (["level=1", "bandwidth=0"], "bandwidth=0: must be a positive number, in Mbit/s"),
+        (["level=1", "network.topology=star"], "network.topology=star"),
+        (["level=1", "network.workers=none"], "network.workers=none: must be a positive number"),
+        (["level=1", "out=times.doc"], "out=times.doc: no such picture"),
+        (["level=1", "out=times.pdf", "network.bandwidth=10"], "a picture goes from one bandwidth to another"),
+        (["level=1", "network.bandwidth=0"], "network.bandwidth=0: must be a positive number, in Mbit/s"),
         (["level=1", "y=train_los"], "y=train_los"),
         (["level=1", "wrokers=3"], "workers"),
     ],
