@@ -109,9 +109,9 @@ def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
     seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
     return (
         f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
-        f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, {how}. "
-        f"Rounds are those of the runs{seeds}, each method "
-        "with the step size that is fastest there. A star: from there on some uncompressed method is faster."
+        f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
+        f"{how}. Rounds are those of the runs{seeds}, each method with the step size that is fastest there. A star: "
+        "from there on some uncompressed method is faster."
     )
 
 

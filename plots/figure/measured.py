@@ -59,7 +59,7 @@ def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
     figure = curves.draw(_between(rounds), [PANEL], note, look)
     tasks = rounds["task"].unique()
     seen = rounds[["seconds_of_round", "modelled"]]
-    low, high = float(seen.min(axis=None)), float(seen.max(axis=None))
+    low, high = np.nanmin(seen.to_numpy()), np.nanmax(seen.to_numpy())
     for number, axis in enumerate(axis for axis in figure.axes if axis.get_gid() == PANEL.y):
         of_panel = rounds[rounds["task"] == tasks[number % len(tasks)]]
         for line in axis.get_lines():

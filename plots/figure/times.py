@@ -94,7 +94,7 @@ def _paying(lines: pd.DataFrame) -> list[str]:
     ]  # fmt: skip
     return [
         "## Where compression stops paying", "",
-        f"Up to how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than every uncompressed one.",
+        f"Up to how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",
         "",
         *markdown.table(found.assign(method=found["label"]), "method", "task"), "",
     ]  # fmt: skip

@@ -16,7 +16,8 @@ f_down and hops follow from n and from how messages travel: a link carries as mu
 c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers, and for
 all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;
 or, for other hardware, r times the `computing` that is given. Rounds to a level are those measured with the run's own
-n: the model does not say that more workers need fewer, or a server in parts less time. The page of results has the same formulas, in plots/page/network.js.
+n: the model does not say that more workers need fewer, or a server in parts less time. The page of results has the
+same formulas, in plots/page/network.js.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     sending = sent + hops * network.latency * 1e-3 * frame["round"]
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
-    return np.maximum(computing, sending) if network.overlap else computing + sending
+    return computing.where(computing > sending, sending) if network.overlap else computing + sending
 
 
 def _factors(workers: pd.Series, form: str) -> list[pd.Series]:
@@ -142,8 +143,8 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     """Seconds until each method was seen at or beyond a level, with the step size that is fastest on each network.
 
     Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds and lr,
-    the last two missing where no step size got there with every seed; of several seeds seconds are the mean. A method has
-    one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
+    the last two missing where no step size got there with every seed; of several seeds seconds are the mean. A method
+    has one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
     """
     first, found = first_there(frame, metric, level), []
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
