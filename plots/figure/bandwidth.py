@@ -98,7 +98,7 @@ def note(lines: pd.DataFrame) -> str:
 
 def rows(lines: pd.DataFrame) -> pd.DataFrame:
     """The lines as they are written down: without what only drawing needs."""
-    names = ["task", "method", "label", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
+    names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
     return lines[names]
 
 

@@ -67,9 +67,8 @@ def test_claims_derivations_and_cells_fit(name):
     methods = {run.algorithm.name for run in found}
     named = [claim.options[role] for claim in figure.claims for role in ROLES if role in claim.options]
     assert all(set([one] if isinstance(one, str) else one) <= methods for one in named)
-    assert (
-        len({identity(run) for run in found}) == len(found) >= (3 if name in [*CIFAR10, "bandwidth", "digits"] else 8)
-    )
+    few = name in [*CIFAR10, "bandwidth", "digits"]
+    assert len({identity(run) for run in found}) == len(found) >= (3 if few else 8)
 
 
 @pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])

@@ -22,7 +22,7 @@ D, RATE = 1000, 1e6
 TIMES = Times(metric="grad_norm", level=0.5, workers=(4, 8), bandwidth=(0.1, 100.0), topologies=("sharded", "ring"))
 LINK = Network(latency=0)
 QUICK = [
-    Claim(number="1", statement="twice", check="times_faster",
+    Claim(number=f"1, from {low}", statement="twice", check="times_faster",
           options={"subject": "noisy", "reference": "plain", "times": 2.0, "low": low, "high": 100.0})
     for low in (0.1, 10.0)
 ]  # fmt: skip
