@@ -127,7 +127,8 @@ def _draw_finished(runs: list[Run], figure: Figure, asked: Reproduction) -> None
 
     if figure.held_out is not None:
         raise UsageError(
-            f"finished_in: figure={figure.name} chooses step sizes on seed {figure.held_out} by running it"
+            f"finished_in: figure={figure.name} chooses step sizes on seed {figure.held_out}, after these are run; "
+            "step_sizes=published chooses none"
         )
     folders = finished(runs, str(asked.finished_in))
     commits = sorted({str(open_run(place).environment.get("commit"))[:7] for place in folders})
