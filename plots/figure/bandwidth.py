@@ -137,8 +137,8 @@ def _crossings(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _span(values: Iterable[float]) -> str:
-    """The least and the greatest of numbers, three digits each."""
-    ends = sorted({f"{value:.3g}": value for value in values}.items(), key=lambda end: end[1])
+    """The least and the greatest of numbers, four digits each."""
+    ends = sorted({f"{value:.4g}": value for value in values}.items(), key=lambda end: end[1])
     return (
         " to ".join(dict.fromkeys([ends[0][0], ends[-1][0]])).replace("e+0", "e").replace("e+", "e") if ends else "–"
     )

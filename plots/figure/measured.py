@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from plots.figure import curves
-from plots.figure.look import Look
+from plots.figure.look import MOST, Look
 from plots.figure.spec import Panel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +57,9 @@ def read(path: Path) -> pd.DataFrame:
 
 def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
     """A panel a number of nodes and latency, over bandwidth: lines are modelled, points were measured."""
-    figure = curves.draw(_between(rounds), [PANEL], note, look)
+    names = list(dict.fromkeys(rounds["algorithm"]))
+    parts = np.array_split(names, math.ceil(len(names) / MOST))
+    figure = curves.draw(_between(rounds), [PANEL], note, look, [part.tolist() for part in parts])
     tasks = rounds["task"].unique()
     seen = rounds[["seconds_of_round", "modelled"]]
     low, high = np.nanmin(seen.to_numpy()), np.nanmax(seen.to_numpy())
@@ -70,6 +73,7 @@ def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
                 marker=points["marker"].iloc[0] if len(points) else "", markersize=5,
             )  # fmt: skip
         axis.set_ylim(low / 1.3, high * 1.3)
+        curves.set_log_ticks(axis.yaxis)
         if axis.get_ylabel():
             axis.set_ylabel("seconds a round")
     return figure

@@ -30,7 +30,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     inside = figure.look.caption == "inside"
     _save(bandwidth.draw(lines, times, caption if inside else about, figure.look), figure.name, figure, target)
     (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
-    bandwidth.rows(lines).to_csv(target / f"{figure.name}.csv", index=False)
+    bandwidth.rows(lines).to_csv(target / f"{figure.name}.csv", index=False, float_format="%.6g")
 
     rounds = _measured(figure)
     findings = _judged(lines, rounds, figure)
@@ -89,7 +89,7 @@ def _paying(lines: pd.DataFrame) -> list[str]:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
     found["cell"] = [
-        f"beyond {most:g}" if row["everywhere"] else f"{row['bandwidth']:.3g}" if row["bandwidth"] > least
+        f"beyond {most:g}" if row["everywhere"] else f"{float(format(row['bandwidth'], '.2g')):g}" if row["bandwidth"] > least
         else "nowhere here" for row in found.to_dict("records")
     ]  # fmt: skip
     return [

@@ -2,7 +2,7 @@
 
 /** By topology, of n workers: what f_up and f_down times a worker's bits pass over the busiest link, and hops of a round. */
 const FORMS = {
-  rank0: n => [n, n, 2],
+  rank0: n => [n - 1, n - 1, 2],
   sharded: n => [(n - 1) / n, (n - 1) / n, 2],
   all_gather: n => [n - 1, 0, 1],
   ring: n => [(n - 1) / n, (n - 1) / n, 2 * (n - 1)],

@@ -7,7 +7,7 @@ After r rounds in which a worker computed for c seconds, sent `bits_up` and rece
 or with `overlap` the larger of c and the rest, as where messages leave while the backward pass still runs. f_up,
 f_down and hops follow from n and from how messages travel: a link carries as much in each direction at once.
 
-    rank0       n, n, 2                   the server's link carries the messages of all workers
+    rank0       n−1, n−1, 2               the link of the server's rank carries the messages of all other workers
     sharded     (n−1)/n, (n−1)/n, 2       every worker serves d/n coordinates: all-to-all, then all-gather
     all_gather  n−1, 0, 1                 every worker gets all messages, and does the server's part itself
     ring        (n−1)/n, (n−1)/n, 2(n−1)  ring all-reduce, of what is not compressed
@@ -36,7 +36,7 @@ from plots.runs.columns import sign
 Numbers = Any  # one, or a column of them
 
 FORMS: dict[str, Callable[[int], tuple[float, float, float]]] = {
-    "rank0": lambda n: (n, n, 2),
+    "rank0": lambda n: (n - 1, n - 1, 2),
     "sharded": lambda n: ((n - 1) / n, (n - 1) / n, 2),
     "all_gather": lambda n: (n - 1, 0, 1),
     "ring": lambda n: ((n - 1) / n, (n - 1) / n, 2 * (n - 1)),
