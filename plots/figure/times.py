@@ -89,8 +89,10 @@ def _paying(lines: pd.DataFrame) -> list[str]:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
     found["cell"] = [
-        f"beyond {most:g}" if row["everywhere"] else f"{float(format(row['bandwidth'], '.2g')):g}" if row["bandwidth"] > least
-        else "nowhere here" for row in found.to_dict("records")
+        f"beyond {most:g}" if row.everywhere
+        else f"{float(f'{row.bandwidth:.2g}'):g}" if row.bandwidth > least
+        else "nowhere here"
+        for row in found.itertuples()
     ]  # fmt: skip
     return [
         "## Where compression stops paying", "",
