@@ -1,7 +1,7 @@
 """Compressed gradients in DistributedDataParallel: a communication hook, beside any optimizer of torch's."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.futures import Future
 
 from algorithms.agreement import agree, is_finite
 from algorithms.compressors import Payload
+from algorithms.compressors.blocks import buckets
 from algorithms.flat import Flat
 from algorithms.groups import SideBySide
 from algorithms.meter import Meter
@@ -57,7 +58,9 @@ class CompressedGradients:
         places = (slice(end - size, end) for end, size in zip(ends, self._flat.sizes, strict=True))
         self._place = dict(zip(self._flat.params, places, strict=True))
         self._gradient = torch.zeros(ends[-1], dtype=self._flat.dtype, device=self._flat.device)
-        sizes = _buckets(self._flat.sizes, self._flat.dtype.itemsize, bucket_mb)
+        if bucket_mb is not None and not bucket_mb > 0:
+            raise ValueError(f"bucket_mb={bucket_mb}: must be positive, or None for one message of all gradients")
+        sizes = buckets(self._flat.sizes, bucket_mb, self._flat.dtype.itemsize) if bucket_mb else (ends[-1],)
         self._abreast = SideBySide((algorithm,) * len(sizes), sizes)
         self._lacking = list(sizes)  # of how many coordinates every part still lacks the gradient in this round
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
@@ -222,18 +225,6 @@ def compressed(
     elif options:
         raise ValueError(f"{', '.join(options)}: options are for an algorithm that is given by its name")
     return CompressedGradients(params, algorithm, seed, scaler, bucket_mb), CompressedGradients.take
-
-
-def _buckets(sizes: Sequence[int], itemsize: int, mb: float | None) -> tuple[int, ...]:
-    """How many coordinates the parts have into which tensors of these sizes are put, from the last to the first."""
-    if mb is not None and not mb > 0:
-        raise ValueError(f"bucket_mb={mb}: must be positive, or None for one message of all gradients")
-    parts = [0]
-    for size in reversed(sizes):
-        parts[0] += size
-        if mb is not None and parts[0] * itemsize >= mb * 2**20:
-            parts.insert(0, 0)
-    return tuple(part for part in parts if part)
 
 
 def _check_sends_gradients(algorithm: Algorithm) -> None:

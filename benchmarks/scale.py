@@ -14,7 +14,6 @@ and the memory beside the vectors in units of the data's bytes in CSR. For Linux
 
 import datetime
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -102,9 +101,9 @@ def main(arguments: list[str] | None = None) -> None:
 def measured(problem: Problem) -> Point:
     """What a problem takes in this process. Raises DataError where memory does not suffice."""
     _trained(Problem(100, 50, 5, 2))  # what is loaded once
-    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    before = _resident("VmRSS")
     trainer, seconds = _trained(problem)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    peak = _resident("VmHWM") - before
     least = vectors(trainer.cluster, problem.features, trainer.task.dtype, trials=1)
     return Point(seconds, peak, least + trainer.task.nbytes(problem.workers))
 
@@ -112,6 +111,12 @@ def measured(problem: Problem) -> Point:
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """The slope of the least-squares line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+
+
+def _resident(name: str) -> int:
+    """Bytes by a line of this process's status; what getrusage says can be of the process that started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 
 
 def _trained(problem: Problem) -> tuple[Trainer, float]:
@@ -188,8 +193,7 @@ def _shapes() -> list[str]:
 def _point(problem: Problem) -> Point | None:
     """Measured in a process of its own; None where it was refused."""
     numbers = map(str, asdict(problem).values())
-    # What is freed goes back to the system, whatever its size.
-    settings = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**20), "OMP_NUM_THREADS": "1"}
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "benchmarks.scale", "--point", *numbers]
     done = subprocess.run(command, capture_output=True, text=True, env=settings)
     print(f"{problem}: {done.stdout.strip() or done.stderr.strip()}", flush=True)

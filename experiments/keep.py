@@ -3,21 +3,25 @@
     python -m experiments.keep
     python -m experiments.keep results other/results dry_run=true
 
-Where only code was edited, a finished run has another id today. Its folder is renamed to it if tests/golden passes,
-is as it was committed, and held the same when the run was begun, from committed code, and if golden runs use every
-module that was edited. A key that there was none of then is taken to have stood at its default. Its code.json then
-says what it was kept from. dry_run=true only says what would be kept.
+Where only code was edited, a finished run has another id today. Its folder is renamed to it if tests/golden is as it
+was committed and passes, with today's code and with the code that the run was begun with, which was committed too,
+and if golden runs use every module that was edited. A key that there was none of then is taken to have stood at its
+default. Its code.json then says what it was kept from. dry_run=true only says what would be kept.
 """
 
+import io
 import json
+import os
 import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from common.errors import RunError, UsageError
@@ -32,7 +36,10 @@ from plots.runs.files import read_json
 from plots.runs.find import find, whole
 from plots.runs.read import Run
 
-GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+HARNESS = "trained.py"
+"""Of the files there the one that calls the code, and is what it was when the code was."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,11 +98,34 @@ def check_golden() -> None:
     if git("status", "--porcelain", "--", ":/tests/golden") != "":
         raise RunError(f"{GOLDEN}: not as it was committed last, so it proves nothing; commit or undo that first")
     print("running the golden trajectories", file=sys.stderr, flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", str(GOLDEN)]
-    done = subprocess.run(command, cwd=GOLDEN.parents[1], capture_output=True, text=True)
+    done = _trained(ROOT)
     if done.returncode:
         last = "\n".join(done.stdout.splitlines()[-20:])
         raise RunError(f"{last}\ntests/golden does not pass, so that nothing is kept: the code gives other numbers")
+
+
+@cache
+def differs(commit: str) -> str:
+    """Why today's golden trajectories are not those that a commit's code gives in a copy of it; "" where they are."""
+    print(f"running the golden trajectories with the code of commit {commit}", file=sys.stderr, flush=True)
+    with TemporaryDirectory() as place:
+        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
+        if packed.returncode:
+            return f"commit {commit} is not here"
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
+            files.extractall(place, filter="data")
+        for file in GOLDEN.iterdir():
+            if file.is_file() and file.name != HARNESS:
+                shutil.copy(file, Path(place, "tests", "golden", file.name))
+        done = _trained(Path(place))
+    return f"commit {commit} gives other golden trajectories than today's code" if done.returncode else ""
+
+
+def _trained(root: Path) -> subprocess.CompletedProcess[str]:
+    """The golden trajectories compared, by the code that lies in `root`."""
+    command = [sys.executable, "-m", "pytest", "-q", "tests/golden"]
+    places = os.environ | {"PYTHONPATH": str(root)}
+    return subprocess.run(command, cwd=root, env=places, capture_output=True, text=True)
 
 
 @cache
@@ -109,16 +139,9 @@ def _doubt(run: Run, edited: set[str]) -> str:
     """Why the golden trajectories say nothing of a run; "" where they do."""
     if run.environment.get("uncommitted_changes", True):
         return "it was begun with code that was not committed"
-    commit = run.environment.get("commit")
-    for file in sorted(GOLDEN.glob("*.json")):
-        then = git("show", f"{commit}:tests/golden/{file.name}")
-        if then is None:
-            return f"commit {commit} has no tests/golden/{file.name}"
-        recorded, now = json.loads(then)["cases"], json.loads(file.read_text())["cases"]
-        if any(now.get(name) != case for name, case in recorded.items()):
-            return f"tests/golden/{file.name} held other numbers at commit {commit}"
-    unseen = sorted(edited - golden_code())
-    return f"no golden run uses {', '.join(unseen)}" if unseen else ""
+    if unseen := sorted(edited - golden_code()):
+        return f"no golden run uses {', '.join(unseen)}"
+    return differs(str(run.environment.get("commit")))
 
 
 def _move(run: Run, target: Path, code: dict[str, str], results_dir: Path) -> None:

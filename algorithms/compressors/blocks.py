@@ -11,10 +11,29 @@ from algorithms.compressors.base import Compressor, Divisible, Payload, Wrapping
 from algorithms.compressors.span import Span
 from algorithms.randomness import Key
 
+BUCKET_MB = 25.0
+"""What DistributedDataParallel puts together by default."""
+
+
+def buckets(sizes: Sequence[int], mb: float, itemsize: int = 4) -> tuple[int, ...]:
+    """How many coordinates the buckets have into which tensors of these sizes are put.
+
+    From the last tensor to the first, as backward comes to them, each bucket until it has `mb` · 2²⁰ bytes or more of
+    coordinates of `itemsize` bytes; the result is in the order of the tensors.
+    """
+    found = [0]
+    for size in reversed(sizes):
+        found[0] += size
+        if found[0] * itemsize >= mb * 2**20:
+            found.insert(0, 0)
+    return tuple(size for size in found if size)
+
 
 @dataclass(frozen=True)
 class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariableOverride]: Wrapping's
-    """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes: `partition: layer`, a block a tensor.
+    """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes.
+
+    `partition: layer` has a block a tensor, `partition: bucket` those of `buckets`.
 
     Every block has its own scale, its own choice of coordinates, its own draw. Bits are summed over the blocks; the
     payload is the tuple of theirs. ‖C(x) − x‖² is the sum over the blocks, so π is that of the worst block.

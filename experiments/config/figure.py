@@ -167,6 +167,10 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
     _check_metric(figure.select, f"{place}: select")
     if higher_is_better(figure.select):
         raise UsageError(f"{place}: select={figure.select}: select by one of which less is better")
+    if not 0 < figure.trial_share <= 1:
+        raise UsageError(
+            f"{place}: trial_share={figure.trial_share}: must be a share of the rounds, above 0 and up to 1"
+        )
     if not figure.grid or not all(figure.grid) or not (figure.rows or figure.times):
         raise UsageError(f"{place}: its grid and its rows of panels must not be empty")
     if figure.rows and figure.times:

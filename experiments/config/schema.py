@@ -114,7 +114,9 @@ class Run:
     cluster: Cluster = field(default_factory=Cluster, metadata={"key": Key("the workers")})
 
     partition: str = key(
-        "whole", "of a vector that is compressed: one block, or one a tensor", choices=("whole", "layer")
+        "whole",
+        "of a vector that is compressed: one block, one a tensor, or one for every 25 MB of float32, as DDP has them",
+        choices=("whole", "layer", "bucket"),
     )
     lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
     lr_schedule: str = key(

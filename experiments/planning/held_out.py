@@ -1,8 +1,9 @@
 """Step sizes chosen on a seed of their own, before the runs that are judged.
 
-A figure with `held_out` is run in two steps. In the first, every step size of its grid is a run on that seed. In the
-second, every method has its published and its best step size on each of the figure's seeds. So no curve that is
-judged took part in choosing, and every method was given the same number of trials, whatever the seeds.
+A figure with `held_out` is run in two steps. In the first, every step size of its grid is a run on that seed, of all
+rounds or `trial_share` of them. In the second, every method has its published and its best step size on each of the
+figure's seeds. So no curve that is judged took part in choosing, and every method was given the same number of
+trials, whatever the seeds.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,12 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
         if parse(text).key_or_group == "seed":
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
     lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
-    return _of(figure, overrides, [_line(line, lr, figure.held_out) for line, run in lines for lr in run.lr])
+    found = [
+        f"{_line(line, lr, figure.held_out)}{_rounds(figure.trial_share, run.rounds)}"
+        for line, run in lines
+        for lr in run.lr
+    ]
+    return _of(figure, overrides, found)
 
 
 def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
@@ -72,6 +78,10 @@ def published_alone(figure: Figure, overrides: Sequence[str], packages: Sequence
         if run.algorithm.name in figure.published
     ]
     return replace(_of(figure, overrides, found), held_out=None)
+
+
+def _rounds(share: float, rounds: int) -> str:
+    return f" rounds={max(1, round(share * rounds))}" if share < 1 else ""
 
 
 def _line(line: Sequence[str], lr: float, seed: int | None) -> str:

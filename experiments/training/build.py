@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from algorithms.compressors import Blocks, Compressor
+from algorithms.compressors.blocks import BUCKET_MB, buckets
 from algorithms.protocol import Algorithm
 from algorithms.schedules import factor
 from algorithms.updates import Update
@@ -30,13 +31,13 @@ from experiments.training.trainer import Trainer
 def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm:
     """The algorithm with its compressor and update. Raises UsageError for what does not fit together.
 
-    `sizes` are those of the task's parameter tensors, the blocks of `partition: layer`; without them the compressor
+    `sizes` are those of the task's parameter tensors, of which `partition` makes blocks; without them the compressor
     takes the vector as a whole, which is enough to check a configuration before there are data.
     """
     classes = Classes(run.packages)
     compressor = classes.build(called(run.compressor), "compressor", Compressor)
-    if run.partition == "layer" and sizes:
-        compressor = Blocks(compressor, sizes)
+    if run.partition != "whole" and sizes:
+        compressor = Blocks(compressor, sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB))
     parts: dict[str, Any] = {"compressor": compressor}
     if run.update.target is not None:
         parts["update"] = classes.build(called(run.update), "update", Update)
@@ -97,7 +98,6 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     if run.threads:
         torch.set_num_threads(run.threads)
     _choose_algorithms(run.deterministic)
-    keep_freed_memory()
     ids = ranks.ids(run.cluster.workers)
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
@@ -115,6 +115,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         algorithm.check(task.d)
         cluster = _cluster(run, algorithm, ranks, task.d)
         check_room(cluster, task, len(run.lr))
+        keep_freed_memory()
         return Trainer(
             task,
             cluster,

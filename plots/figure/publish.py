@@ -167,8 +167,11 @@ def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> 
 
 def _rule(figure: Figure, tried: pd.DataFrame) -> str:
     """What the best step sizes were chosen by."""
-    apart = "" if figure.held_out is None else f", on seed {figure.held_out} alone, which is judged nowhere"
-    return f"{rule_in_words(tried, figure.select)}{apart}"
+    rule = rule_in_words(tried, figure.select)
+    if figure.held_out is None:
+        return rule
+    share = f" and {figure.trial_share:.0%} of the rounds" if figure.trial_share < 1 else ""
+    return f"{rule}, on seed {figure.held_out}{share} alone, which is judged nowhere"
 
 
 def _was_selected(frame: pd.DataFrame) -> bool:

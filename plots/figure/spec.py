@@ -77,7 +77,8 @@ class Figure:
     chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
     published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes.
     families: algorithms that are drawn together, in panels of their own. look: how it fits into a page.
-    held_out: the seed that the best are chosen on, and on which nothing is judged. seeds: those that are judged then.
+    held_out: the seed that the best are chosen on, and on which nothing is judged. trial_share: of a run's rounds,
+    what a run on that seed has. seeds: those that are judged then.
     """
 
     name: str
@@ -97,5 +98,6 @@ class Figure:
     families: tuple[tuple[str, ...], ...] = ()
     look: Look = field(default_factory=Look)
     held_out: int | None = None
+    trial_share: float = 1.0
     seeds: tuple[int, ...] = ()
     budget: str | None = None

@@ -21,6 +21,7 @@ from algorithms.compressors import (
     Unpacked,
 )
 from algorithms.compressors.base import payload_bytes, tensors
+from algorithms.compressors.blocks import buckets
 from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
 from algorithms.compressors.span import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
@@ -293,6 +294,23 @@ def test_one_block_of_signs_has_one_scale():
     assert blocks.bits(3) == 2 + 32 + 1 + 32
     blocks.check(3)
     assert hash(Blocks(ScaledSign(), [2, 1])) == hash(blocks)
+
+
+MB = 2**18  # coordinates of 4 bytes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((5,), (5,)),
+        ((MB, MB, MB, 7), (MB, MB, MB + 7)),
+        ((7, MB // 2, MB // 2, 3 * MB, 1), (7, MB, 3 * MB + 1)),
+    ],
+)
+def test_buckets_are_filled_from_the_last_tensor_to_the_first(sizes, expected):
+    assert buckets(sizes, mb=1) == expected
+    assert buckets(sizes, mb=2, itemsize=8) == expected
+    assert buckets(sizes, mb=99) == (sum(sizes),)
 
 
 @pytest.mark.parametrize("compressor", [RandomK(k=3), Qsgd(), Natural()], ids=str)

@@ -98,6 +98,12 @@ def test_algorithms_bring_what_they_were_published_with(algorithm: str, compress
     assert [str(part.target).rpartition(".")[2] for part in (run.compressor, run.update)] == [compressor, update]
 
 
+@pytest.mark.parametrize(("partition", "blocks"), [("layer", (3, 2**23, 5)), ("bucket", (3, 2**23 + 5))])
+def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...]) -> None:
+    algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), (3, 2**23, 5))
+    assert algorithm.uplink.compressor.sizes == blocks
+
+
 def test_options_reach_the_objects() -> None:
     run = small("algorithm=naive", "update=sgd", "update.momentum=0.5", "algorithm.uplink_only=true")
     algorithm: Any = build_algorithm(run)

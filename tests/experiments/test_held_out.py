@@ -16,6 +16,7 @@ STUDY = [
     'figure.claims=[{number: 3, statement: As low, check: reaches_level, subject: cd_adam, reference: amsgrad, '
     'within: 2.0}]',
     "+figure.held_out=9",
+    "+figure.trial_share=0.5",
     "+figure.published={amsgrad: 0.003, cd_adam: 0.001}",
     "figure.name=tuned",
     *("lr=[0.001,0.01,0.1]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
@@ -54,6 +55,7 @@ def test_every_step_size_is_tried_once_and_the_chosen_ones_on_every_seed(table: 
         runs = of_method.drop_duplicates("run")[["seed", "lr"]]
         wanted = {(9, lr) for lr in GRID} | {(seed, lr) for seed in (0, 4) for lr in (published, best(table, method))}
         assert sorted(runs.itertuples(index=False, name=None)) == sorted(wanted)
+        assert of_method.groupby("seed")["round"].max().to_dict() == {9: 10, 0: 20, 4: 20}
         assert of_method.loc[of_method["best"], "lr"].unique().tolist() == [best(table, method)]
 
 
@@ -71,7 +73,7 @@ def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataF
         assert f"({low:.2g}× to {high:.2g}×, 2 seeds)" in claims.loc[protocol, "measured"]
     text = (written / "report.md").read_text()
     assert "The paper's step sizes: AMSGrad 0.003, CD-Adam 0.001." in text
-    assert "on seed 9 alone, which is judged nowhere:" in text
+    assert "on seed 9 and 50% of the rounds alone, which is judged nowhere:" in text
     assert "seeds 0, 4." in text
 
 
@@ -115,6 +117,7 @@ def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFix
         ("seed=3", "seed=3: this figure has two kinds of seeds; those it judges are seeds=[0,1], say"),
         ("+figure.published={amsgrad: 0.003}", "published has no step size of cd_adam; give every method one"),
         ("lr=abc", "lr=abc"),
+        ("+figure.trial_share=1.5", "trial_share=1.5: must be a share of the rounds, above 0 and up to 1"),
     ],
 )
 def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -22,14 +22,11 @@ OLD = "0" * 16
 
 
 @pytest.fixture
-def golden(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
+def golden(monkeypatch: pytest.MonkeyPatch) -> None:
     """Golden trajectories that pass and are those of every commit, and use algorithms.channels."""
-    cases = {file.name: json.loads(file.read_text()) for file in command.GOLDEN.glob("*.json")}
-    assert cases
     monkeypatch.setattr(command, "check_golden", lambda: None)
     monkeypatch.setattr(command, "golden_code", lambda: {"algorithms.channels"})
-    monkeypatch.setattr(command, "git", lambda *words: json.dumps(cases.get(words[1].rpartition("/")[2])))
-    return cases
+    monkeypatch.setattr(command, "differs", lambda commit: "")
 
 
 @pytest.fixture
@@ -103,12 +100,44 @@ def test_what_golden_runs_do_not_show_is_not_kept(golden, finished):
         assert folder.exists()
 
 
-def test_a_run_from_before_golden_numbers_were_changed_is_not_kept(golden, finished):
-    case = next(iter(golden["methods.json"]["cases"].values()))
-    case["x"] = []
+def test_a_run_from_before_golden_numbers_were_changed_is_not_kept(golden, finished, monkeypatch):
+    monkeypatch.setattr(command, "differs", lambda commit: f"commit {commit} gives other golden trajectories")
     folder = finished("algorithms.channels")
-    assert "methods.json held other numbers at commit abc" in command.keep(open_run(folder), folder.parents[3])
+    assert "not kept: commit abc gives other golden" in command.keep(open_run(folder), folder.parents[3])
     assert folder.exists()
+
+
+def test_todays_trajectories_are_trained_with_the_code_of_a_commit(tmp_path, monkeypatch):
+    """A project of one number: the second commit only renames where it stands, the third changes it."""
+    golden = tmp_path / "tests" / "golden"
+    golden.mkdir(parents=True)
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    monkeypatch.setattr(command, "GOLDEN", golden)
+
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
+        done = subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def commit(name: str, number: int) -> str:
+        (tmp_path / "number.py").write_text(f"{name} = {number}\n")
+        (golden / "trained.py").write_text(f"from number import {name} as trained\n")
+        (golden / "files.json").write_text(str(number))
+        text = "assert trained == int((Path(__file__).parent / 'files.json').read_text())"
+        (golden / "test_golden.py").write_text(
+            f"import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parent))\n"
+            f"from trained import trained\ndef test_number():\n    {text}\n"
+        )
+        git("add", ".")
+        git("commit", "-q", "-m", "a number")
+        return git("rev-parse", "HEAD")
+
+    git("init", "-q")
+    other, first, second = commit("A", 2), commit("A", 1), commit("B", 1)
+    command.differs.cache_clear()
+    assert [command.differs(one) for one in (first, second)] == ["", ""]
+    assert command.differs(other) == f"commit {other} gives other golden trajectories than today's code"
+    assert command.differs("abc") == "commit abc is not here"
 
 
 def test_a_run_of_other_settings_or_whose_place_is_taken_is_not_kept(golden, finished):

@@ -61,9 +61,12 @@ import multiprocessing, sys
 from pathlib import Path
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
+from experiments.training import build
 from experiments.training.build import build_trainer
 from experiments.training.memory import vectors
 from experiments.training.trainer import remembered
+
+build.keep_freed_memory = lambda: None
 
 def size(name):
     return 1024 * int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0])
@@ -94,17 +97,16 @@ def test_what_is_predicted_is_what_a_process_takes() -> None:
     """The largest resident size of a process in three rounds, d = 200,000 and two step sizes, less what it had
     without the state: never less than is predicted, but for pages, and not much more."""
     methods = ["sgd", "amsgrad", "naive", "cd_adam", "ef21", "onebit_adam"]
-    # What is freed goes back to the system at once, as that of longer vectors does.
+    # What is freed goes back to the system at once: what the heap keeps between vectors is not in the prediction.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    done = subprocess.run(
-        [sys.executable, "-c", HELD, *methods], capture_output=True, text=True, check=True, env=environment
-    )
+    command = [sys.executable, "-c", HELD, *methods]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     found = {
         method: (int(predicted), int(taken)) for method, predicted, taken in map(str.split, done.stdout.splitlines())
     }
     assert list(found) == methods
     for method, (predicted, taken) in found.items():
-        assert 0.97 * predicted <= taken <= 1.5 * predicted, (method, taken / predicted)
+        assert 0.97 * predicted <= taken <= 1.5 * predicted, (method, taken / predicted, found)
 
 
 def test_a_run_that_cannot_fit_is_refused_before_its_first_round(

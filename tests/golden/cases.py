@@ -1,11 +1,20 @@
 """The runs whose trajectories are recorded, by group and id, as command lines of `python -m experiments.run`."""
 
+import os
+from pathlib import Path
+
 _RUN = ("cluster.workers=4", "rounds=9", "eval_every=3", "device=cpu")
 _CANCER = ("task=logreg/breast_cancer", "task.batch_size=16", *_RUN)
 _SYNTHETIC = ("task=logreg/synthetic", "task.dataset.rows=200", "task.batch_size=16", *_RUN)
 _IMAGES = (
     "task=digits", "task.model.width=8", "task.rows=256", "task.batch_size=16", "task.evaluation_rows=64",
     "task.evaluation_batch=48", "cluster.workers=4", "rounds=8", "eval_every=4", "device=cpu",
+)  # fmt: skip
+
+_FILE = (
+    "task=logreg/file", f"task.dataset.file={Path(__file__).parent / 'points.svm'}",
+    f"data_dir={os.devnull}",  # where nothing can be kept
+    *_RUN,
 )  # fmt: skip
 
 _METHODS = {
@@ -90,6 +99,11 @@ _LOGREG = {
     "horizon": "task=logreg/breast_cancer task.batch_size=16 algorithm=cd_adam lr_schedule=horizon lr=0.01",
 }
 
+_FILES = {
+    "file": "algorithm=cd_adam",
+    "file-shuffled-batches": "algorithm=amsgrad task.partition=shuffled task.batch_size=8 seed=1",
+}
+
 _IMAGE_TASKS = {
     "images-sgd-dirichlet": "algorithm=sgd lr=0.1 task.partition=dirichlet lr_schedule=constant",
     "images-amsgrad": "algorithm=amsgrad lr=0.003",
@@ -110,5 +124,6 @@ CASES: dict[str, dict[str, list[str]]] = {
     "methods": _on(_CANCER, _METHODS),
     "compressors": _on(_SYNTHETIC, _COMPRESSORS) | _on(_IMAGES, _IMAGE_COMPRESSORS),
     "tasks": _on(_RUN, _LOGREG) | _on(_IMAGES, _IMAGE_TASKS),
+    "files": _on(_FILE, _FILES),
 }
 """By group, which is the name of a JSON file, and id: the overrides of a run."""
