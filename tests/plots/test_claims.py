@@ -336,7 +336,7 @@ def test_seeds_are_judged_at_equal_step_sizes_too() -> None:
 
 # the roles
 
-NOT_METHODS = {"alike", "curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis",
+NOT_METHODS = {"low", "high", "alike", "curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis",
                "until", "times", "since"}  # fmt: skip
 
 
