@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -27,9 +26,9 @@ from typing import Any
 
 from common.errors import RunError, UsageError
 from common.files import atomic
-from experiments.config import identity, schema
-from experiments.config.run import load_run, read
-from experiments.config.signatures import defaults
+from experiments.config import identity
+from experiments.config.earlier import today
+from experiments.config.run import load_run
 from experiments.record.environment import git
 from experiments.record.renamed import copy
 from plots.request import answering, chosen, folder, parse, words
@@ -62,8 +61,8 @@ def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
     Raises RunError where the golden trajectories are not what was committed, or today's code does not take them.
     """
     try:
-        today = read(_filled(run.config), run.config["packages"])
-        settings, code = identity.settings(today), identity.code(today)
+        now = today(run.config)
+        settings, code = identity.settings(now), identity.code(now)
     except (UsageError, KeyError) as error:
         return f"{run.folder}: not kept: {error}"
     target = run.folder.with_name(identity.identity(settings, code))
@@ -82,23 +81,6 @@ def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
     if not dry_run:
         _move(run, target, code, results_dir)
     return f"{run.folder}: {'would be kept' if dry_run else 'kept'} as {target.name} ({changes})"
-
-
-def _filled(config: Mapping[str, Any], of: type = schema.Run) -> dict[str, Any]:
-    """A run's configuration, with every key and option that it does not have at its default of today."""
-    known = {one.name: one.default for one in fields(of) if one.default is not MISSING}
-    parts = {one.name: _optional(config[one.name]) for one in fields(of) if schema.is_part(one)}
-    cluster = {"cluster": _filled(config["cluster"], schema.Cluster)} if "cluster" in config else {}
-    return known | dict(config) | parts | cluster
-
-
-def _optional(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A node, and those within it, with the options of its target that it does not have."""
-    known = defaults(node["_target_"]) if node.get("_target_") else {}
-    return known | {
-        name: _optional(value) if isinstance(value, Mapping) and "_target_" in value else value
-        for name, value in node.items()
-    }
 
 
 def _known(settings: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

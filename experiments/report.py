@@ -13,8 +13,10 @@ out            a page (.html; named after what it shows, in the results folder, 
                sizes, where they end, and bits to levels
 study          a sweep's or figure's name, whose runs alone are meant
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
-x, y           of a picture or tables: bits | bits_up | bits_down | rounds | epochs | seconds, and a column of
-               metrics.jsonl, the one that step sizes are selected by unless said
+x, y           of a picture or tables: bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds,
+               and a column of metrics.jsonl, the one that step sizes are selected by unless said
+network.bandwidth, network.latency, network.topology, network.overlap, network.computing
+               what modelled seconds are of, as for plots.plot
 points         all: every evaluation, however large the page is; else one of above 50 MB has fewer of them and says so
 """
 
@@ -25,10 +27,12 @@ from rich.console import Console
 
 from common.characters import visible
 from plots.out import PICTURES, Written, asked, chosen_runs, in_number, named, write_page, write_rows
-from plots.request import answering, chosen, folder, parse, words
+from plots.request import NETWORK, answering, chosen, folder, network, parse, words
 from plots.runs.find import CHOOSING
 
-DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), "x": "bits", "y": "", "points": ""}
+DEFAULTS = {
+    "results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), "x": "bits", "y": "", "points": "", **NETWORK,
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,23 +70,26 @@ def _tables(request: Mapping[str, str], target: Path) -> str:
 
 def _shared(request: Mapping[str, str]) -> dict[str, str]:
     """What a picture or tables are asked for by."""
-    return {key: request[key] for key in (*CHOOSING, "results_dir", "x", "y")}
+    return {key: request[key] for key in (*CHOOSING, "results_dir", "x", "y", *NETWORK)}
 
 
 def _rows(request: Mapping[str, str], target: Path) -> str:
+    from plots.runs.network import modelled_seconds
     from plots.runs.results import results
 
-    runs = chosen_runs(request)
-    write_rows(results(runs), target)
+    modelled, runs = network(request), chosen_runs(request)
+    frame = results(runs)
+    curves = frame.assign(algorithm=frame["method"])
+    write_rows(frame.assign(modelled_seconds=modelled_seconds(curves, modelled)), target)
     return f"rows of {in_number(runs)}"
 
 
 WRITES = {
-    ".html": Written("a page", write_page, ("points",)),
-    **dict.fromkeys(PICTURES, Written("a picture", _picture, ("x", "y"))),
-    ".csv": Written("a table of all rows", _rows),
-    ".parquet": Written("a table of all rows", _rows, needs="pyarrow"),
-    ".tex": Written("tables", _tables, ("x", "y")),
+    ".html": Written("a page", write_page, ("points", *NETWORK)),
+    **dict.fromkeys(PICTURES, Written("a picture", _picture, ("x", "y", *NETWORK))),
+    ".csv": Written("a table of all rows", _rows, tuple(NETWORK)),
+    ".parquet": Written("a table of all rows", _rows, tuple(NETWORK), needs="pyarrow"),
+    ".tex": Written("tables", _tables, ("x", "y", *NETWORK)),
 }
 """What the command writes, by a file's ending."""
 

@@ -10,7 +10,8 @@ how its runs are started, by default as many at once as there are cores, each in
 keys go to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on
 the figure: `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes
 the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
-are, interrupted ones go on. What is written lies in <results_dir>/figures/<name>/, with the budget and the
+are, interrupted ones go on. `finished_in` names a folder of finished runs, of whatever code: those with the figure's
+settings are drawn, and none is run. What is written lies in <results_dir>/figures/<name>/, with the budget and the
 overrides that change the figure in the folder's name.
 """
 
@@ -20,7 +21,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,13 +68,17 @@ def application(composed: DictConfig) -> None:
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
-        figure = figures.read(asked, partial(_affordable, asked, packages, launch))
+        pick = _named if asked.finished_in else partial(_affordable, asked, packages, launch)
+        figure = figures.read(asked, pick)
         overrides = asked.overrides
         if asked.step_sizes == "published":
             from experiments.planning.held_out import published_alone
 
             figure, overrides = published_alone(figure, overrides, packages), ()
         runs = figures.runs(figure, overrides, packages)
+        if asked.finished_in:
+            _draw_finished(runs, figure, asked)
+            return
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, overrides, packages, launch)
         else:
@@ -106,6 +111,29 @@ def moved(overrides: Sequence[str]) -> list[str]:
     # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
+
+
+def _named(candidates: Sequence[Figure]) -> Figure:
+    """For a figure with budgets, where finished runs are of one of them."""
+    names = ", ".join(str(one.budget) for one in candidates)
+    raise UsageError(f"finished_in: which budget are those runs of? budget={names}")
+
+
+def _draw_finished(runs: list[Run], figure: Figure, asked: Reproduction) -> None:
+    """Draw finished runs of whatever code, and say of which."""
+    from experiments.planning.finished import finished
+    from plots.figure.publish import report
+    from plots.runs.read import open_run
+
+    if figure.held_out is not None:
+        raise UsageError(
+            f"finished_in: figure={figure.name} chooses step sizes on seed {figure.held_out}, after these are run; "
+            "step_sizes=published chooses none"
+        )
+    folders = finished(runs, str(asked.finished_in))
+    commits = sorted({str(open_run(place).environment.get("commit"))[:7] for place in folders})
+    figure = replace(figure, note=". ".join(filter(None, [figure.note, f"Runs of commit {', '.join(commits)}"])))
+    report(folders, figure, _folder(figure, asked, runs[0]), Console())
 
 
 def _affordable(asked: Reproduction, packages: list[str], launch: Launch, candidates: Sequence[Figure]) -> Figure:

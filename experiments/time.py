@@ -1,16 +1,21 @@
 """What a finished study would take on other networks: seconds to a level, over bandwidths and numbers of workers.
 
     python -m experiments.time task=cifar10/resnet18 y=train_loss level=1.5
-    python -m experiments.time study=first y=grad_norm level=0.01 form=rank0 bandwidth=100,1000 workers=8,64
+    python -m experiments.time study=first y=grad_norm level=0.01 network.topology=rank0 network.bandwidth=100,1000
+    python -m experiments.time study=first y=grad_norm level=0.01 out=times.pdf
 
 y           a column of metrics.jsonl; level: the value that is to be reached
-bandwidth   of every link in Mbit/s, several separated by commas; latency in ms, one way
-workers     how many there would be, several separated by commas
-form        of a compressed method's exchange: rank0 | sharded | all_gather
-uncompressed    of the others': ring | tree, or one of these
-overlap     true: messages leave while the backward pass runs
+network.bandwidth     of every link in Mbit/s, several separated by commas
+network.workers       how many there would be, several separated by commas
+network.topology      rank0 | sharded | all_gather, of compressed methods' messages, and others then go by ring;
+                      ring | tree, of the others', and compressed ones then by sharded; several separated by commas
+network.latency       in milliseconds, one way
+network.overlap       true: messages leave while the backward pass runs
+network.computing     milliseconds a round; empty: each method's as measured
 task, algorithm, seed, study      choose among the runs, several separated by commas
 results_dir     where the runs lie
+out             a picture (.pdf, .png, .svg, .jpg) from the least to the greatest of these bandwidths, beside which
+                its lines are left as .csv and its caption as .txt
 
 Nothing is trained: computing is what was measured, a worker's own share, bits are those counted, and rounds those
 that it took with the run's own number of workers (docs/reports.md has the formulas). Each method has the step size
@@ -19,22 +24,28 @@ faster than every uncompressed one.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from plots.request import answering, chosen, parse, positive, words
+from common.names import unknown
+from plots.figure.look import Look
+from plots.figure.spec import Times
+from plots.out import PICTURES, write_rows, write_text
+from plots.request import NETWORK, answering, chosen, network, parse, positive, words
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
-from plots.runs.network import FORMS, OF_COMPRESSED, Network, pays_up_to, seconds_to
+from plots.runs.network import Network, pays_up_to, seconds_to
 from plots.runs.variants import settled, table, tell_apart
 
 DEFAULTS = {
-    **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", "bandwidth": "10,100,1000,10000,100000",
-    "latency": "1", "workers": "8,64,1024", "form": "sharded", "uncompressed": "ring", "overlap": "false",
-    "results_dir": "results",
+    **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
+    "network.bandwidth": "10,100,1000,10000,100000", "network.workers": "8,64,1024", "results_dir": "results",
+    "out": "",
 }  # fmt: skip
 
 
@@ -46,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def show(request: dict[str, str], console: Console) -> None:
-    """Print the tables of a request, one a task.
+    """Print the tables of a request, one a task, and draw its picture where it names one.
 
     Raises UsageError for what is not there or not understood, and ValueError where there are no whole runs.
     """
@@ -54,36 +65,59 @@ def show(request: dict[str, str], console: Console) -> None:
         raise UsageError("level=: give the value of y that is to be reached, such as y=test_accuracy level=0.9")
     level = positive("level", request["level"], "what y is measured in")
     networks = [
-        Network(
-            workers=int(positive("workers", workers, "workers")),
-            bandwidth=positive("bandwidth", bandwidth, "Mbit/s"),
-            latency=positive("latency", request["latency"], "milliseconds", zero=True),
-            form=chosen("form", request["form"], OF_COMPRESSED),
-            uncompressed=chosen(
-                "uncompressed", request["uncompressed"], [name for name in FORMS if name != "all_gather"]
-            ),
-            overlap=chosen("overlap", request["overlap"], ("true", "false")) == "true",
+        replace(
+            network({**request, "network.bandwidth": bandwidth, "network.topology": topology}),
+            workers=int(positive("network.workers", workers, "workers")),
         )
-        for workers in request["workers"].split(",")
-        for bandwidth in request["bandwidth"].split(",")
+        for workers in request["network.workers"].split(",")
+        for bandwidth in request["network.bandwidth"].split(",")
+        for topology in request["network.topology"].split(",")
     ]
+    if request["out"] and Path(request["out"]).suffix not in PICTURES:
+        raise UsageError(unknown(f"out={request['out']}: no such picture", Path(request["out"]).suffix, PICTURES))
+    if request["out"] and len({one.bandwidth for one in networks}) == 1:
+        raise UsageError("out=: a picture goes from one bandwidth to another; network.bandwidth=10,100000 say")
     place = Path(request["results_dir"])
     runs = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
     if not runs:
         raise ValueError(f"{place}: no whole run among those chosen; start one with python -m experiments.run")
     frame = table(settled(tell_apart(runs)))
     y = chosen("y", request["y"], [name for name in map(str, frame) if column(name).filled_by == "task"])
-    for task, rows in frame[frame[y].notna()].groupby("task", sort=False):
+    frame = frame[frame[y].notna()]
+    for task, rows in frame.groupby("task", sort=False):
         times = seconds_to(rows, y, level, networks)
+        times["label"] += ", " + times["form"]
         console.print(f"{task}: seconds to {y} {level:g}")
         wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds")
         wide = wide[list(dict.fromkeys(times["label"]))]
         cells = zip(wide.index, wide.to_numpy(), strict=True)
-        lines = [[*(f"{number:g}" for number in network), *map(_cell, line)] for network, line in cells]
+        lines = [[*(f"{number:g}" for number in place), *map(_cell, line)] for place, line in cells]
         tables.show(console, ["workers", "Mbit/s", *wide.columns], lines)
         for (label, workers), bandwidth in pays_up_to(times).items():
             until = "at none of these" if bandwidth is None else f"up to {bandwidth:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {until}")
+    if request["out"]:
+        bandwidths = [one.bandwidth for one in networks]
+        wanted = Times(
+            metric=y, level=level, workers=tuple(dict.fromkeys(one.workers for one in networks if one.workers)),
+            bandwidth=(min(bandwidths), max(bandwidths)),
+            topologies=tuple(dict.fromkeys(one.topology for one in networks)),
+        )  # fmt: skip
+        _draw(frame, wanted, networks[0], Path(request["out"]))
+        console.print(f"picture: {request['out']}")
+
+
+def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> None:
+    """The picture of modelled times, with its lines in a CSV and its caption in a text beside it."""
+    import matplotlib
+
+    from plots.figure import bandwidth, curves
+
+    matplotlib.use("Agg")
+    lines = bandwidth.over_bandwidth(frame, times, link)
+    curves.save(bandwidth.draw(lines, times, bandwidth.note(lines), Look()), target)
+    write_rows(bandwidth.rows(lines), target.with_suffix(".csv"))
+    write_text(f"{bandwidth.caption(frame, times, link)}\n", target.with_suffix(".txt"))
 
 
 def _cell(seconds: float) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from common.errors import UsageError
 from common.files import atomic
 from common.names import unknown
-from plots.request import folder
+from plots.request import folder, network
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.read import Run
 
@@ -85,11 +85,11 @@ def write_page(request: Mapping[str, str], target: Path) -> str:
     """The runs that a request chooses as a page. Raises OSError where it cannot be written."""
     from plots.page.page import page, read_figures  # which takes a second to import
 
-    runs = chosen_runs(request)
+    modelled, runs = network(request), chosen_runs(request)
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     figures = read_figures(Path(request["results_dir"]), target.parent)
     everything, study = request.get("points") == "all", request.get("study", "")
-    write_text(page(runs, figures, made, everything, study, target.parent), target)
+    write_text(page(runs, figures, made, everything, study, target.parent, modelled), target)
     return in_number(runs)
 
 

@@ -1,7 +1,7 @@
 """A picture of runs that are there.
 
     python -m plots.plot x=bits y=grad_norm task=logreg/a9a algorithm=cd_adam,ef21
-    python -m plots.plot x=modelled_seconds bandwidth=10 y=test_accuracy task=digits seed=0 out=digits.pdf
+    python -m plots.plot x=modelled_seconds network.bandwidth=10 y=test_accuracy task=digits seed=0 out=digits.pdf
 
 x         bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds
 y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
@@ -9,7 +9,9 @@ task, algorithm, seed, state      one, or several separated by commas; all that 
 study     a sweep's or figure's name, whose runs alone are meant
 lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
-bandwidth (Mbit/s), latency (ms, one way), shared_link (true: the server has one link for all workers)
+network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true: messages leave while computing)
+network.computing     milliseconds a round; empty: each method's as measured
+network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
 width, font, font_size     of the picture in inches, a font family such as serif, and of its labels in points
 caption        outside (in the text beside the picture) | inside
 step_sizes     true: the legend names them
@@ -34,27 +36,27 @@ from plots.figure.look import SIZE, Look
 from plots.figure.spec import Panel
 from plots.latex import tables as latex
 from plots.out import PICTURES, Written, asked, named, write_page, write_rows, write_text
-from plots.request import answering, chosen, parse, positive, words
+from plots.request import NETWORK, answering, chosen, network, parse, positive, words
 from plots.runs.best import mark_best, metric_of, rule_in_words
-from plots.runs.columns import ABOUT_BITS, axes, column, higher_is_better, in_words, usual_scale
+from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
+from plots.runs.network import modelled_seconds
 from plots.runs.read import Run
-from plots.runs.seeds import about_runs, in_order, over_seeds, repeated
-from plots.runs.time_model import Link, at_mean_times, modelled_seconds
+from plots.runs.seeds import about_runs, at_mean_times, in_order, over_seeds, repeated
 from plots.runs.variants import Variant, settled, table, tell_apart
 
-AXES = {name: name for name in (*axes(), "modelled_seconds")} | {"rounds": "round", "epochs": "epoch"}
+AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
 
 SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
-    "bandwidth": "100", "latency": "1", "shared_link": "true", "width": "", "font": "", "font_size": "",
-    "caption": "outside", "step_sizes": "false", "results_dir": "results", "out": "",
+    **NETWORK, "width": "", "font": "", "font_size": "", "caption": "outside", "step_sizes": "false",
+    "results_dir": "results", "out": "",
 }  # fmt: skip
 
-OF_CURVES = ("x", "y", "lr", "bandwidth", "latency", "shared_link")
+OF_CURVES = ("x", "y", "lr", *NETWORK)
 OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale", "width", "font", "font_size", "caption", "step_sizes")
 
 CAPTIONS: tuple[Literal["outside", "inside"], ...] = ("outside", "inside")
@@ -91,26 +93,22 @@ def _writes(console: Console) -> dict[str, Written]:
         return "curves"
 
     return {
-        ".html": Written("a page", write_page),
+        ".html": Written("a page", write_page, tuple(NETWORK)),
         **dict.fromkeys(PICTURES, Written("a picture", picture, OF_PICTURES)),
         ".csv": Written("a table of curves", rows, OF_CURVES),
         ".parquet": Written("a table of curves", rows, OF_CURVES, needs="pyarrow"),
-        ".tex": Written("tables", write_tables, ("x", "y")),
+        ".tex": Written("tables", write_tables, ("x", "y", *NETWORK)),
     }
 
 
 def write_tables(request: Mapping[str, str], target: Path) -> str:
     """The tables of what a request chooses, in LaTeX. Raises UsageError for a metric that no run has."""
-    x = AXES[chosen("x", request["x"], axes_of_tables())]
+    x = AXES[chosen("x", request["x"], AXES)]
+    modelled = network(request)
     variants = settled(tell_apart(_runs(request)))
     frame = _measured(request, variants)[0] if request["y"] else table(variants)
-    write_text(latex(frame, request["y"], x), target)
+    write_text(latex(frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), request["y"], x), target)
     return "tables"
-
-
-def axes_of_tables() -> list[str]:
-    """What tables can count: all that is measured."""
-    return [name for name in AXES if name != "modelled_seconds"]
 
 
 def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
@@ -177,11 +175,7 @@ def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[
 
 def _curves(request: Mapping[str, str], console: Console) -> tuple[pd.DataFrame, str]:
     """The rows of the curves to draw, one trial per task, variant of a method and seed, and what is drawn of them."""
-    link = Link(
-        bandwidth=positive("bandwidth", request["bandwidth"], "Mbit/s"),
-        latency=positive("latency", request["latency"], "milliseconds", zero=True),
-        shared=chosen("shared_link", request["shared_link"], ("true", "false")) == "true",
-    )
+    modelled = network(request)
     lr = None if request["lr"] == "best" else positive("lr", request["lr"], "steps")
     variants = settled(tell_apart(_runs(request)))
     for variant in variants:
@@ -196,7 +190,7 @@ def _curves(request: Mapping[str, str], console: Console) -> tuple[pd.DataFrame,
         frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
     else:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
-    return at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, link))), y
+    return at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, modelled))), y
 
 
 def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> pd.DataFrame:
@@ -214,11 +208,10 @@ def _caption(request: Mapping[str, str], x: str, frame: pd.DataFrame) -> str:
     """What the curves are, in words."""
     rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
     mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
-    server = "the server's link is shared by all workers." if request["shared_link"] == "true" else "a link a worker."
     about_x = {
         **{name: f" {text}" for name, text in ABOUT_BITS.items()},
         "seconds": " Seconds are those measured, for all workers and all step sizes of a run.",
-        "modelled_seconds": f" {request['bandwidth']} Mbit/s, {request['latency']} ms one way; {server}",
+        "modelled_seconds": f" {network(request).in_words()}.",
     }
     return f"Each method with {rule} ({mean} {in_order(frame['seed'])}).{about_x.get(x, '')}"
 

@@ -1,17 +1,28 @@
 """Command lines of key=value for what looks at results."""
 
+from __future__ import annotations
+
 import argparse
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from common.characters import acting
 from common.errors import RunError, UsageError, exit_with_message
 from common.names import unknown
 
+if TYPE_CHECKING:
+    from plots.runs.network import Network
+
 Name = TypeVar("Name", bound=str)
+
+NETWORK = {
+    "network.bandwidth": "100", "network.latency": "1", "network.topology": "sharded", "network.overlap": "false",
+    "network.computing": "",
+}  # fmt: skip
+"""The keys of a network, and what they are unless said."""
 
 
 def words(program: str, about: str | None, arguments: Sequence[str] | None, metavar: str = "key=value") -> list[str]:
@@ -43,7 +54,8 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
         if sign := acting(text):
             raise UsageError(f"{key}: holds {sign}, which would act on a terminal or split a line; leave it out")
         if key not in defaults:
-            raise UsageError(unknown(f"{key}: no such key", key, defaults))
+            whole = next((name for name in defaults if name.endswith(f".{key}")), key)
+            raise UsageError(unknown(f"{key}: no such key", whole, defaults))
         values[key] = value
     return values
 
@@ -75,3 +87,17 @@ def positive(key: str, value: str, unit: str, zero: bool = False) -> float:
         kind = "number of at least 0" if zero else "positive number"
         raise UsageError(f"{key}={value}: must be a {kind}, in {unit} without saying so")
     return number
+
+
+def network(request: Mapping[str, str]) -> Network:
+    """The network that the keys of NETWORK name. Raises UsageError."""
+    from plots.runs.network import FORMS, Network  # which imports pandas
+
+    given = request["network.computing"]
+    return Network(
+        bandwidth=positive("network.bandwidth", request["network.bandwidth"], "Mbit/s"),
+        latency=positive("network.latency", request["network.latency"], "milliseconds", zero=True),
+        topology=chosen("network.topology", request["network.topology"], FORMS),  # type: ignore[arg-type]
+        overlap=chosen("network.overlap", request["network.overlap"], ("true", "false")) == "true",
+        computing=positive("network.computing", given, "milliseconds a round", zero=True) if given else None,
+    )

@@ -18,8 +18,9 @@ from experiments.config.values import check_keys, checked, held
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
 from plots.figure.look import MOST, Look
-from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
-from plots.runs.columns import axes, higher_is_better, misspelt
+from plots.figure.spec import Claim, Derivation, Figure, Panel, Target, Times
+from plots.runs.columns import higher_is_better, misspelt, x_axes
+from plots.runs.network import FORMS, Network
 
 BUDGETS = ("full", "medium", "quick")
 """The largest first."""
@@ -144,7 +145,7 @@ def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def _figure(node: Config, budget: str | None, place: str) -> Figure:
     """The figure of a node whose budget was chosen."""
-    check_keys(node, _KEYS, place, ("name", "title", "grid", "rows"))
+    check_keys(node, _KEYS, place, ("name", "title", "grid", "times" if "times" in node else "rows"))
     of_claim = node.pop("of_claim", None)
     readers = {
         "rows": _panel,
@@ -155,7 +156,11 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
     parts = {key: _each(reader, node.get(key, []), f"{place}: {key}") for key, reader in readers.items()}
     look = _read(Look, node.get("look", {}), f"{place}: look")
     look.check(f"{place}: look.")
-    figure = _read(Figure, {**node, **parts, "look": look, "budget": budget}, place)
+    network = _read(Network, node.get("network", {}), f"{place}: network")
+    network.check(f"{place}: network.")
+    times = _times(node["times"], f"{place}: times") if "times" in node else None
+    own = {"look": look, "network": network, "times": times, "budget": budget}
+    figure = _read(Figure, {**node, **parts, **own}, place)
     for some in figure.families:
         if not 1 <= len(some) <= MOST:
             raise UsageError(f"{place}: families: {list(some)}: a panel shows from 1 to {MOST} methods")
@@ -166,16 +171,30 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
         raise UsageError(
             f"{place}: trial_share={figure.trial_share}: must be a share of the rounds, above 0 and up to 1"
         )
-    if not figure.grid or not all(figure.grid) or not figure.rows:
+    if not figure.grid or not all(figure.grid) or not (figure.rows or figure.times):
         raise UsageError(f"{place}: its grid and its rows of panels must not be empty")
+    if figure.rows and figure.times:
+        raise UsageError(f"{place}: times stand in the place of rows; give one of the two")
     return figure
 
 
 def _panel(node: object, place: str) -> Panel:
     panel = _read(Panel, node, place)
-    _named(panel.x, axes(), f"{place}: x")
+    _named(panel.x, x_axes(), f"{place}: x")
     _check_metric(panel.y, f"{place}: y")
     return panel
+
+
+def _times(node: object, place: str) -> Times:
+    times = _read(Times, node, place)
+    _check_metric(times.metric, f"{place}: metric")
+    for name in times.topologies:
+        _named(name, FORMS, f"{place}: topologies")
+    if not times.workers or not times.topologies or min(times.workers) < 1:
+        raise UsageError(f"{place}: workers={list(times.workers)}, topologies={list(times.topologies)}: one at least")
+    if len(times.bandwidth) != 2 or not 0 < times.bandwidth[0] < times.bandwidth[1]:
+        raise UsageError(f"{place}: bandwidth={list(times.bandwidth)}: must be two ends in Mbit/s, the smaller first")
+    return times
 
 
 def _claim(node: object, place: str, of_claim: object) -> Claim:
@@ -224,7 +243,7 @@ def _check_options(function: Callable, options: Mapping[str, Any], place: str) -
         value, key = options[one.name], f"{place}: {one.name}"
         held(value, one.annotation, key)
         if one.name == "axis":
-            _named(value, axes(), key)
+            _named(value, x_axes(), key)
         for name in _listed(value) if one.name in ("metric", "metrics") else ():
             _check_metric(name, key)
 

@@ -241,6 +241,10 @@ class Reproduction:
         "published: the paper's alone, where a figure has trials for the best ones too",
         choices=("both", "published"),
     )
+    finished_in: str | None = key(
+        None,
+        "a folder of finished runs: those with the figure's settings are drawn, of whatever code, and none is run",
+    )
     overrides: Sequence[str] = key((), "of every run")
     packages: Sequence[str] = key((), "of yours, for the figure and its runs")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from plots.claims import budgets, checks, frozen
+from plots.claims import budgets, checks, frozen, seconds
 from plots.claims.checks import NOT_DECIDABLE, Finding, as_times
 from plots.figure.spec import Claim
 from plots.runs.seeds import geometric_mean
@@ -34,13 +34,20 @@ CHECKS: dict[str, Callable[..., Finding]] = {
         budgets.fewer_bits,
         frozen.ends_above,
         frozen.ends_below,
+        seconds.times_faster,
+        seconds.as_measured,
     )
 }
 """By the name a figure's configuration calls them."""
 
 
-PAPERS, BEST = "paper's", "best"
-"""The protocols that have a name, as column `step_size` of findings holds them; others go by their step size."""
+PAPERS, BEST, MEASURED = "paper's", "best", "measured"
+"""The protocols that have a name, as column `step_size` of findings holds them; others go by their step size. What is
+measured on a network is of none."""
+
+
+COLUMNS = ["number", "statement", "task", "step_size", "verdict", "measured"]
+"""Of findings."""
 
 
 def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
@@ -56,7 +63,13 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
                 finding = _in_every_seed(chosen, claim)
                 place = (claim.number, claim.statement, task, setting)
                 findings.append((*place, finding.verdict, finding.measured))
-    return pd.DataFrame(findings, columns=["number", "statement", "task", "step_size", "verdict", "measured"])
+    return pd.DataFrame(findings, columns=COLUMNS)
+
+
+def unjudged(claims: Sequence[Claim], task: str, step_size: str, why: str) -> pd.DataFrame:
+    """What `judge` returns of claims about what is not there."""
+    about = [(claim.number, claim.statement, task, step_size, NOT_DECIDABLE, why) for claim in claims]
+    return pd.DataFrame(about, columns=COLUMNS)
 
 
 def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -185,7 +185,7 @@ def _share(figure: Figure) -> None:
     for axis in figure.axes:
         for side in (axis.xaxis, axis.yaxis):
             if side.get_scale() == "log":
-                _set_log_ticks(side)
+                set_log_ticks(side)
 
 
 def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
@@ -297,7 +297,7 @@ def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:
     return sorted(set(np.abs(x[:, None] - space(x[0], x[-1], count)).argmin(0).tolist()))
 
 
-def _set_log_ticks(side: Axis) -> None:
+def set_log_ticks(side: Axis) -> None:
     """About six labelled ticks at most, at decades; where fewer than three of these are in view, and at most six
     of 1, 2 and 5 times them, at those, and on a still shorter axis at evenly spaced round numbers."""
     side.set_minor_locator(NullLocator())

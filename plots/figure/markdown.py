@@ -18,13 +18,13 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     edge = on_edge(frame)
     cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
     marked = ["", "*edge*: no smaller, or no larger, step size was tried; the best may lie beyond."] if edge else []
-    return [*_table(best.assign(cell=cells), "task", "algorithm"), *marked]
+    return [*table(best.assign(cell=cells), "task", "algorithm"), *marked]
 
 
 def grids(frame: pd.DataFrame) -> list[str]:
     """The step sizes that each method was given on each task."""
     tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(in_order)
-    return ["Step sizes tried:", "", *_table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
+    return ["Step sizes tried:", "", *table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
 
 
 def targets(reached: pd.DataFrame, metric: str) -> list[str]:
@@ -46,7 +46,7 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
     reached = reached.assign(cell=[_bits(row) for _, row in reached.iterrows()])
     for task, rows in reached.groupby("task", sort=False):
         cells = rows.assign(level=rows["level"].map("{:g}".format), method=rows["label"])
-        lines += ["", f"### {task}", "", *_table(cells, "method", "level")]
+        lines += ["", f"### {task}", "", *table(cells, "method", "level")]
     return lines
 
 
@@ -54,7 +54,7 @@ def in_short(findings: pd.DataFrame) -> list[str]:
     """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
     lines = []
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        said = "; ".join(f"{name} step sizes: {count}" for name, count in tally(rows).items())
+        said = "; ".join(f"{titled(name)}: {count}" for name, count in tally(rows).items())
         lines.append(f"- {number}. {statement}: **{said}**.")
     return [*lines, ""] if lines else []
 
@@ -71,7 +71,7 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
         lines += ["", f"### {number}. {statement}", ""]
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
-        lines += _table(cells, "task", "step_size")
+        lines += table(cells, "task", "step_size")
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 
@@ -79,14 +79,20 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
 _PROTOCOLS = {
     "paper's": "Column *paper's*: each method with its published step size.",
     "best": "Column *best*: each method with its own best step size.",
+    "measured": "Column *measured*: rounds on links of given bandwidth and latency.",
     "equal": "The columns of numbers: all methods with this step size.",
 }
 """What the columns of claims are, by their kind."""
 
 
 def kind(setting: str) -> str:
-    """Of which kind a protocol is: paper's, best, or equal step sizes."""
-    return setting if setting in (claims.PAPERS, claims.BEST) else "equal"
+    """Of which kind a protocol is: paper's, best, or equal step sizes; measured rounds are of none of these."""
+    return setting if setting in (claims.PAPERS, claims.BEST, claims.MEASURED) else "equal"
+
+
+def titled(kind: str) -> str:
+    """A protocol's kind as a heading."""
+    return kind if kind == claims.MEASURED else f"{kind} step sizes"
 
 
 def tally(rows: pd.DataFrame) -> dict[str, str]:
@@ -100,7 +106,7 @@ def tally(rows: pd.DataFrame) -> dict[str, str]:
     return counted
 
 
-def _table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
+def table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
     """A row for each value of one column and a column for each of another, in the order in which they come."""
     grid = cells.pivot(index=down, columns=across, values="cell").fillna("–")
     grid = grid.loc[cells[down].unique(), cells[across].unique()]

@@ -1,6 +1,6 @@
 """Everything a figure leaves behind: PDF, PNG, the CSV of every curve, and tables of claims and targets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +11,15 @@ from rich.console import Console
 from common import tables
 from common.files import naming
 from plots.claims import claims
-from plots.figure import curves, markdown
+from plots.figure import curves, markdown, times
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best, on_edge, rule_in_words
 from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.levels import bits_to_reach
-from plots.runs.read import open_run, table
-from plots.runs.seeds import about_runs, in_order, repeated
+from plots.runs.network import modelled_seconds
+from plots.runs.read import Run, open_run, table
+from plots.runs.seeds import about_runs, at_mean_times, in_order, repeated
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
@@ -27,17 +28,25 @@ def report(folders: Iterable[Path], figure: Figure, target: Path, console: Conso
     """Draw a figure and judge its claims from run folders into the folder `target`, and show the verdicts.
 
     Writes <name>.pdf, <name>.png, <name>.csv (every row of every run, those of the drawn curves with drawn = True),
-    report.md and, where the figure asks for them, claims.csv and targets.csv.
+    report.md and, where the figure asks for them, claims.csv and targets.csv; of modelled times over bandwidth the
+    CSV holds the lines.
     """
-    with naming(target):
-        _report(folders, figure, target, console)
-
-
-def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Console) -> None:
     matplotlib.use("Agg")
     figure = replace(figure, note=" ".join(figure.note.split()))
-    runs = [open_run(folder) for folder in folders]
+    with naming(target):
+        runs = [open_run(folder) for folder in folders]
+        findings = (
+            _report(runs, figure, target) if figure.times is None else times.report(table(runs), figure, target)
+        )
+    if figure.claims:
+        _show(findings, console)
+    console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
+
+
+def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
+    """Everything but what is shown; the findings."""
     frame = table(runs)
+    frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
     for derivation in figure.derive:
         frame = DERIVATIONS[derivation.name](frame, **derivation.options)
     frame = mark_best(frame, figure.select, figure.held_out)
@@ -45,7 +54,7 @@ def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Cons
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
-    shown = _shown(judged, figure)
+    shown = at_mean_times(_shown(judged, figure))
     frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
     caption, inside = _caption(figure, shown, tried, precisions), figure.look.caption == "inside"
@@ -64,9 +73,8 @@ def _report(folders: Iterable[Path], figure: Figure, target: Path, console: Cons
     if figure.claims:
         findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, repeated(judged))
-        _show(findings, console)
     (target / "report.md").write_text("\n".join(text) + "\n")
-    console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
+    return findings
 
 
 def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
@@ -94,6 +102,8 @@ _TITLES = {claims.PAPERS: "the paper's step sizes", claims.BEST: "best step size
 def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precisions: list[str]) -> str:
     """What stands below the panels of the rows `shown`, with best step sizes from `tried`."""
     about, chosen = [f"{figure.title}."], []
+    if any(panel.x == "modelled_seconds" for panel in figure.rows):
+        about.append(f"Modelled: {figure.network.in_words()}.")
     about += [ABOUT_BITS[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in ABOUT_BITS]
     if precisions:
         about.append(f"Convolutions in {' or '.join(precisions)}, also in evaluations.")
@@ -176,4 +186,4 @@ def _show(findings: pd.DataFrame, console: Console) -> None:
         [str(number), *(tally.get(kind, "–") for kind in kinds), statement]
         for (number, statement), tally in tallies.items()
     ]
-    tables.show(console, ["claim", *(f"{kind} step sizes" for kind in kinds), ""], rows)
+    tables.show(console, ["claim", *map(markdown.titled, kinds), ""], rows)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from plots.figure.look import Look
+from plots.runs.network import Network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +51,29 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Times:
+    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s, between
+    two ends; a panel a number of workers, a line a method and topology.
+
+    measured: a CSV of measured rounds, as `plots.figure.measured` reads it, relative to the project's folder; they
+    are drawn in a picture of their own.
+    """
+
+    metric: str
+    level: float
+    workers: tuple[int, ...] = (8, 64, 1024)
+    bandwidth: tuple[float, ...] = (10.0, 1e5)
+    topologies: tuple[str, ...] = ("sharded", "ring")
+    measured: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure with its budget chosen.
 
     grid: every combination of its axes is one run; an entry sets one key or, with spaces between, several.
-    overrides: of every run. rows: its panels, a column a task. select: the metric that a method's best step size is
+    overrides: of every run. rows: its panels, a column a task; times: modelled ones over bandwidth in their place.
+    network: what modelled seconds are of. select: the metric that a method's best step size is
     chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
     published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes.
     families: algorithms that are drawn together, in panels of their own. look: how it fits into a page.
@@ -65,7 +84,9 @@ class Figure:
     name: str
     title: str
     grid: tuple[tuple[str, ...], ...]
-    rows: tuple[Panel, ...]
+    rows: tuple[Panel, ...] = ()
+    times: Times | None = None
+    network: Network = field(default_factory=Network)
     overrides: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     derive: tuple[Derivation, ...] = ()

@@ -7,11 +7,11 @@ function csvCell(value) {
 }
 
 /** Every point of lines as `linesOf` has them: a row each, with the means, least and greatest values over seeds. */
-function csvOf(task, lines, view, link) {
+function csvOf(task, lines, view, network) {
   const [x, y] = [view.x[0], view.y[0]];
   const keys = data.settings.map(({ key }) => key);
   const rows = lines.flatMap(({ curve, lr, curves: some }) => {
-    const { run } = some[0], line = overSeeds(some, x, y, view.logy[0] === "1", link);
+    const { run } = some[0], line = overSeeds(some, x, y, view.logy[0] === "1", network);
     const about = [task.name, run.method, ...keys.map(key => run.settings[key]), lr, some.map(({ run: { seed } }) => seed).join(" "), run.status];
     return line.x.map((place, i) => [...about, line.round[i], place, line.mean[i], line.low[i], line.high[i]]);
   });

@@ -2,19 +2,9 @@
 // The numbers behind the page's lines and tables, from the runs that page.py writes into it. A curve is one step
 // size of one run: {run, trial}. Each function follows the Python function that its comment names.
 
-/** Seconds that a run's rounds would have taken over a link; plots.runs.time_model.modelled_seconds. */
-function modelledSeconds(run, link) {
-  const { seconds, bits, round } = run.axes;
-  const messages = link.shared ? run.workers : 1;
-  return round.map((rounds, i) =>
-    seconds[i] / (Math.ceil(run.workers / run.ranks) * run.grid) +
-    (bits[i] * messages) / (link.bandwidth * 1e6) +
-    2 * link.latency * 1e-3 * rounds);
-}
-
 /** A run's values on a horizontal axis. */
-function along(run, x, link) {
-  return x === "modelled_seconds" ? modelledSeconds(run, link) : run.axes[x];
+function along(run, x, network) {
+  return x === "modelled_seconds" ? modelledSeconds(run, network) : run.axes[x];
 }
 
 function mean(values) {
@@ -32,8 +22,8 @@ function areComparable(curves, x) {
  * One line from the curves of several seeds, evaluated at the same rounds: {x, mean, low, high, round}, null where a
  * seed has no value; plots.runs.seeds.over_seeds. Times differ between seeds, and stand at their mean.
  */
-function overSeeds(curves, x, y, geometric, link) {
-  const xs = curves.map(curve => along(curve.run, x, link));
+function overSeeds(curves, x, y, geometric, network) {
+  const xs = curves.map(curve => along(curve.run, x, network));
   const ys = curves.map(curve => curve.trial[y]);
   const line = { x: [], mean: [], low: [], high: [], round: curves[0].run.axes.round };
   line.round.forEach((_, i) => {

@@ -1,7 +1,7 @@
 // The form beside the curves: what it holds, and how it is filled in.
 
-const VALUES = ["x", "y", "lr", "filter", "bandwidth", "latency", "levels"];
-const SWITCHES = ["logx", "logy", "shared"];
+const VALUES = ["x", "y", "lr", "filter", "bandwidth", "latency", "computing", "topology", "levels"];
+const SWITCHES = ["logx", "logy", "overlap"];
 const GROUPS = ["methods", "tasks", "seeds", ...data.settings.map(({ key }) => WITH + key)];
 const TASKS_AT_FIRST = 4;
 
@@ -19,7 +19,7 @@ function read() {
 
 function write(view) {
   for (const id of VALUES) at(id).value = view[id][0];
-  for (const id of ["lr", "bandwidth", "latency"]) {
+  for (const id of ["lr", "bandwidth", "latency", "computing", "topology"]) {
     if (!at(id).checkValidity()) at(id).value = atFirst[id][0];
   }
   for (const id of SWITCHES) at(id).checked = view[id][0] === "1";
@@ -78,9 +78,9 @@ function build() {
   for (const [name, { label }] of Object.entries(data.metrics)) at("y").append(make("option", { value: name }, label));
   if ("grad_norm" in data.metrics) at("y").value = "grad_norm";
   for (const id of ["x", "y"]) at(`log${id}`).checked = isUsuallyLog(id, at(id).value);
-  at("bandwidth").value = data.link.bandwidth;
-  at("latency").value = data.link.latency;
-  at("shared").checked = data.link.shared;
+  for (const name of Object.keys(FORMS)) at("topology").append(make("option", { value: name }, name));
+  for (const id of ["bandwidth", "latency", "computing", "topology"]) at(id).value = data.network[id] ?? "";
+  at("overlap").checked = data.network.overlap;
 }
 
 /** Numbers that someone typed; null where one is none. */

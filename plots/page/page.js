@@ -41,11 +41,15 @@ function show(isStep = true) {
   remember(view, isStep);
   const isModelled = view.x[0] === "modelled_seconds";
   at("network").hidden = !isModelled;
-  if (isModelled && !(at("bandwidth").checkValidity() && at("latency").checkValidity())) return;
-  const link = { bandwidth: Number(view.bandwidth[0]), latency: Number(view.latency[0]), shared: view.shared[0] === "1" };
+  if (isModelled && !["bandwidth", "latency", "computing"].every(id => at(id).checkValidity())) return;
+  const network = {
+    bandwidth: Number(view.bandwidth[0]), latency: Number(view.latency[0]),
+    topology: view.topology[0], overlap: view.overlap[0] === "1",
+    computing: view.computing[0] === "" ? null : Number(view.computing[0]),
+  };
   const tasks = data.tasks.filter(task => view.tasks.includes(task.name));
   const chosen = chosenRuns(view), grouped = byCurve(chosen);
-  const lines = drawPanels(tasks, view, link, grouped);
+  const lines = drawPanels(tasks, view, network, grouped);
   at("drawn").textContent = drawnInWords(view, chosen, lines);
   showTargets(tasks, view, grouped);
   showRuns(view, chosen);

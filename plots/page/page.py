@@ -18,16 +18,16 @@ from plotly.offline import get_plotlyjs
 from plots.page.looks import curves, methods, ordered
 from plots.page.thin import kept, measured
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
-from plots.runs.columns import axes, higher_is_better, in_words
+from plots.runs.columns import axes, higher_is_better, in_words, x_axes
+from plots.runs.network import Network, is_dense
 from plots.runs.read import Run
-from plots.runs.time_model import Link
 from plots.runs.variants import Variant, facets, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
 
 _SCRIPTS = (
-    "base", "look", "curves", "choice", "form", "address", "traces", "panels", "csv", "tables", "runs", "finding",
-    "page",
+    "base", "look", "network", "curves", "choice", "form", "address", "traces", "panels", "csv", "tables", "runs",
+    "finding", "page",
 )  # fmt: skip
 """In this order."""
 
@@ -39,11 +39,13 @@ def page(
     whole: bool = False,
     study: str = "",
     seen_from: Path = Path(),
+    network: Network = Network(),  # noqa: B008  (it is frozen)
 ) -> str:
     """The page of the given runs, finished or not, and of figures as `read_figures` has them; `made` says when.
 
     Where there is no room for all evaluations it has fewer and says so, unless it is to be `whole`. It is named after
-    the `study` where one was asked for, and links from the folder `seen_from` to those of its runs.
+    the `study` where one was asked for, and links from the folder `seen_from` to those of its runs. Modelled seconds
+    are of `network` at first.
     """
     parts = {
         "style": (_PARTS / "page.css").read_text(),
@@ -51,7 +53,7 @@ def page(
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
         # Within a script element nothing but its end is special.
         "data": json.dumps(
-            content(runs, figures, made, whole, study, seen_from), allow_nan=False, separators=(",", ":")
+            content(runs, figures, made, whole, study, seen_from, network), allow_nan=False, separators=(",", ":")
         ).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
@@ -64,6 +66,7 @@ def content(
     whole: bool = False,
     study: str = "",
     seen_from: Path = Path(),
+    network: Network = Network(),  # noqa: B008
 ) -> dict:
     """Everything that the page's scripts show, as plain JSON values. `lists` are those of axes, which runs share and
     name by their places there."""
@@ -84,8 +87,8 @@ def content(
         "made": made,
         "older": len(runs) - len(variants),
         "commits": [{"commit": code, "runs": count} for code, count in Counter(map(_commit, runs)).most_common()],
-        "link": asdict(Link()),
-        "axes": {name: in_words(name) for name in (*axes(), "modelled_seconds")},
+        "network": asdict(network),
+        "axes": {name: in_words(name) for name in x_axes()},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
         "tasks": _tasks(shown),
         "methods": methods(variants),
@@ -174,6 +177,7 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
         "grid": len(set(run.numbers["trial"])),
+        "uncompressed": bool(np.all(is_dense(first["bits"], first["round"], run.environment.get("d", math.nan)))),
         "evaluations": len(first["round"]),
         "axes": {name: lists.setdefault(tuple(shown(first[name])), len(lists)) for name in axes()},
         "trials": [

@@ -53,11 +53,11 @@ function mostTelling(lines, metric) {
 }
 
 /** Draws a task in its panel and gives back the lines. */
-function drawPanel(panel, task, view, link, ofTask) {
+function drawPanel(panel, task, view, network, ofTask) {
   const all = linesOf(task, view, ofTask);
   const lines = all.filter(line => areComparable(line.curves, view.x[0]));
   const few = mostTelling(lines, view.y[0]);
-  const shown = few.map(line => drawing(line, view, link)).filter(Boolean);
+  const shown = few.map(line => drawing(line, view, network)).filter(Boolean);
   const drawn = shown.length ? [...bandTraces(shown), ...shown.map(one => lineTrace(one, view)), markTrace(shown, view)] : []; // bands behind
   const [x, y] = [data.axes[view.x[0]], data.metrics[view.y[0]].label];
   const zoom = zooms.get(task.name);
@@ -83,7 +83,7 @@ function drawPanel(panel, task, view, link, ofTask) {
   });
   if (isNew) followZoom(plot, task);
   panel.querySelector(".whole").hidden = !zoom;
-  panel.querySelector(".csv").onclick = () => save(`${view.y[0]} ${task.name.replaceAll("/", " ")}.csv`, csvOf(task, lines, view, link));
+  panel.querySelector(".csv").onclick = () => save(`${view.y[0]} ${task.name.replaceAll("/", " ")}.csv`, csvOf(task, lines, view, network));
   for (const entry of panel.querySelectorAll(".legend button")) {
     const of = few.filter(({ curve }) => curve.name === entry.value);
     entry.setAttribute("aria-pressed", of.length > 0);
@@ -161,7 +161,7 @@ function newPanel(task) {
 }
 
 /** Draws the tasks, those that have a panel already in that one, and gives back their lines. */
-function drawPanels(tasks, view, link, grouped) {
+function drawPanels(tasks, view, network, grouped) {
   const before = new Map([...at("panels").children].map(panel => [panel.dataset.task, panel]));
   const panels = tasks.map(task => before.get(task.name) || newPanel(task));
   for (const panel of before.values()) {
@@ -169,7 +169,7 @@ function drawPanels(tasks, view, link, grouped) {
   }
   at("panels").replaceChildren(...panels); // all of them before the first is drawn: their number makes their width
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
-  const lines = tasks.flatMap((task, i) => drawPanel(panels[i], task, view, link, grouped.get(task.name)));
+  const lines = tasks.flatMap((task, i) => drawPanel(panels[i], task, view, network, grouped.get(task.name)));
   at("reading").textContent = reading(tasks, view);
   return lines;
 }

@@ -14,9 +14,9 @@ function thinned(line, log) {
 }
 
 /** What a line shows of itself, of its points those that an axis has places for: {look, line, ...}; null of a line without any. */
-function drawing({ curve: look, lr, strength, curves: some, finished }, view, link) {
+function drawing({ curve: look, lr, strength, curves: some, finished }, view, network) {
   const [x, y, logX, logY] = [view.x[0], view.y[0], view.logx[0] === "1", view.logy[0] === "1"];
-  const whole = drawable(overSeeds(some, x, y, logY, link), logX, logY);
+  const whole = drawable(overSeeds(some, x, y, logY, network), logX, logY);
   return whole.x.length ? { look, lr, strength, finished, run: some[0].run, several: some.length > 1, line: thinned(whole, logX) } : null;
 }
 

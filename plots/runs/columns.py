@@ -73,6 +73,9 @@ TABLE = (
     Column("grad_norm_ratio", "gradient norm over uncompressed", filled_by="figure"),
     Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
+    Column("bandwidth", "Mbit/s of every link", "Mbit/s", filled_by="figure"),
+    Column("seconds_to_level", "modelled seconds to the level", "seconds", filled_by="figure"),
+    Column("seconds_of_round", "seconds a round", "seconds", filled_by="figure"),
 )
 """The project's own; a row holds all that no figure fills. The first axis is the one that curves are seen over
 before another is asked for."""
@@ -111,8 +114,13 @@ def column(name: str) -> Column:
 
 
 def axes() -> list[str]:
-    """The columns that curves can be drawn over."""
+    """The columns of every row that only grow, so that curves can be drawn over them."""
     return [column.name for column in TABLE if column.axis]
+
+
+def x_axes() -> list[str]:
+    """Those and what is modelled from them."""
+    return [*axes(), "modelled_seconds"]
 
 
 def usual_scale(name: str) -> Literal["log", "linear"]:

@@ -1,4 +1,4 @@
-"""What training would have taken on a network, for any form of exchange and any number of workers.
+"""What training would have taken on a network, for any topology of exchange and any number of workers.
 
 After r rounds in which a worker computed for c seconds, sent `bits_up` and received `bits_down` (cumulative),
 
@@ -13,18 +13,27 @@ f_down and hops follow from n and from how messages travel: a link carries as mu
     ring        (n−1)/n, (n−1)/n, 2(n−1)  ring all-reduce, of what is not compressed
     tree        ⌈log₂n⌉, ⌈log₂n⌉, 2⌈log₂n⌉  reduced along a binary tree and broadcast back, of what is not compressed
 
-c is a worker's own share of the measured training time, as in `plots.runs.time_model`. Rounds to a level are those
-measured with the run's own n: the model does not say that more workers need fewer, or a server in parts less time.
+c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers, and for
+all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;
+or, for other hardware, r times the `computing` that is given. Rounds to a level are those measured with the run's own
+n: the model does not say that more workers need fewer, or a server in parts less time. The page of results has the
+same formulas, in plots/page/network.js.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
+from common.errors import UsageError
 from plots.runs.columns import sign
-from plots.runs.time_model import own_share
+
+Numbers = Any  # one, or a column of them
 
 FORMS: dict[str, Callable[[int], tuple[float, float, float]]] = {
     "rank0": lambda n: (n - 1, n - 1, 2),
@@ -35,63 +44,122 @@ FORMS: dict[str, Callable[[int], tuple[float, float, float]]] = {
 }
 """By name, of n workers: f_up, f_down and hops."""
 
-OF_COMPRESSED = ("rank0", "sharded", "all_gather")
-"""Those in which a compressed message can travel; a reduction adds up on its way."""
+REDUCTIONS = ("ring", "tree")
+"""Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Network:
-    """n workers with links of `bandwidth` Mbit/s a direction and `latency` milliseconds one way.
+    """Links of `bandwidth` Mbit/s a direction and `latency` milliseconds one way, of `workers` (None: the run's own).
 
-    form: of compressed methods' exchange, uncompressed: of the others'. overlap: whether messages leave while the
-    backward pass still runs.
+    topology: how messages travel. `ring` and `tree` are for uncompressed methods, and compressed ones then have a
+    `sharded` server; the others are for compressed methods, and uncompressed ones then go by `ring`. overlap: whether
+    messages leave while the backward pass still runs. computing: milliseconds a round, of every method; None: as
+    measured, each method's own.
     """
 
-    workers: int
-    bandwidth: float
+    bandwidth: float = 100.0
     latency: float = 1.0
-    form: str = "sharded"
-    uncompressed: str = "ring"
+    topology: Literal["rank0", "sharded", "ring", "tree", "all_gather"] = "sharded"
     overlap: bool = False
+    computing: float | None = None
+    workers: int | None = None
+
+    def form(self, uncompressed: bool) -> str:
+        """The topology of such a method's messages."""
+        if uncompressed == (self.topology in REDUCTIONS):
+            return self.topology
+        return "ring" if uncompressed else "sharded"
+
+    def check(self, place: str = "") -> None:
+        """Raise UsageError for a bandwidth, a latency or a number of workers that no network has."""
+        if not 0 < self.bandwidth < math.inf:
+            raise UsageError(f"{place}bandwidth={self.bandwidth:g}: must be a positive number, in Mbit/s")
+        if not 0 <= self.latency < math.inf:
+            raise UsageError(f"{place}latency={self.latency:g}: must be a number of at least 0, in milliseconds")
+        if self.computing is not None and not 0 <= self.computing < math.inf:
+            raise UsageError(f"{place}computing={self.computing:g}: must be at least 0, in milliseconds a round")
+        if self.workers is not None and self.workers < 1:
+            raise UsageError(f"{place}workers={self.workers}: must be at least 1")
+
+    def in_words(self) -> str:
+        """The network and both ways of messages, for a caption."""
+        overlap = ", sending while computing" if self.overlap else ""
+        computing = "" if self.computing is None else f", computing {self.computing:g} ms a round"
+        return (
+            f"{self.bandwidth:g} Mbit/s a link and direction, {self.latency:g} ms one way{computing}{overlap}; "
+            f"compressed messages by {self.form(False)}, uncompressed ones by {self.form(True)}"
+        )
+
+
+def is_dense(bits: Numbers, rounds: Numbers, d: Numbers) -> Numbers:
+    """Whether nothing but dense vectors had been sent: 32d bits a round in each direction."""
+    return bits == 64 * d * rounds
 
 
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
-    """Whether nothing but dense vectors had been sent by a row: 32d bits a round in each direction."""
-    return frame["bits"] == 64 * frame["d"] * frame["round"]
+    """Whether the curve that a row belongs to sends nothing but dense vectors."""
+    dense = is_dense(frame["bits"], frame["round"], frame["d"])
+    return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
+
+
+def own_share(frame: pd.DataFrame) -> pd.Series:
+    """Seconds that one worker computed for one step size: the slowest rank has ⌈workers / ranks⌉ workers."""
+    return frame["seconds"] / (np.ceil(frame["workers"] / frame["ranks"]) * frame["trials"])
 
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
-    """The model's time at every row of a frame of `plots.runs.variants.table`, for an exchange of that form."""
-    computing = own_share(frame)
-    up, down, hops = FORMS[form](network.workers)
+    """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
+    up, down, hops = _factors(frame["workers"], form) if network.workers is None else FORMS[form](network.workers)
     sent = (up * frame["bits_up"] + down * frame["bits_down"]) / (network.bandwidth * 1e6)
     sending = sent + hops * network.latency * 1e-3 * frame["round"]
-    return pd.concat([computing, sending], axis=1).max(axis=1) if network.overlap else computing + sending
+    given = network.computing
+    computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
+    return computing.where(computing > sending, sending) if network.overlap else computing + sending
+
+
+def _factors(workers: pd.Series, form: str) -> list[pd.Series]:
+    """f_up, f_down and hops at rows of runs with so many workers each."""
+    of = {n: FORMS[form](int(n)) for n in workers.unique()}
+    return [workers.map({n: factors[place] for n, factors in of.items()}) for place in range(3)]
+
+
+def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:
+    """The model's time at every row, each method's messages by the form that it would be run with."""
+    dense, times = is_uncompressed(frame), pd.Series(math.nan, frame.index)
+    for kind in (True, False):
+        rows = dense == kind
+        times[rows] = seconds(frame[rows], network, network.form(kind))
+    return times
+
+
+def first_there(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
+    """Of every curve the row at which it was first seen at or beyond a level."""
+    there = frame[sign(metric) * frame[metric] <= sign(metric) * level]
+    return there.sort_values("round").drop_duplicates(["task", "algorithm", "lr", "seed"])
 
 
 def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequence[Network]) -> pd.DataFrame:
     """Seconds until each method was seen at or beyond a level, with the step size that is fastest on each network.
 
-    Columns task, algorithm, label, uncompressed (whether the method is), workers, bandwidth, seconds and lr, the last
-    two missing where no step size got there with every seed; of several seeds seconds are the mean.
+    Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds and lr,
+    the last two missing where no step size got there with every seed; of several seeds seconds are the mean. A method
+    has one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
     """
-    there = frame[sign(metric) * frame[metric] <= sign(metric) * level]
-    first = there.sort_values("round").drop_duplicates(["task", "algorithm", "lr", "seed"])
-    found = []
+    first, found = first_there(frame, metric, level), []
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
         mine = first[(first["task"] == task) & (first["algorithm"] == algorithm)]
-        complete = mine.groupby("lr")["seed"].transform("nunique") == rows["seed"].nunique()
+        mine = mine[mine.groupby("lr")["seed"].transform("nunique") == rows["seed"].nunique()]
+        lrs, of_lr = np.unique(mine["lr"], return_inverse=True)
         about = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0]}
-        about["uncompressed"] = dense = bool(is_uncompressed(rows[rows["round"] > 0]).all())
-        for network in networks:
-            form = network.uncompressed if dense else network.form
-            times = seconds(mine[complete], network, form).groupby(mine.loc[complete, "lr"]).mean()
-            best = (
-                {"seconds": times.min(), "lr": times.idxmin()}
-                if len(times)
-                else {"seconds": math.nan, "lr": math.nan}
-            )
-            found.append({**about, "workers": network.workers, "bandwidth": network.bandwidth, **best})
+        about["uncompressed"] = dense = bool(is_uncompressed(rows).all())
+        forms = [(network.form(dense), network) for network in networks]
+        for form, network in {(form, net.workers, net.bandwidth): (form, net) for form, net in forms}.values():
+            sums = np.bincount(of_lr, weights=seconds(mine, network, form), minlength=len(lrs))
+            means = sums / np.bincount(of_lr, minlength=len(lrs))
+            fastest = (means.min(), lrs[means.argmin()]) if len(lrs) else (math.nan, math.nan)
+            place = {"form": form, "workers": network.workers, "bandwidth": network.bandwidth}
+            found.append({**about, **place, "seconds": fastest[0], "lr": fastest[1]})
     return pd.DataFrame(found)
 
 
@@ -103,11 +171,11 @@ def pays_up_to(times: pd.DataFrame) -> dict[tuple[str, int], float | None]:
     """
     found: dict[tuple[str, int], float | None] = {}
     rivals: dict[tuple[int, float], float] = {}
-    for row in times.fillna({"seconds": math.inf}).sort_values("bandwidth").to_dict("records"):
+    for row in times.fillna({"seconds": math.inf}).sort_values("bandwidth", kind="stable").to_dict("records"):
         place = row["workers"], row["bandwidth"]
         if row["uncompressed"]:
             rivals[place] = min(row["seconds"], rivals.get(place, math.inf))
-    for row in times.sort_values("bandwidth").to_dict("records") if rivals else ():
+    for row in times.sort_values("bandwidth", kind="stable").to_dict("records") if rivals else ():
         if not row["uncompressed"]:
             curve = row["label"], row["workers"]
             smaller = [tried for n, tried in rivals if n == row["workers"] and tried < row["bandwidth"]]

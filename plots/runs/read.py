@@ -167,8 +167,9 @@ class Run:
 def table(runs: Sequence[Run]) -> pd.DataFrame:
     """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
 
-    These are task, algorithm, compressor, seed, run (the id), d; for drawing task_label, label, color, marker; and
-    selected_by, the metric that the task declares.
+    These are task, algorithm, compressor, seed, run (the id), d; for `plots.runs.network` workers, ranks and trials,
+    the number of step sizes; for drawing task_label, label, color, marker; and selected_by, the metric that the task
+    declares.
     """
     import pandas as pd
 
@@ -197,6 +198,9 @@ def _labels(run: Run) -> dict[str, Any]:
     facts = {
         "run": run.id,
         "d": run.environment.get("d", math.nan),
+        "workers": run.workers,
+        "ranks": run.environment.get("ranks", 1),
+        "trials": len(set(run.numbers["trial"])),
         "task_label": run.config["task"]["display"]["label"],
     }
     return {**facts, "selected_by": run.environment.get("metric"), **run.display}

@@ -51,3 +51,13 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     values = curve.pivot(index="round", columns="seed", values=y).to_numpy(dtype=float)
     mean = values.mean(1) if seeds == 1 or not geometric else geometric_mean(values, 1)
     return pd.DataFrame({"x": points[x].first().array, "mean": mean, "low": values.min(1), "high": values.max(1)})
+
+
+def at_mean_times(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with every time the mean over the seeds of its curve at that round.
+
+    Seeds take different times for the same rounds, and a curve over them has one point a round.
+    """
+    times = [column for column in ("seconds", "modelled_seconds") if column in frame]
+    curves = frame.groupby(["task", "algorithm", "lr", "round"])
+    return frame.assign(**{column: curves[column].transform("mean") for column in times})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,24 +80,12 @@ class Variant:
 
 
 def table(variants: Sequence[Variant]) -> pd.DataFrame:
-    """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and further columns.
-
-    These are dash, and for `plots.runs.time_model` workers, ranks, trials, the number of step sizes, and d.
-    """
+    """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
     runs, of = [variant.run for variant in variants], {variant.run.folder: variant for variant in variants}
 
     def facts(run: Run) -> dict[str, Any]:
         variant = of[run.folder]
-        return {
-            "algorithm": variant.name,
-            "label": variant.label,
-            "color": variant.color,
-            "dash": variant.dash,
-            "workers": run.workers,
-            "ranks": run.environment.get("ranks", 1),
-            "d": run.environment.get("d", math.nan),
-            "trials": len(set(run.numbers["trial"])),
-        }
+        return {"algorithm": variant.name, "label": variant.label, "color": variant.color, "dash": variant.dash}
 
     frame = read.table(runs).assign(**beside(runs, facts))
     stands = [lr in variant.lrs for variant in variants for lr in variant.run.numbers["lr"]]

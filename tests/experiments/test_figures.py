@@ -67,10 +67,11 @@ def test_claims_derivations_and_cells_fit(name):
     methods = {run.algorithm.name for run in found}
     named = [claim.options[role] for claim in figure.claims for role in ROLES if role in claim.options]
     assert all(set([one] if isinstance(one, str) else one) <= methods for one in named)
-    assert len({identity(run) for run in found}) == len(found) >= (3 if name in [*CIFAR10, "digits"] else 8)
+    few = name in [*CIFAR10, "bandwidth", "digits"]
+    assert len({identity(run) for run in found}) == len(found) >= (3 if few else 8)
 
 
-@pytest.mark.parametrize("name", CIFAR10)
+@pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])
 def test_the_full_budget_is_the_papers(name):
     step_sizes = {
         "ef21": (0.1,),
@@ -95,7 +96,7 @@ def test_the_full_budget_is_the_papers(name):
         assert not by_name["ef21"].algorithm.options["uplink_only"]
 
 
-@pytest.mark.parametrize("name", CIFAR10)
+@pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])
 def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name):
     figure, found = figure_named(name, "quick"), runs(name, "quick")
     assert figure.note.startswith("quick budget, a check of the pipeline: ")
@@ -175,6 +176,7 @@ def test_budgets_come_with_the_largest_first_to_whoever_picks_one():
 
 PANEL = {"x": "bits", "y": "grad_norm"}
 CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subject": "cd_adam", "reference": "amsgrad"}
+TIMES = {"metric": "train_loss", "level": 0.1}
 WRONG = [
     ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
     *[({key: None}, f"figure=demo: has no {key}; it needs name") for key in ("title", "grid", "rows")],
@@ -201,6 +203,15 @@ WRONG = [
     ({"look": {"caption": "below"}}, "figure=demo: look: caption=below: must be 'outside' or 'inside'"),
     ({"look": {"font": "Nonsense Grotesk"}}, "look.font=Nonsense Grotesk: no such font is installed"),
     ({"families": [[f"m{n}" for n in range(8)]]}, "a panel shows from 1 to 7 methods"),
+    ({"network": {"bandwith": 3}}, "figure=demo: network: bandwith: no such key; did you mean bandwidth?"),
+    ({"network": {"bandwidth": 0}}, "figure=demo: network.bandwidth=0: must be a positive number, in Mbit/s"),
+    ({"network": {"topology": "star"}}, "network: topology=star: must be 'rank0', 'sharded'"),
+    ({"times": TIMES}, "times stand in the place of rows; give one of the two"),
+    ({"rows": None, "times": {"metric": "train_loss"}}, "times: has no level; it needs metric, level"),
+    ({"rows": None, "times": {**TIMES, "metric": "trainloss"}}, "times: metric=trainloss: nothing is called that"),
+    ({"rows": None, "times": {**TIMES, "topologies": ["star"]}}, "times: topologies=star: no such choice"),
+    ({"rows": None, "times": {**TIMES, "workers": []}}, "times: workers=[], topologies=['sharded', 'ring']: one at"),
+    ({"rows": None, "times": {**TIMES, "bandwidth": [10, 1]}}, "bandwidth=[10, 1]: must be two ends in Mbit/s"),
     ({"step_size": "large"}, "step_size=large: must be 'best' or a valid number"),
     ({"budgets": {"quick": {}}}, "budgets: has no full"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),

@@ -9,7 +9,15 @@ import pytest
 from folder_support import folder
 
 from experiments import time as command
-from plots.runs.network import FORMS, Network, pays_up_to, seconds, seconds_to
+from plots.runs.network import (
+    FORMS,
+    Network,
+    is_uncompressed,
+    modelled_seconds,
+    pays_up_to,
+    seconds,
+    seconds_to,
+)
 
 D = 1000
 ROW = {
@@ -78,6 +86,36 @@ def test_times_to_a_level_and_where_compression_stops_paying() -> None:
     assert pays_up_to(times) == {("signs", 4): 0.1}  # they meet at 4.5 Mbit/s
 
 
+def test_each_method_goes_by_what_it_can() -> None:
+    forms = {name: (Network(topology=name).form(False), Network(topology=name).form(True)) for name in FORMS}
+    assert forms == {
+        "rank0": ("rank0", "ring"), "sharded": ("sharded", "ring"), "all_gather": ("all_gather", "ring"),
+        "ring": ("sharded", "ring"), "tree": ("sharded", "tree"),
+    }  # fmt: skip
+    rows = curves()
+    times = modelled_seconds(rows, Network(bandwidth=1, latency=0, topology="tree"))
+    # Of the runs' own 10 workers: dense ones four times 64,000 bits over a link of a tree, signs 0.9 times 2,000.
+    assert times[rows["algorithm"] == "dense"].tolist() == pytest.approx(
+        [(0.01 + 0.256) * t for t in rows.loc[rows["algorithm"] == "dense", "round"]]
+    )
+    assert times[rows["algorithm"] == "signs"].tolist() == pytest.approx(
+        [(0.01 + 0.0018) * t for t in rows.loc[rows["algorithm"] == "signs", "round"]]
+    )
+
+
+def test_a_method_that_was_dense_at_first_is_compressed() -> None:
+    rows = curves()
+    rows.loc[(rows["algorithm"] == "signs") & (rows["round"] <= 1), ["bits_up", "bits_down"]] *= 32
+    rows["bits"] = rows["bits_up"] + rows["bits_down"]
+    assert set(rows.loc[is_uncompressed(rows) & (rows["lr"] == 0.1), "algorithm"]) == {"dense"}
+
+
+def test_computing_can_be_that_of_other_hardware() -> None:
+    rows = pd.DataFrame([ROW])
+    given = Network(workers=8, bandwidth=10, latency=5, computing=7)
+    assert seconds(rows, given, "sharded").tolist() == pytest.approx([0.7 + 7 / 8 * 0.6 + 2 * 0.5])
+
+
 def test_a_level_that_nobody_reaches() -> None:
     times = seconds_to(curves(), "train_loss", 0.01, [Network(workers=4, bandwidth=1)])
     assert times["seconds"].isna().all()
@@ -99,7 +137,14 @@ def test_more_bandwidth_or_less_latency_never_takes_longer() -> None:
 def test_the_command_prints_a_table_a_task(tmp_path, capsys) -> None:
     folder(tmp_path, "0")
     command.main(
-        [f"results_dir={tmp_path}", "y=grad_norm", "level=10", "workers=8,64", "bandwidth=100,1", "latency=0"]
+        [
+            f"results_dir={tmp_path}",
+            "y=grad_norm",
+            "level=10",
+            "network.workers=8,64",
+            "network.bandwidth=100,1",
+            "network.latency=0",
+        ]
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "toy: seconds to grad_norm 10"
@@ -107,12 +152,29 @@ def test_the_command_prints_a_table_a_task(tmp_path, capsys) -> None:
     assert [line.split("\t")[:2] for line in lines[2:6]] == [["8", "1"], ["8", "100"], ["64", "1"], ["64", "100"]]
 
 
+def test_the_command_draws_what_it_prints(tmp_path, capsys) -> None:
+    folder(tmp_path, "0")
+    target = tmp_path / "times.png"
+    command.main([f"results_dir={tmp_path}", "y=grad_norm", "level=0.5", "network.workers=8", f"out={target}",
+                  "network.bandwidth=0.001,1", "network.topology=rank0,sharded"])  # fmt: skip
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert target.read_bytes().startswith(b"\x89PNG")
+    drawn = pd.read_csv(target.with_suffix(".csv")).set_index(["form", "bandwidth"])["seconds_to_level"]
+    for row in lines[2:4]:
+        for label, text in zip(lines[1][2:], row[2:], strict=True):
+            assert f"{drawn[label.removeprefix('Plain, '), float(row[1])]:.4g}" == text
+    assert "until the gradient norm is seen at 0.5" in target.with_suffix(".txt").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "level=: give the value of y"),
-        (["level=1", "form=ring"], "form=ring"),
-        (["level=1", "bandwidth=0"], "bandwidth=0: must be a positive number, in Mbit/s"),
+        (["level=1", "network.topology=star"], "network.topology=star"),
+        (["level=1", "network.workers=none"], "network.workers=none: must be a positive number"),
+        (["level=1", "out=times.doc"], "out=times.doc: no such picture"),
+        (["level=1", "out=times.pdf", "network.bandwidth=10"], "a picture goes from one bandwidth to another"),
+        (["level=1", "network.bandwidth=0"], "network.bandwidth=0: must be a positive number, in Mbit/s"),
         (["level=1", "y=train_los"], "y=train_los"),
         (["level=1", "wrokers=3"], "workers"),
     ],

@@ -8,7 +8,7 @@ from statistics import geometric_mean, mean
 
 import pandas as pd
 import pytest
-from folder_support import folder
+from folder_support import change, folder
 from page_support import Viewer, browser, opened
 
 from experiments.report import main
@@ -18,7 +18,7 @@ from plots.page import thin
 from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
-from plots.runs.time_model import Link, modelled_seconds
+from plots.runs.network import FORMS, Network, is_uncompressed, modelled_seconds
 from plots.runs.variants import settled, tell_apart
 
 __all__ = ["browser"]
@@ -34,7 +34,9 @@ def results(tmp_path_factory) -> Path:
     """Two methods with two seeds on two tasks, a variant, a run that was interrupted, and a judged claim."""
     place = tmp_path_factory.mktemp("results")
     for task, (method, lrs), seed in product((FIRST, SECOND), METHODS.items(), (0, 1)):
-        folder(place, f"{seed}", task=task, algorithm=method, lrs=lrs, seed=seed, compressor__ratio=0.05)
+        path = folder(place, f"{seed}", task=task, algorithm=method, lrs=lrs, seed=seed, compressor__ratio=0.05)
+        if method == "plain":  # is uncompressed: 80 bits a round are 64d
+            change(path, "environment.json", lambda facts: facts | {"d": 1.25})
     folder(place, "variant", task=FIRST, algorithm="noisy", lrs=METHODS["noisy"], compressor__ratio=0.1)
     folder(place, "stopped", task=SECOND, lrs=METHODS["plain"], seed=2, status="interrupted", reached=50,
            compressor__ratio=0.05)  # fmt: skip
@@ -230,19 +232,34 @@ def test_modelled_seconds_are_those_of_python(viewer, results):
     viewer.page.select_option("#x", "modelled_seconds")
     viewer.page.fill("#bandwidth", "0.25")
     viewer.page.fill("#latency", "3.5")
-    for shared, method in product((True, False), METHODS):
-        viewer.page.set_checked("#shared", shared)
-        line = viewer.line(SECOND, method)
-        frame = table(results, SECOND).query("algorithm == @method and lr == @line['lr']")
-        frame = frame.assign(modelled=modelled_seconds(frame, Link(0.25, 3.5, shared)))
-        assert line["x"] == pytest.approx(frame.groupby("round")["modelled"].mean().tolist()[1:], rel=1e-12)
+    for topology, overlap, computing in product(FORMS, (True, False), ("", "40")):
+        viewer.page.select_option("#topology", topology)
+        viewer.page.set_checked("#overlap", overlap)
+        viewer.page.fill("#computing", computing)
+        network = Network(bandwidth=0.25, latency=3.5, topology=topology, overlap=overlap,
+                          computing=float(computing) if computing else None)  # fmt: skip
+        for method in METHODS:
+            line = viewer.line(SECOND, method)
+            frame = table(results, SECOND).query("algorithm == @method and lr == @line['lr']")
+            frame = frame.assign(modelled=modelled_seconds(frame, network))
+            assert line["x"] == pytest.approx(frame.groupby("round")["modelled"].mean().tolist()[1:], rel=1e-12)
+    assert [is_uncompressed(table(results, SECOND).query("algorithm == @name")).all() for name in METHODS] == [
+        True,
+        False,
+    ]
     assert viewer.titles(SECOND)[0] == "modelled seconds"
 
 
 def test_an_impossible_number_is_marked_and_changes_nothing(viewer):
     viewer.show(x="modelled_seconds", levels="0.15")
     before = viewer.drawn(FIRST), viewer.page.inner_html("#targets")
-    for field, value in (("levels", "0.15 low"), ("bandwidth", "0"), ("bandwidth", ""), ("latency", "")):
+    for field, value in (
+        ("levels", "0.15 low"),
+        ("bandwidth", "0"),
+        ("bandwidth", ""),
+        ("latency", ""),
+        ("computing", "-1"),
+    ):
         viewer.page.fill(f"#{field}", value)
         assert viewer.page.evaluate(f"document.getElementById('{field}').matches(':invalid')")
         assert (viewer.drawn(FIRST), viewer.page.inner_html("#targets")) == before
@@ -283,7 +300,7 @@ def test_addresses_that_mean_nothing_show_the_first_view(viewer):
     assert viewer.traces(FIRST) == first
     viewer.show(x="modelled_seconds")
     modelled = viewer.traces(FIRST)
-    viewer.show(x="modelled_seconds", bandwidth="", latency="-1")
+    viewer.show(x="modelled_seconds", bandwidth="", latency="-1", computing="-2", topology="star")
     assert viewer.traces(FIRST) == modelled
 
 

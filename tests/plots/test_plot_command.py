@@ -86,12 +86,13 @@ def test_the_bits_of_one_direction_are_an_axis(tmp_path, drawn, way, each, name)
 
 def test_no_setting_shares_a_picture_with_another(results, monkeypatch):
     monkeypatch.setattr(curves, "draw", lambda *arguments: Figure())
-    settings = ["lr=0.1", "x_scale=linear", "y_scale=linear", "bandwidth=10", "latency=5", "shared_link=false"]
+    settings = ["lr=0.1", "x_scale=linear", "y_scale=linear", "network.bandwidth=10", "network.latency=5",
+                "network.topology=rank0", "network.overlap=true", "network.computing=3"]  # fmt: skip
     for some in ([], *([setting] for setting in settings), settings):
         main([f"results_dir={results}", "x=modelled_seconds", "task=toy", *some])
     names = {file.name for file in (results / "plots").glob("*.png")}
     assert len(names) == 2 + len(settings)
-    assert "grad_norm-over-modelled_seconds-toy-bandwidth=10.png" in names
+    assert "grad_norm-over-modelled_seconds-toy-network.bandwidth=10.png" in names
     main([f"results_dir={results}", "x=epochs", "y=train_accuracy", "task=other/task", "algorithm=plain"])
     assert (results / "plots" / "train_accuracy-over-epoch-other_task-plain.png").exists()
 
@@ -107,12 +108,12 @@ def test_long_requests_have_names_that_a_file_can_have(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("shared", "seconds"),
+    ("topology", "seconds"),
     # 100 rounds: 2 ranks took 4 s (8 s in seed 1) for 4 workers and 2 step sizes; 8000 bits at 1 kbit/s; 2 · 5 ms
-    [("false", 1.5 + 8.0 + 1.0), ("true", 1.5 + 32.0 + 1.0)],
+    [("sharded", 1.5 + 6.0 + 1.0), ("rank0", 1.5 + 24.0 + 1.0), ("tree", 1.5 + 6.0 + 1.0)],
 )
-def test_modelled_seconds_are_those_of_the_link(results, drawn, shared, seconds):
-    link = ["bandwidth=0.001", "latency=5", f"shared_link={shared}"]
+def test_modelled_seconds_are_those_of_the_network(results, drawn, topology, seconds):
+    link = ["network.bandwidth=0.001", "network.latency=5", f"network.topology={topology}"]
     main([f"results_dir={results}", "task=toy", "x=modelled_seconds", *link])
     for x, _ in lines(drawn[0]).values():
         assert x[-1] == pytest.approx(seconds)
@@ -172,9 +173,12 @@ def test_a_task_without_loss_and_gradient_norm_is_drawn_by_step_size(tmp_path, d
         ("lr=0.3", "lr=0.3: no run has this step size; there are best, 0.1, 0.2"),
         ("lr=large", "lr=large: must be a positive number"),
         ("x_scale=cubic", "x_scale=cubic: no such choice; Valid: log, linear"),
-        ("bandwidth=10Mbit", "bandwidth=10Mbit: must be a positive number, in Mbit/s"),
-        ("latency=-1", "latency=-1: must be a number of at least 0, in milliseconds"),
-        ("shared_link=yes", "shared_link=yes: no such choice"),
+        ("network.bandwidth=10Mbit", "network.bandwidth=10Mbit: must be a positive number, in Mbit/s"),
+        ("network.latency=-1", "network.latency=-1: must be a number of at least 0, in milliseconds"),
+        ("bandwidth=10", "bandwidth: no such key; did you mean network.bandwidth?"),
+        ("network.topology=star", "network.topology=star: no such choice; Valid: rank0, sharded"),
+        ("network.overlap=yes", "network.overlap=yes: no such choice"),
+        ("network.computing=fast", "network.computing=fast: must be a number of at least 0"),
         ("out=picture.doc", "out's type=doc: no such choice; Valid: .html, .pdf, .png, .svg,"),
     ],
 )

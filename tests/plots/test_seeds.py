@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
+from folder_support import folder
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
-from plots.runs.seeds import geometric_mean, over_seeds, repeated
+from plots.runs.find import find
+from plots.runs.seeds import at_mean_times, geometric_mean, over_seeds, repeated
+from plots.runs.variants import tell_apart
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
 
@@ -95,3 +98,13 @@ def test_the_start_is_left_out_of_line_and_band_on_a_logarithmic_axis_of_bits() 
     axis = panel(seeds(), x="bits", x_scale="log")
     assert axis.get_lines()[0].get_xdata().tolist() == [100, 200]
     assert axis.collections[0].get_paths()[0].vertices[:, 0].min() == 100
+
+
+def test_times_of_seeds_are_averaged_and_nothing_else(tmp_path):
+    for seed in (0, 1):  # the second takes twice as long
+        folder(tmp_path, str(seed), seed=seed)
+    frame = pd.concat([variant.frame() for variant in tell_apart(find(tmp_path))], ignore_index=True)
+    averaged = at_mean_times(frame)
+    assert averaged.loc[averaged["round"] == 100, "seconds"].tolist() == pytest.approx([6.0, 6.0])
+    others = [column for column in frame if column != "seconds"]
+    pd.testing.assert_frame_equal(averaged[others], frame[others])

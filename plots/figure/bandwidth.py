@@ -1,0 +1,144 @@
+"""Modelled time to a level over bandwidth: a panel a number of workers, and where compression stops paying."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Picture
+
+from plots.figure import curves
+from plots.figure.look import Look
+from plots.figure.spec import Panel, Times
+from plots.runs.columns import in_words
+from plots.runs.network import Network, first_there, own_share, pays_up_to, seconds_to
+from plots.runs.seeds import in_order
+
+A_DECADE = 40
+"""Bandwidths that are modelled of every decade."""
+
+PANEL = Panel(x="bandwidth", y="seconds_to_level", x_scale="log")
+
+
+def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
+    """The rows of `seconds_to` over a range of bandwidths, as `plots.figure.curves.draw` takes them.
+
+    A task of every task and number of workers, an algorithm of every method and topology, whose name is in column
+    `method`; `seconds_to_level` in place of seconds.
+    """
+    low, high = np.log10(times.bandwidth)
+    tried = np.logspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1)).tolist()
+    networks = [
+        replace(network, workers=workers, topology=topology, bandwidth=bandwidth)
+        for workers in times.workers
+        for topology in times.topologies
+        for bandwidth in tried
+    ]
+    found = seconds_to(frame, times.metric, times.level, networks).rename(columns={"seconds": "seconds_to_level"})
+    looks = frame.drop_duplicates(["task", "algorithm"])[["task", "algorithm", "task_label", "color", "marker"]]
+    found = found.merge(looks, on=["task", "algorithm"])
+    several = found["task"].nunique() > 1
+    of = [f"{n} workers" for n in found["workers"]]
+    forms = [form.replace("_", "-") for form in found["form"]]
+    return found.assign(
+        method=found["algorithm"],
+        task=[f"{task}, {text}" for task, text in zip(found["task"], of, strict=True)],
+        task_label=[f"{task}\n{text}" for task, text in zip(found["task_label"], of, strict=True)] if several else of,
+        algorithm=[f"{name}, {form}" for name, form in zip(found["algorithm"], forms, strict=True)],
+        label=[f"{label}, {form}" for label, form in zip(found["label"], forms, strict=True)],
+        dash=found.groupby(["task", "algorithm"])["form"].transform(lambda form: pd.factorize(form)[0]),
+        round=found.groupby(["task", "algorithm", "form", "workers"]).cumcount(),
+        seed=0,  # one curve, the mean over those of the runs
+    )
+
+
+def paying(lines: pd.DataFrame) -> pd.DataFrame:
+    """Columns task, label, bandwidth and seconds_to_level: up to where each compressed method and topology is faster
+    than every uncompressed one, the last two NaN where it is nowhere; and `everywhere`: in the whole range."""
+    found = []
+    for task, rows in lines.groupby("task", sort=False):
+        for (label, _), bandwidth in pays_up_to(rows.rename(columns={"seconds_to_level": "seconds"})).items():
+            place = rows[(rows["label"] == label) & (rows["bandwidth"] == bandwidth)]
+            at = float(place["seconds_to_level"].iloc[0]) if len(place) else math.nan
+            about = {"task": task, "label": label, "bandwidth": math.nan if bandwidth is None else bandwidth}
+            found.append({**about, "seconds_to_level": at, "everywhere": bandwidth == rows["bandwidth"].max()})
+    return pd.DataFrame(found, columns=["task", "label", "bandwidth", "seconds_to_level", "everywhere"])
+
+
+def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
+    """The lines of `over_bandwidth`, with a star where a compressed one crosses the fastest uncompressed one."""
+    figure = curves.draw(lines, [PANEL], note, look)
+    marks = _crossings(lines)
+    colors = dict(zip(lines["label"], lines["color"], strict=True))
+    tasks = lines["task"].unique()
+    panels = [axis for axis in figure.axes if axis.get_gid() == PANEL.y]
+    for number, axis in enumerate(panels):
+        drawn = {" ".join(str(line.get_label()).split()) for line in axis.get_lines()}
+        here = marks[(marks["task"] == tasks[number % len(tasks)]) & marks["label"].isin(drawn)]
+        for mark in here.to_dict("records"):
+            axis.plot(
+                mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=9, color=colors[mark["label"]],
+                markeredgecolor="black", markeredgewidth=0.6, linestyle="", zorder=5,
+            )  # fmt: skip
+        if axis.get_ylabel():
+            axis.set_ylabel(f"modelled seconds to\n{in_words(times.metric)} {times.level:g}")
+    return figure
+
+
+def note(lines: pd.DataFrame) -> str:
+    """What stands in the picture: what stars are, and who never gets to the level."""
+    said = ["Stars: from there on an uncompressed method is faster"] if len(_crossings(lines)) else []
+    never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
+    said += [f"{', '.join(never[never].index)}: never at the level"] if never.any() else []
+    return ". ".join([*said, ""]).strip()
+
+
+def rows(lines: pd.DataFrame) -> pd.DataFrame:
+    """The lines as they are written down: without what only drawing needs."""
+    names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
+    return lines[names]
+
+
+def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
+    """What the lines rest on, in words."""
+    computing = "as measured" if network.computing is None else f"{network.computing:g} ms a round"
+    how = "while messages travel" if network.overlap else "and then messages travel"
+    seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
+    return (
+        f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
+        f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
+        f"{how}. Rounds are those of the runs{seeds}, each method with the step size that is fastest there. A star: "
+        "from there on some uncompressed method is faster."
+    )
+
+
+def reached(frame: pd.DataFrame, times: Times) -> pd.DataFrame:
+    """A row a task and method: label, milliseconds of computing and bits of a round, the least and the greatest over
+    step sizes and seeds, and rounds to the level."""
+    found = []
+    for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
+        ends = rows.sort_values("round").drop_duplicates(["lr", "seed"], keep="last")
+        there = first_there(rows, times.metric, times.level)
+        found.append({
+            "task": task, "label": rows["label"].iloc[0],
+            "computing": _span(1e3 * own_share(ends) / ends["round"]), "bits": _span(ends["bits"] / ends["round"]),
+            "rounds": _span(there["round"]), "seeds": f"{there['seed'].nunique()} of {rows['seed'].nunique()}",
+        })  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def _crossings(lines: pd.DataFrame) -> pd.DataFrame:
+    """Those of `paying` that lie within the range."""
+    found = paying(lines)
+    return found[~found["everywhere"].astype(bool)].dropna()
+
+
+def _span(values: Iterable[float]) -> str:
+    """The least and the greatest of numbers, four digits each."""
+    ends = sorted({f"{value:.4g}": value for value in values}.items(), key=lambda end: end[1])
+    return (
+        " to ".join(dict.fromkeys([ends[0][0], ends[-1][0]])).replace("e+0", "e").replace("e+", "e") if ends else "–"
+    )

@@ -1,0 +1,195 @@
+"""Figures of modelled times over bandwidth, and of measured rounds, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from folder_support import change, folder, rewrite
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from rich.console import Console
+
+from plots.figure import bandwidth, measured, publish
+from plots.figure.look import Look
+from plots.figure.spec import Claim, Figure, Panel, Times
+from plots.runs.network import Network
+from plots.runs.read import open_run, table
+
+D, RATE = 1000, 1e6
+TIMES = Times(metric="grad_norm", level=0.5, workers=(4, 8), bandwidth=(0.1, 100.0), topologies=("sharded", "ring"))
+LINK = Network(latency=0)
+QUICK = [
+    Claim(number=f"1, from {low}", statement="twice", check="times_faster",
+          options={"subject": "noisy", "reference": "plain", "times": 2.0, "low": low, "high": 100.0})
+    for low in (0.1, 10.0)
+]  # fmt: skip
+NEAR = Claim(number="2", statement="near", check="as_measured", options={"within": 0.2})
+FIGURE = Figure(name="mine", title="A title", grid=(), times=TIMES, network=LINK)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    """Plain, dense, is at the level after 10 rounds of 10 ms; Noisy, of 1 bit, after 20 of them."""
+    found = []
+    for name, bits, rounds in (("plain", 32 * D, 10), ("noisy", D, 20)):
+        path = folder(tmp_path, "0", algorithm=name)
+        change(path, "environment.json", lambda facts: facts | {"d": D})
+
+        def row(row: dict, bits: int = bits, rounds: int = rounds) -> dict:
+            t = row["round"]
+            sent = {"bits_up": bits * t, "bits_down": bits * t, "bits": 2 * bits * t}
+            return row | sent | {"seconds": 0.02 * t, "grad_norm": 1.0 if t < rounds else 0.5}
+
+        rewrite(path, row)
+        found.append(path)
+    return found
+
+
+@pytest.fixture
+def frame(folders: list[Path]) -> pd.DataFrame:
+    return table([open_run(path) for path in folders])
+
+
+def seconds(workers: int, mbits: float, rounds: int, bits: int) -> float:
+    return 0.01 * rounds + 2 * (workers - 1) / workers * bits * rounds / (mbits * RATE)
+
+
+def crossing(workers: int) -> float:
+    """Mbit/s at which 20 rounds of D bits take as long as 10 of 32 D."""
+    share = 2 * (workers - 1) / workers
+    return share * D * (320 - 20) / (0.01 * 10) / RATE
+
+
+def stars(axis: Axes) -> list[tuple[float, float]]:
+    return [
+        (float(x), float(y)) for line in axis.get_lines() if line.get_marker() == "*" for x, y in line.get_xydata()
+    ]
+
+
+def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
+    lines = bandwidth.over_bandwidth(frame, TIMES, LINK)
+    assert set(lines["label"]) == {"Plain, ring", "Noisy, sharded"}
+    assert list(dict.fromkeys(lines["task_label"])) == ["4 workers", "8 workers"]
+    for row in lines.to_dict("records"):
+        rounds, bits = (10, 32 * D) if row["method"] == "plain" else (20, D)
+        assert row["seconds_to_level"] == pytest.approx(seconds(row["workers"], row["bandwidth"], rounds, bits))
+    assert (lines["bandwidth"].min(), lines["bandwidth"].max()) == pytest.approx((0.1, 100.0))
+
+
+def test_a_star_stands_where_the_lines_cross(frame: pd.DataFrame) -> None:
+    lines = bandwidth.over_bandwidth(frame, TIMES, LINK)
+    figure = bandwidth.draw(lines, TIMES, bandwidth.note(lines), Look())
+    assert [axis.get_title() for axis in figure.axes] == ["4 workers", "8 workers"]
+    for axis, workers in zip(figure.axes, TIMES.workers, strict=True):
+        [(x, y)] = stars(axis)
+        assert crossing(workers) / 10 ** (1 / bandwidth.A_DECADE) <= x <= crossing(workers)
+        assert y == pytest.approx(seconds(workers, x, 20, D))
+    assert figure.axes[0].get_ylabel() == "modelled seconds to\ngradient norm 0.5"
+    assert "Stars: from there on" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize(("ends", "everywhere"), [((0.1, 1.0), True), ((50.0, 100.0), False)])
+def test_no_star_stands_at_the_end_of_the_range(frame: pd.DataFrame, ends: tuple, everywhere: bool) -> None:
+    lines = bandwidth.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
+    figure = bandwidth.draw(lines, TIMES, bandwidth.note(lines), Look())
+    assert [stars(axis) for axis in figure.axes] == [[], []]
+    assert "Stars" not in figure.get_supxlabel()
+    assert bandwidth.paying(lines)["everywhere"].tolist() == [everywhere] * 2
+
+
+def test_who_never_gets_there_is_named(frame: pd.DataFrame) -> None:
+    lines = bandwidth.over_bandwidth(frame[(frame["algorithm"] == "noisy") | (frame["round"] < 10)], TIMES, LINK)
+    assert bandwidth.note(lines) == "Plain, ring: never at the level."
+
+
+def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tmp_path: Path) -> None:
+    place = tmp_path / "figure"
+    publish.report(folders, replace(FIGURE, claims=(*QUICK, NEAR)), place, Console(quiet=True))
+    files = {"mine.pdf", "mine.png", "mine.csv", "mine.txt", "report.md", "claims.csv"}
+    assert {file.name for file in place.iterdir()} == files
+    found = pd.read_csv(place / "claims.csv", dtype=str)
+    assert found["verdict"].tolist() == ["holds", "holds", "fails", "fails", "not decidable"]
+    # 4 workers at 0.1 Mbit/s: 4.9 s against 0.5; at 100: as many as there are rounds and a little
+    ends = [seconds(4, rate, 10, 32 * D) / seconds(4, rate, 20, D) for rate in (100.0, 0.1)]
+    assert found["measured"][0] == f"{float(f'{ends[0]:.2g}'):g}× to {float(f'{ends[1]:.2g}'):g}×"
+    report = (place / "report.md").read_text()
+    assert f"| Noisy, sharded | {crossing(4):.1f}"[:-2] in report
+    assert "| toy | Plain | 10 | 6.4e4 | 10 | 1 of 1 |" in report
+
+
+MEASURED = """label,form,nodes,bandwidth,latency,seconds,modelled
+Ours,sharded,2,1e8,0.0001,1.0,1.1
+Ours,sharded,2,1e9,0.0001,0.2,0.17
+DDP,ring,2,1e8,0.0001,4.0,4.0
+DDP,ring,2,1e9,0.0001,0.5,0.4
+PowerSGD,,2,1e8,0.0001,0.7,
+Ours,sharded,4,1e8,0.005,1.0,1.3
+"""
+
+
+def write(place: Path, text: str = MEASURED) -> Path:
+    path = place / "network.csv"
+    path.write_text(text)
+    return path
+
+
+def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
+    figure = measured.draw(measured.read(write(tmp_path)), "", Look())
+    assert [axis.get_title() for axis in figure.axes] == ["2 nodes, 0.1 ms", "4 nodes, 5 ms"]
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines() if line.get_linestyle() != "None"}
+    points = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "None"]
+    assert set(lines) == {"Ours, sharded", "DDP, ring", "PowerSGD"}
+    ours = next(line for line in points if to_rgba(line.get_color()) == to_rgba(lines["Ours, sharded"].get_color()))
+    assert ours.get_xydata().tolist() == [[100.0, 1.0], [1000.0, 0.2]]
+    x, y = lines["Ours, sharded"].get_data()
+    assert (y[0], y[-1]) == pytest.approx((1.1, 0.17))
+    between = 0.17 + (1.1 - 0.17) * (1 / x[30] - 1 / 1000) / (1 / 100 - 1 / 1000)  # linear in 1/bandwidth
+    assert y[30] == pytest.approx(between)
+    low, high = figure.axes[1].get_ylim()
+    assert low < 0.17
+    assert high > 4
+
+
+def test_the_model_is_held_against_what_was_measured(folders: list[Path], tmp_path: Path) -> None:
+    times = replace(TIMES, measured=str(write(tmp_path)))
+    place = tmp_path / "figure"
+    publish.report(folders, replace(FIGURE, times=times, claims=(NEAR,)), place, Console(quiet=True))
+    found = pd.read_csv(place / "claims.csv", dtype=str).set_index("task")
+    assert found["verdict"].to_dict() == {"2 nodes, 0.1 ms": "holds", "4 nodes, 5 ms": "fails"}
+    assert found["measured"].tolist() == [
+        "0.8× to 1.1×, 4 of 4 within 20 %",
+        "1.3× to 1.3×, 0 of 1 within 20 %",
+    ]
+    assert (place / "mine_measured.png").exists()
+    assert "measured: holds in 1 of 2" in (place / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no table of measured rounds"),
+        ("label,form\nOurs,ring\n", "no column nodes"),
+        (MEASURED.splitlines()[0] + "\n", "no rows"),
+        (MEASURED.replace("1e8", "0"), "not positive"),
+        (MEASURED.replace("1e8", "fast"), "not positive"),
+    ],
+)
+def test_a_damaged_file_of_measured_rounds_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"network.csv: .*{message}"):
+        measured.read(write(tmp_path, text))
+
+
+def test_modelled_seconds_are_an_axis_of_any_figure(folders: list[Path], tmp_path: Path) -> None:
+    panel = Panel(x="modelled_seconds", x_scale="log", y="grad_norm")
+    figure = Figure(name="other", title="A title", grid=(), rows=(panel,), network=replace(LINK, bandwidth=1.0))
+    publish.report(folders, figure, tmp_path / "figure", Console(quiet=True))
+    rows = pd.read_csv(tmp_path / "figure" / "other.csv")
+    last = rows[rows["round"] == 100].set_index("algorithm")["modelled_seconds"]
+    assert last.to_dict() == pytest.approx({"plain": seconds(4, 1, 100, 32 * D), "noisy": seconds(4, 1, 100, D)})
+    caption = (tmp_path / "figure" / "other.txt").read_text()
+    assert (
+        "1 Mbit/s a link and direction, 0 ms one way; compressed messages by sharded, uncompressed ones by" in caption
+    )
