@@ -106,7 +106,7 @@ class ShardedWire:
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
 
     def _swapped(self, outgoing: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
-        """What all ranks sent to this one, so much each, where it sends [*] to every server."""
+        """What all ranks sent to this one, so much each, where it sends [*] to the first of them."""
         sent = [len(one) for one in outgoing] + [0] * (len(self._shares) - len(outgoing))
         everything = torch.cat(outgoing)
         arrived = everything.new_empty(sum(sizes))
@@ -122,30 +122,20 @@ class ShardedWire:
             self._templates[codec] = [codec.cut(like, span) for span in self._spans]
         likes = self._templates[codec]
         if codec.varies:
-            mine = [self._is_mine(span) for span in self._spans]
-            sizes = [_sizes(answer if own else like) for own, like in zip(mine, likes, strict=True)]
-            self._broadcast(sizes)
-            likes = [_resized(like, one.tolist()) for like, one in zip(likes, sizes, strict=True)]
-        messages = [
-            to_bytes(answer, axis)
-            if self._is_mine(span)
-            else x.new_empty(*x.shape[:-1], _nbytes(like, axis), dtype=torch.uint8)
-            for span, like in zip(self._spans, likes, strict=True)
-        ]
-        self._broadcast(messages)
-        arrived = zip(self._spans, messages, likes, strict=True)
-        return torch.cat([codec.decode_span(from_bytes(one, like, axis), span) for span, one, like in arrived], -1)
+            own = _sizes(answer if self.served else likes[0])
+            told = self._from_servers(own, [len(_sizes(like)) for like in likes])
+            likes = [_resized(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
+        shapes = [(*x.shape[:-1], _nbytes(like, axis)) for like in likes]
+        mine = to_bytes(answer, axis).flatten() if self.served else x.new_empty(0, dtype=torch.uint8)
+        messages = self._from_servers(mine, [math.prod(shape) for shape in shapes])
+        arrived = zip(self._spans, messages, shapes, likes, strict=True)
+        payloads = ((from_bytes(one.view(shape), like, axis), span) for span, one, shape, like in arrived)
+        return torch.cat([codec.decode_span(payload, span) for payload, span in payloads], -1)
 
-    def _is_mine(self, span: Span) -> bool:
-        return self.served is not None and self.served.number == span.number
-
-    def _broadcast(self, from_servers: list[Tensor]) -> None:
-        """Every server's tensor to all ranks, in place."""
-        with contact():
-            under_way = [dist.broadcast(one, src=server, async_op=True) for server, one in enumerate(from_servers)]
-            for one in under_way:
-                assert one is not None  # on all ranks of the group
-                one.wait()
+    def _from_servers(self, mine: Tensor, sizes: list[int]) -> Sequence[Tensor]:
+        """What every server sends to all ranks, so much each; `mine` [*] counts where this rank serves."""
+        outgoing = [mine if self.served else mine[:0]] * len(self._shares)
+        return self._swapped(outgoing, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
 
 
 @dataclass(frozen=True)
@@ -165,6 +155,12 @@ class _Served(Span):
         with contact():
             dist.all_gather(everyones, rows, group=self.servers)
         return torch.cat([one[..., :count] for one, count in zip(everyones, counts, strict=True)], -1)
+
+    def _summed(self, numbers: Tensor) -> Tensor:
+        summed = numbers.contiguous()
+        with contact():
+            dist.all_reduce(summed, group=self.servers)
+        return summed
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,13 @@ class Span:
         norms = self.by_piece(x, lambda piece: torch.linalg.vector_norm(piece, dim=-1))
         return norms if norms.shape[-1] == 1 else torch.linalg.vector_norm(norms, dim=-1, keepdim=True)
 
+    def counted(self, numbers: Tensor) -> Tensor:
+        """Of our whole numbers, [...], the sums over all spans.
+
+        Raises LostContact where it takes others who are gone.
+        """
+        return numbers if self.is_whole else self._summed(numbers)
+
     def pieces(self) -> list[int]:
         """How many pieces every span of the vector has."""
         return [-(-(end - begin) // PIECE) for begin, end in pairwise(self.cuts)]
@@ -91,6 +98,10 @@ class Span:
 
     def _gathered(self, mine: Tensor) -> Tensor:
         """Of our pieces [..., p] those of all [..., P]."""
+        raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
+
+    def _summed(self, numbers: Tensor) -> Tensor:
+        """Of our whole numbers the sums over all spans."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
 

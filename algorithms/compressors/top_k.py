@@ -24,7 +24,7 @@ class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
 
     Of equal magnitudes the lower index is kept, so that every device agrees. π = k/d. On spans of several processes
-    the k-th largest magnitude is found by halving: a count over all of them for every bit of a float.
+    the k-th largest magnitude is found byte by byte: counts over all of them for every byte of a float.
     Source: Assumption 4.1's canonical example.
     """
 
@@ -76,23 +76,42 @@ def _is_long(x: Tensor) -> bool:
 def _threshold(magnitude: Tensor, span: Span, k: int) -> Tensor:
     """The k-th largest of the whole vector's magnitudes, [..., 1]."""
     if span.is_whole:
-        return magnitude.topk(k, sorted=False).values.amin(-1, keepdim=True)
-    pattern = magnitude.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
+        return _largest(magnitude, k).amin(-1, keepdim=True)
+    candidates = _largest(magnitude, min(k, span.size))
+    pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
     found = pattern.new_zeros(*pattern.shape[:-1], 1)
-    for bit in reversed(range(8 * magnitude.element_size() - 1)):
-        higher = found | (1 << bit)
-        found = torch.where(_number(pattern >= higher, span) >= k, higher, found)
+    left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin as `found`
+    alike = torch.ones_like(pattern, dtype=torch.bool)
+    for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
+        byte = (pattern >> shift) & 255
+        numbers = span.counted(_histogram(torch.where(alike, byte, 256)))[..., :256]
+        from_here_on = numbers.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
+        chosen = (from_here_on >= left).sum(-1, keepdim=True).sub_(1).clamp_(min=0)
+        left = left - (from_here_on - numbers).gather(-1, chosen)
+        found |= chosen.to(found.dtype) << shift
+        alike &= byte == chosen
     return found.view(magnitude.dtype)
 
 
 _WHOLE_NUMBERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
+def _largest(magnitude: Tensor, k: int) -> Tensor:
+    """The k largest magnitudes, in any order."""
+    if k and _is_long(magnitude):
+        return magnitude.gather(-1, largest(magnitude, k))
+    return magnitude.topk(k, sorted=False).values
+
+
+def _histogram(byte: Tensor) -> Tensor:
+    """How many of [..., m] are 0, 1, …, 256: int32 [..., 257]."""
+    numbers = byte.new_zeros(*byte.shape[:-1], 257, dtype=torch.int32)
+    return numbers.scatter_add_(-1, byte.long(), numbers.new_ones(()).expand(byte.shape))
+
+
 def _number(flags: Tensor, span: Span) -> Tensor:
     """How many flags are set in the whole vector: int32 [..., 1]."""
-    if span.is_whole:
-        return flags.sum(-1, keepdim=True, dtype=torch.int32)
-    return span.by_piece(flags, lambda piece: piece.sum(-1, dtype=torch.int32)).sum(-1, True, dtype=torch.int32)
+    return span.counted(flags.sum(-1, keepdim=True, dtype=torch.int32))
 
 
 def _number_before(flags: Tensor, span: Span) -> Tensor:
@@ -104,12 +123,14 @@ def _number_before(flags: Tensor, span: Span) -> Tensor:
 def ragged(flags: Tensor, most: int | None = None) -> Tensor:
     """Where the flags [..., d] are set, in order: int64 [..., most]; None: as many as in any row.
 
-    A row with fewer repeats its first, or has any where it has none: `present` tells.
+    A row with fewer repeats its first, or has zeros where it has none: `present` tells.
     """
     if most is None:
         most = int(flags.sum(-1).max()) if flags.numel() else 0
-    order = (~flags).to(torch.uint8).argsort(stable=True, dim=-1)[..., :most]
-    return torch.where(torch.arange(most, device=flags.device) < flags.sum(-1, keepdim=True), order, order[..., :1])
+    order = indices_by_search(flags, most)
+    number = flags.sum(-1, keepdim=True)
+    first = torch.where(number > 0, order[..., :1], 0)
+    return torch.where(torch.arange(most, device=flags.device) < number, order, first)
 
 
 def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:

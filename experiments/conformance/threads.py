@@ -43,8 +43,14 @@ class _Told(Span):
         return _Told(cuts, self.number, self.meeting)
 
     def _gathered(self, mine: Tensor) -> Tensor:
+        return torch.cat(self._everyones(mine), -1)
+
+    def _summed(self, numbers: Tensor) -> Tensor:
+        return torch.stack(self._everyones(numbers)).sum(0, dtype=numbers.dtype)
+
+    def _everyones(self, mine: Tensor) -> list[Tensor]:
         self.meeting.said[self.number] = mine
         self.meeting.barrier.wait(PATIENCE)
-        everything = torch.cat([self.meeting.said[number] for number in range(len(self.cuts) - 1)], -1)
+        everything = [self.meeting.said[number] for number in range(len(self.cuts) - 1)]
         self.meeting.barrier.wait(PATIENCE)
         return everything
