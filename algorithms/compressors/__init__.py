@@ -9,6 +9,7 @@ from algorithms.compressors.natural import Natural
 from algorithms.compressors.qsgd import Qsgd
 from algorithms.compressors.random_k import RandomK
 from algorithms.compressors.scaled_sign import ScaledSign
+from algorithms.compressors.sign import Sign, SignMean
 from algorithms.compressors.top_k import TopK
 from algorithms.compressors.uniform_quantize import UniformQuantize
 
@@ -24,6 +25,8 @@ __all__ = [
     "Qsgd",
     "RandomK",
     "ScaledSign",
+    "Sign",
+    "SignMean",
     "TopK",
     "UniformQuantize",
     "Unpacked",
