@@ -238,8 +238,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return {
             "rank": self.rank,
             "workers": self.workers,
-            # Without addresses in memory; a state from before there was `clip` is of an algorithm without.
-            "algorithm": re.sub(r" at 0x[0-9a-f]+|, clip=None", "", "\n".join(map(repr, parts))),
+            # Without addresses in memory; a state from before there was `clip` or `decay` is of one without.
+            "algorithm": re.sub(r" at 0x[0-9a-f]+|, clip=None|, decay=1\.0", "", "\n".join(map(repr, parts))),
             "seed": self.seed,
             "d": sizes if len(sizes) > 1 else sizes[0],
             "dtype": str(self._flat.dtype),
