@@ -81,7 +81,7 @@ class Channel(ABC):
     def _refuse_scaled(self, name: str) -> None:
         if not self.compressor.keeps_zero:
             raise ValueError(
-                f"{self.compressor}: has no scale, and {name} needs a contractive compressor (Assumption 4.1), or its "
+                f"{self.compressor}: has no scale, and {name} needs a contractive compressor (Assumption 4.1): its "
                 "memory would grow. Take scaled_sign, or send it without memory (algorithm=naive)"
             )
         if self.compressor.unbiased and not self.compressor.contractive:

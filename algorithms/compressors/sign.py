@@ -104,9 +104,7 @@ class SignMean(Unscaled):
 
     def __post_init__(self) -> None:
         if self.workers not in range(1, 2**16):
-            raise ValueError(
-                f"workers={self.workers}: means are of 1 to {2**16 - 1} signs, so that codes fit 16 bits"
-            )
+            raise ValueError(f"workers={self.workers}: 1 to {2**16 - 1}, so that a code fits 16 bits")
 
     @property
     def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the workers

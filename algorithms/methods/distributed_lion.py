@@ -26,9 +26,9 @@ def distributed_lion(
 
     State: m_i [d] on every worker, zero at the start. n = `workers`.
     Wire: d bits up; down d bits (2d with `tie: zero`), or ⌈log₂(n+1)⌉·d for the mean, which takes n + 1 values.
-    Source: Liu et al., Communication Efficient Distributed Training with Distributed Lion, 2024 (arXiv 2404.00438). In
-    the code at hand (said to be unofficial) a step of exactly 0 votes −1, and torch.mode decides ties; here both are
-    +1. The paper's sgn(0) is taken to be 0, as with `tie: zero`, which was not checked. β₁ = β₂ is Signum.
+    Source: Liu et al., Communication Efficient Distributed Training with Distributed Lion, 2024 (arXiv 2404.00438).
+    In the code at hand (said to be unofficial) a step of exactly 0 votes −1, and torch.mode decides ties; here both
+    are +1. The paper's sgn(0) is taken to be 0, as with `tie: zero`, which was not checked. β₁ = β₂ is Signum.
     """
     down = SignMean(workers) if combine == "mean" else Sign(zero=tie == "zero")
     return WorkerMomentum(uplink=Direct(compressor), downlink=Direct(down), update=update, beta1=beta1, beta2=beta2)

@@ -61,7 +61,7 @@ def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """A way to build an algorithm, anew at every call. `rounds` and `workers` go to functions with such parameters."""
+    """A way to build an algorithm, anew at every call. `rounds` and `workers` go to functions that ask for them."""
 
     function: Callable[..., Algorithm]
     options: dict[str, Any]
