@@ -24,8 +24,8 @@ class RandomK(Sparsifier):
     """C(x) keeps k coordinates drawn without replacement: k floats and a 64-bit seed, 32k + 64 bits.
 
     Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that E C(x) = x with ω = d/k − 1, and is
-    no longer contractive. Trials of one batch draw the same coordinates: the draw depends on (seed, direction, worker,
-    round) alone.
+    no longer contractive. Trials of one batch draw the same coordinates: the draw depends on (seed, direction,
+    worker, round) alone.
     """
 
     name = "random_k"

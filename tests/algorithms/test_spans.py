@@ -20,6 +20,8 @@ from algorithms.compressors import (
     Qsgd,
     RandomK,
     ScaledSign,
+    Sign,
+    SignMean,
     TopK,
     UniformQuantize,
     Unpacked,
@@ -41,7 +43,7 @@ SIZES = (1, 100, 3, 7, 89)
 PLAIN: list[Divisible] = [
     *(Identity(), ScaledSign(), ScaledSign(norm="l2"), TopK(k=9), TopK(ratio=0.3), RandomK(k=30)),
     *(RandomK(k=30, unbiased=True), MinMaxUint8(), LogQuantize(), LogQuantize(bits=5), UniformQuantize(bits=12)),
-    *(Qsgd(), Qsgd(levels=1), Natural()),
+    *(Qsgd(), Qsgd(levels=1), Natural(), Sign(), Sign(zero=True), SignMean(20)),
 ]
 BLOCKWISE: list[Divisible] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]
 BLOCKWISE += [Blocks(TopK(k=1), SIZES), Blocks(TopK(ratio=0.4), SIZES), Blocks(RandomK(ratio=0.4), SIZES)]
