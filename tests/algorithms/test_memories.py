@@ -1,5 +1,4 @@
-"""EF21-SGDM, EControl, DIANA and EF21-P: against plain loops, what they come to at the ends of their options, and what
-they are for."""
+"""EF21-SGDM, EControl, DIANA and EF21-P: against plain loops, at the ends of their options, and what they are for."""
 
 from collections.abc import Callable
 

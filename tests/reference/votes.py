@@ -1,4 +1,4 @@
-"""Signum with majority vote and Distributed Lion by loops over workers and coordinates; votes are counted in integers.
+"""Signum with majority vote and Distributed Lion by loops over workers and coordinates, votes counted in integers.
 
 Sources: Bernstein et al. 2019; Liu et al. 2024, arXiv 2404.00438. s± is +1 at zero:
 
