@@ -1,4 +1,4 @@
-"""EF21-SGDM, EControl, DIANA and EF21-P: against plain loops, at the ends of their options, and what they are for."""
+"""EF21-SGDM, EControl, DIANA, EF21-P and LoCo: against plain loops, at the ends of their options, and what they are for."""
 
 from collections.abc import Callable
 
@@ -10,6 +10,7 @@ from reference.diana import diana as plain_diana
 from reference.econtrol import econtrol as plain_econtrol
 from reference.ef21_p import ef21_p as plain_ef21_p
 from reference.ef21_sgdm import ef21_sgdm as plain_ef21_sgdm
+from reference.loco import loco as plain_loco
 
 from algorithms.channels import Direct, ErrorFeedback, dense
 from algorithms.compressors import Identity, Natural, Qsgd, RandomK, ScaledSign, Sign, TopK
@@ -18,6 +19,8 @@ from algorithms.methods.econtrol import econtrol
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.ef21_p import ef21_p
 from algorithms.methods.ef21_sgdm import ef21_sgdm
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.loco import AveragedError, loco
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
 from algorithms.protocol import Algorithm
@@ -163,6 +166,25 @@ def test_ef21_p_is_error_feedback_on_the_downlink():
     assert_close(run(ef21_p(Identity())), run(sgd(Identity(), SGD())), 1e-13)
 
 
+@every_compressor
+@pytest.mark.parametrize("dense_down", [False, True])
+@pytest.mark.parametrize(("beta", "reset"), [(0.8, 7), (0.3, None)])
+def test_loco_follows_the_reference(compressor, dense_down, beta, reset):
+    ours, theirs = COMPRESSORS[compressor]
+    assert_follows(
+        loco(ours, SGD(), beta, reset, dense_down),
+        plain_loco(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, beta, reset, dense_down),
+    )
+
+
+def test_loco_at_the_ends_of_its_options():
+    """Without memory of older errors it is error feedback, with nothing else direct compression; so with resets."""
+    one = TopK(k=2)
+    assert torch.equal(run(loco(one, SGD(), 0.0, None)), run(error_feedback(one, SGD())))
+    assert torch.equal(run(loco(one, SGD(), 1.0, None)), run(naive(one, SGD())))
+    assert torch.equal(run(loco(one, SGD(), 0.5, 1)), run(naive(one, SGD())))
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -176,10 +198,13 @@ def test_ef21_p_is_error_feedback_on_the_downlink():
         lambda: ef21_sgdm(Sign()),
         lambda: ErrorFeedback(TopK(k=2), decay=1.1),
         lambda: ErrorFeedback(Sign()),
+        lambda: AveragedError(Sign()),
+        lambda: AveragedError(TopK(k=2), reset=0),
+        lambda: AveragedError(TopK(k=2), beta=-0.1),
     ],
 )
 def test_what_cannot_work_is_refused(make):
-    with pytest.raises(ValueError, match=r"contractive|unbiased|must"):
+    with pytest.raises(ValueError, match=r"contractive|unbiased|must|at least 1"):
         make()
 
 
