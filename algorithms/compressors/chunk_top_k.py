@@ -26,11 +26,11 @@ class Chosen(NamedTuple):
 class ChunkTopK(Divisible):
     """C(x) keeps the k largest |x_j| of every chunk of s consecutive coordinates: k(32 + ⌈log₂ s⌉) bits a chunk.
 
-    The last chunk may be shorter, and sends what it has where that is less than k. Of equal magnitudes the lower index
-    is kept. π = k/s. One chunk of all d coordinates is top-k with packed indices. 1 ≤ k ≤ s,
-    2 ≤ s = `chunk` ≤ 65,536.
+    The last chunk may be shorter, and sends what it has where that is less than k. Of equal magnitudes the lower
+    index is kept. π = k/s. One chunk of all d coordinates is top-k with packed indices. 1 ≤ k ≤ s, and s = `chunk` is
+    2 to 65,536.
 
-    Source: DeMo's and SparseLoCo's codes, which count in square chunks of matrices; here chunks are of the flat vector.
+    Source: DeMo's and SparseLoCo's codes, whose chunks are squares of matrices; here they are of the flat vector.
     """
 
     k: int = 32  # coordinates that a chunk sends

@@ -96,7 +96,8 @@ def test_indices_beyond_16_bits_are_packed():
     x[[3, 65_536, 70_000]] = torch.tensor([1.0, -2.0, 3.0])
     packed = TopK(k=3, index_bits="packed")
     payload = packed.encode(x)
-    assert payload.indices.dtype == torch.uint8 and payload.indices.shape == (7,)  # 3 indices of 17 bits
+    assert payload.indices.dtype == torch.uint8
+    assert payload.indices.shape == (7,)  # 3 indices of 17 bits
     assert torch.equal(packed.decode(payload, d), x)
     assert packed.bits(d) == 3 * (32 + 17)
 
@@ -141,9 +142,9 @@ def test_the_worst_group_of_dither_attains_its_variance(block, levels):
 
 
 def test_what_contracts_and_what_does_not():
-    assert not LinfDither(levels=1).contractive and LinfDither(levels=7).contractive
+    assert [LinfDither(levels=s).contractive for s in (1, 7)] == [False, True]
     assert LinfDither(levels=7).omega(64) == pytest.approx(0.256, abs=5e-4)
-    assert Nuqsgd().contractive and not Nuqsgd(levels=2).contractive
+    assert [Nuqsgd(levels=s).contractive for s in (2, 7)] == [False, True]
     assert Int4().pi(1000) == pytest.approx(0.757, abs=5e-4)
 
 

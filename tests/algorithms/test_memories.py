@@ -1,4 +1,4 @@
-"""EF21-SGDM, EControl, DIANA, EF21-P and LoCo: against plain loops, at the ends of their options, and what they are for."""
+"""EF21-SGDM, EControl, DIANA, EF21-P and LoCo: against plain loops, at the ends of their options, and in use."""
 
 from collections.abc import Callable
 
