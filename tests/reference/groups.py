@@ -50,10 +50,8 @@ def bin_means(x: list[float], bits: int) -> list[float]:
     sigma = math.hypot(*c) / math.sqrt(d - 1) if d > 1 else 0.0
     step = 6 * sigma / bins or 1.0
     codes = [min(max(round(value / step + bins // 2), 0), bins - 1) for value in c]
-    means = {
-        code: math.fsum(v for v, k in zip(c, codes, strict=True) if k == code) / codes.count(code) for code in codes
-    }
-    return [means[code] + shift for code in codes]
+    sums = {code: math.fsum(v for v, k in zip(c, codes, strict=True) if k == code) for code in codes}
+    return [sums[code] / codes.count(code) + shift for code in codes]
 
 
 def chunk_top_k(x: list[float], k: int, chunk: int) -> list[float]:
