@@ -20,7 +20,7 @@ class Dither(GroupCodes):
     Trials of one batch share the draw.
     """
 
-    levels: int = 7
+    levels: int = 7  # s, levels above zero; 7 makes 4 bits a coordinate
 
     unbiased = True
 
@@ -81,7 +81,7 @@ class Nuqsgd(Dither):
     ⌈log₂(2s + 1)⌉·d + 32⌈d/B⌉ bits in groups b of B neighbours: 4 bits a coordinate for s = 7.
     ω = 1/8 + z·min{1, z}, z = √B·2^{1−s}, natural dithering's for p = 2.
 
-    Source: NUQSGD (Ramezani-Kebrya et al. 2021), whose authors' code has groups of 1024 and no level at 0, so that
+    Source: NUQSGD (JMLR, 2021), whose authors' code has groups of 1024 and no level at 0, so that
     small coordinates jump between ±2^{1−s}; the paper has one. Its tighter variance bound was not checked.
     """
 
