@@ -48,8 +48,8 @@ def ef21_p(
     State: x and w [d] on the server, w [d] on every replica, both the start of the model. What is evaluated is what
     workers hold, w. The step size is in what goes up, for the server knows none; weight decay adds λw to g_i.
     Wire: 32d bits up, one message of a contractive C down, 64k bits with top-k.
-    Source: Gruntkowska, Tyurin and Richtárik, EF21-P and Friends, 2022 (arXiv 2209.15218), recalled; no reference
-    code was found. For an odd, positively homogeneous C and a constant α its w are those of error feedback on the
-    downlink. Its step sizes are recalled with uncertain constants, for convex functions, and not offered.
+    Source: Gruntkowska, Tyurin and Richtárik 2022 (arXiv 2209.15218), recalled; no reference code was found. For an
+    odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink. Its step sizes
+    are recalled with uncertain constants, for convex functions, and not offered.
     """
     return PrimalFeedback(dense(), FromStart(compressor), DecaySent(weight_decay=weight_decay))
