@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from algorithms.compressors.norms import divisor
 from algorithms.compressors.packing import unpack_codes
 from algorithms.compressors.scaled_codes import Codes, ScaledCodes
-from algorithms.compressors.span import Span
+from algorithms.compressors.span import Span, whole
 from algorithms.randomness import Key
 
 
@@ -43,7 +43,8 @@ class GroupCodes(ScaledCodes):
         return range(step, d, step)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
-        return self.decode(self.encode(x, key), x.shape[-1])
+        levels, scale = self._quantize(x, whole(x.shape[-1]), key)
+        return self._each(scale, x.shape[-1]) * self._shares(levels, x.dtype)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32 * -(-d // self.block)
