@@ -17,6 +17,9 @@ from algorithms.compressors import Compressor, Identity, Payload, Unpacked
 from algorithms.compressors.base import payload_bytes
 from algorithms.randomness import Key
 
+Memory = Tensor | tuple[Tensor, ...] | None
+"""What a sender remembers: a vector a message, a named tuple of several, or nothing."""
+
 
 @dataclass(frozen=True)
 class Channel(ABC):
@@ -39,12 +42,12 @@ class Channel(ABC):
     is_carried_by_the_mean = False
     """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
 
-    def start(self, like: Tensor) -> Tensor | None:
+    def start(self, like: Tensor) -> Memory:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
         return torch.zeros_like(like)
 
     @abstractmethod
-    def send(self, w: Tensor, memory: Any, key: Key) -> tuple[Payload, Tensor | None]:
+    def send(self, w: Tensor, memory: Any, key: Key) -> tuple[Payload, Memory]:
         """The payload of w [..., d] in round `key.round`, and the sender's new memory, of the type of `start`'s."""
 
     @abstractmethod
@@ -71,7 +74,16 @@ class Channel(ABC):
         """This channel on the dense path: the same numbers, nothing packed."""
         return replace(self, compressor=Unpacked(self.compressor))
 
+    def check(self, d: int) -> None:
+        """Raise ValueError when vectors of d coordinates cannot be sent."""
+        self.compressor.check(d)
+
     def _refuse_scaled(self, name: str) -> None:
+        if not self.compressor.keeps_zero:
+            raise ValueError(
+                f"{self.compressor}: has no scale, and {name} needs a contractive compressor (Assumption 4.1): its "
+                "memory would grow. Take scaled_sign, or send it without memory (algorithm=naive)"
+            )
         if self.compressor.unbiased and not self.compressor.contractive:
             raise ValueError(
                 f"{self.compressor}: {name} needs a contractive compressor (Assumption 4.1), and one scaled to be "
@@ -98,16 +110,23 @@ class Direct(Channel):
 
 @dataclass(frozen=True)
 class ErrorFeedback(Channel):
-    """Sends c = C(w + δ), keeps δ ← w + δ − c (CD-Adam paper, section 4; Karimireddy et al. 2019)."""
+    """Sends c = C(w + βδ), keeps δ ← w + βδ − c (CD-Adam paper, section 4; Karimireddy et al. 2019).
+
+    β = `decay` is 1 but in methods that let old errors fade.
+    """
+
+    decay: float = 1.0
 
     is_coordinatewise = True
     is_carried_by_the_mean = True  # x − α·mean_i δ_i moves as if nothing had been lost
 
     def __post_init__(self) -> None:
         self._refuse_scaled("error feedback")
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"decay={self.decay}: must lie in [0, 1]")
 
     def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
-        compensated = w + memory
+        compensated = w + (memory if self.decay == 1 else self.decay * memory)
         payload = self.codec(key.round).encode(compensated, key)
         return payload, compensated - self.decode(payload, w.shape[-1], key.round)
 

@@ -38,7 +38,7 @@ def named(name: str, **options: Any) -> Algorithm:
         named("error_feedback", compressor=TopK(ratio=0.01), update=SGD(momentum=0.9))
 
     options: parameters of the method's function, instead of what the file says; `rounds`, which methods with a
-    warm-up need, is the number of steps of the whole training.
+    warm-up need, is the number of steps of the whole training, `workers`, which some need, the number of ranks.
     Raises ValueError for an unknown name or option, for one that is needed and not given, and for a file that only
     the harness understands; ModuleNotFoundError without the package pyyaml.
     """
@@ -71,7 +71,7 @@ def _asked(option: str) -> str:
     """What a method needs to be told, in words."""
     if option == "rounds":
         return "rounds=, the number of steps of the whole training, of which its warm-up is a share"
-    return f"{option}="
+    return "workers=, the number of ranks" if option == "workers" else f"{option}="
 
 
 def _read(group: str, name: str) -> _Choice:

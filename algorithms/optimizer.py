@@ -20,6 +20,9 @@ from algorithms.optimizer_state import check_state, of_parts, state_digest, to_d
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
 
+_LATER = r" at 0x[0-9a-f]+|, clip=None|, decay=1\.0|, index_bits=32"
+"""Addresses, and options at their defaults that there were none of in older states."""
+
 
 class CompressedOptimizer(torch.optim.Optimizer):
     """Steps a module's parameters with an algorithm of this package, every process being one worker.
@@ -238,8 +241,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return {
             "rank": self.rank,
             "workers": self.workers,
-            # Without addresses in memory; a state from before there was `clip` is of an algorithm without.
-            "algorithm": re.sub(r" at 0x[0-9a-f]+|, clip=None", "", "\n".join(map(repr, parts))),
+            "algorithm": re.sub(_LATER, "", "\n".join(map(repr, parts))),
             "seed": self.seed,
             "d": sizes if len(sizes) > 1 else sizes[0],
             "dtype": str(self._flat.dtype),

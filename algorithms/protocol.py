@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from algorithms.averaging import mean_of, mean_of_stacked
-from algorithms.channels import Channel, dense
+from algorithms.channels import Channel, Memory, dense
 from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Compressor, Identity, Payload
 from algorithms.randomness import Key
@@ -29,7 +29,7 @@ class WorkerState:
     """What the workers of one process remember."""
 
     ids: Tensor  # int64 [W], which of the n workers these are
-    memory: Tensor | None  # [*T, W, d], the uplink senders'
+    memory: Memory  # [*T, W, d], the uplink senders'
     moments: Moments = ()  # [*T, W, d], where every worker keeps its own
 
 
@@ -38,7 +38,7 @@ class ServerState:
     """What the server remembers."""
 
     aggregate: Tensor  # ĝ_t [*T, d], what the server made of the workers' messages
-    memory: Tensor | None  # [*T, d], the downlink sender's
+    memory: Memory  # [*T, d], the downlink sender's
 
 
 @dataclass
@@ -192,6 +192,7 @@ class Algorithm:
         if compressor is None:
             return replace(self, uplink=dense(), downlink=dense())
         ours = self.uplink.compressor
+        ours = self.downlink.compressor if isinstance(ours, Identity) else ours
         if isinstance(ours, Identity):
             raise ValueError(f"compressor={compressor}: this method sends everything uncompressed")
         uplink, downlink = (
@@ -201,6 +202,6 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=downlink)
 
     def check(self, d: int) -> None:
-        """Raise ValueError when a compressor cannot take d coordinates."""
-        self.uplink.compressor.check(d)
-        self.downlink.compressor.check(d)
+        """Raise ValueError when a channel cannot take d coordinates."""
+        self.uplink.check(d)
+        self.downlink.check(d)

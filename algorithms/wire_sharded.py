@@ -178,6 +178,9 @@ class _OnSpan(Wrapping):
     def bits(self, d: int) -> int:
         return self.compressor.bits(self.span.d)
 
+    def omega(self, d: int) -> float:
+        return self.compressor.omega(self.span.d)
+
     @property
     def _divisible(self) -> Divisible:
         return _divisible(self.compressor)

@@ -48,6 +48,9 @@ class Compressor(ABC):
     unbiased: bool = False
     """Whether E C(x) = x."""
 
+    keeps_zero: bool = True
+    """Whether C(0) = 0; a bit without a scale cannot say it, and is off by a share of ‖x‖ for no share."""
+
     is_divisible: bool = False
     """Whether it is a `Divisible`, and so is what it is made of."""
 
@@ -62,6 +65,10 @@ class Compressor(ABC):
     def pi(self, d: int) -> float:
         """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
         raise ValueError(f"{self}: no contraction constant π is known for it")
+
+    def omega(self, d: int) -> float:
+        """ω of E‖C(x) − x‖² ≤ ω‖x‖², for an unbiased C on d coordinates. Raises ValueError where none is stated."""
+        raise ValueError(f"{self}: no variance constant ω is known for it")
 
     def partitioned(self, other: Compressor) -> Compressor:
         """Another compressor with this one's partition into blocks."""
@@ -140,6 +147,10 @@ class Wrapping(Compressor):
     def unbiased(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.compressor.unbiased
 
+    @property
+    def keeps_zero(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.compressor.keeps_zero
+
 
 @dataclass(frozen=True)
 class Unpacked(Wrapping):
@@ -156,6 +167,9 @@ class Unpacked(Wrapping):
 
     def pi(self, d: int) -> float:
         return self.compressor.pi(d)
+
+    def omega(self, d: int) -> float:
+        return self.compressor.omega(d)
 
     def check(self, d: int) -> None:
         self.compressor.check(d)

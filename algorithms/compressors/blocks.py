@@ -96,6 +96,9 @@ class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariable
     def pi(self, d: int) -> float:
         return min(self.compressor.pi(size) for size in self.sizes)
 
+    def omega(self, d: int) -> float:
+        return max(self.compressor.omega(size) for size in self.sizes)
+
     def partitioned(self, other: Compressor) -> Compressor:
         return Blocks(other, self.sizes)
 

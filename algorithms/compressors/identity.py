@@ -27,5 +27,8 @@ class Identity(Divisible):
     def pi(self, d: int) -> float:
         return 1.0
 
+    def omega(self, d: int) -> float:
+        return 0.0
+
     def bits(self, d: int) -> int:
         return 32 * d

@@ -65,6 +65,9 @@ class Natural(Divisible):
     def pi(self, d: int) -> float:
         return 7 / 8
 
+    def omega(self, d: int) -> float:
+        return 1 / 8
+
     def _codes(self, x: Tensor, span: Span, key: Key | None) -> Tensor:
         """int32 [..., d] in 0..255."""
         size = x.abs()

@@ -53,7 +53,7 @@ def unpack_by_torch(packed: Tensor, d: int) -> Tensor:
 def pack_codes(codes: Tensor, bits: int) -> Tensor:
     """Unsigned codes [..., d] below 2^bits, of any integer dtype, to uint8 [..., ⌈bits·d/8⌉].
 
-    Every code's highest bit comes first; the last byte is padded with zero bits. 1 ≤ bits ≤ 16.
+    Every code's highest bit comes first; the last byte is padded with zero bits. 1 ≤ bits ≤ 31.
     """
     _check_bits(bits)
     if bits == 8:
@@ -88,8 +88,8 @@ def _chunk(device: torch.device, d: int) -> int:
 
 
 def _check_bits(bits: int) -> None:
-    if bits not in range(1, 17):
-        raise ValueError(f"bits={bits}: a packed code has 1 to 16 bits")
+    if bits not in range(1, 32):
+        raise ValueError(f"bits={bits}: a packed code has 1 to 31 bits")
 
 
 def _pack_chunk(codes: Tensor, bits: int) -> Tensor:

@@ -41,6 +41,9 @@ class Qsgd(ScaledCodes):
     def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
         return (2 * self.levels).bit_length()
 
+    def omega(self, d: int) -> float:
+        return min(d / self.levels**2, d**0.5 / self.levels)
+
     def _scale(self, x: Tensor, span: Span) -> Tensor:
         unit, length = euclidean(x, span)
         return unit * length  # at least |x_j|, also after rounding, because ‖x/u‖₂ ≥ 1: no level exceeds s

@@ -23,9 +23,9 @@ class Sampled(NamedTuple):
 class RandomK(Sparsifier):
     """C(x) keeps k coordinates drawn without replacement: k floats and a 64-bit seed, 32k + 64 bits.
 
-    Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that E C(x) = x, and is no longer
-    contractive. Trials of one batch draw the same coordinates: the draw depends on (seed, direction, worker, round)
-    alone.
+    Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that E C(x) = x with ω = d/k − 1, and is
+    no longer contractive. Trials of one batch draw the same coordinates: the draw depends on (seed, direction,
+    worker, round) alone.
     """
 
     name = "random_k"
@@ -61,6 +61,9 @@ class RandomK(Sparsifier):
 
     def bits(self, d: int) -> int:
         return 32 * self.count(d) + 64
+
+    def omega(self, d: int) -> float:
+        return d / self.count(d) - 1 if self.unbiased else super().omega(d)
 
     def _sample(self, x: Tensor, span: Span, key: Key | None) -> tuple[Tensor, Tensor, Tensor]:
         """What is sent of x, the coordinates of the span that it stands for, and the seeds on the CPU."""

@@ -1,12 +1,13 @@
 """The k largest coordinates."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from algorithms.compressors.largest import MANY, largest
+from algorithms.compressors.packing import pack_codes, unpack_codes
 from algorithms.compressors.span import Span, whole
 from algorithms.compressors.sparsifier import Sparsifier
 from algorithms.randomness import Key
@@ -16,12 +17,14 @@ class Sparse(NamedTuple):
     """The payload of chosen coordinates."""
 
     values: Tensor  # [..., k], in the dtype of x
-    indices: Tensor  # int32 [..., k], ascending; of a span, from its beginning
+    indices: Tensor  # int32 [..., k], ascending, or packed, uint8; of a span, from its beginning
 
 
 @dataclass(frozen=True)
 class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
+
+    32 bits an index is a convention: `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
 
     Of equal magnitudes the lower index is kept, so that every device agrees. π = k/d. On spans of several processes
     the k-th largest magnitude is found byte by byte: counts over all of them for every byte of a float.
@@ -30,23 +33,34 @@ class TopK(Sparsifier):
 
     name = "top_k"
 
+    index_bits: Literal["packed", 32] = 32  # of an index; packed: ⌈log₂ d⌉
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.index_bits not in ("packed", 32):
+            raise ValueError(f"index_bits={self.index_bits!r}: must be 'packed' or 32")
+
     def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Sparse:
         if span.is_whole and _is_long(x):
             indices = largest(x.abs(), self.count(span.d))
-            return Sparse(x.gather(-1, indices), indices.to(torch.int32))
+            return Sparse(x.gather(-1, indices), self._sent(indices, span.d))
         keep = self._keep(x, span)
         indices = _indices(keep, self.count(span.d)) if span.is_whole else ragged(keep)
-        return Sparse(present(x, keep, indices), indices.to(torch.int32))
+        return Sparse(present(x, keep, indices), self._sent(indices, span.d))
 
     def cut(self, payload: Sparse, span: Span) -> Sparse:
-        here = (payload.indices >= span.begin) & (payload.indices < span.end)
+        indices = self._received(payload, span.d)
+        here = (indices >= span.begin) & (indices < span.end)
         places = ragged(here)
-        indices = present(payload.indices - span.begin, here, places)
-        return Sparse(present(payload.values, here, places), indices)
+        indices = present(indices - span.begin, here, places)
+        return Sparse(present(payload.values, here, places), self._sent(indices, span.d))
 
     def decode(self, payload: Sparse, d: int) -> Tensor:
-        values, indices = payload
-        return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices.long(), values)
+        return self.decode_span(payload, whole(d))
+
+    def decode_span(self, payload: Sparse, span: Span) -> Tensor:
+        values = payload.values
+        return values.new_zeros(*values.shape[:-1], span.size).scatter_(-1, self._received(payload, span.d), values)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
         if _is_long(x):
@@ -54,7 +68,16 @@ class TopK(Sparsifier):
         return torch.where(self._keep(x, whole(x.shape[-1])), x, 0)
 
     def bits(self, d: int) -> int:
-        return 64 * self.count(d)
+        return self.count(d) * (32 + (32 if self.index_bits == 32 else _width(d)))
+
+    def _sent(self, indices: Tensor, d: int) -> Tensor:
+        indices = indices.to(torch.int32)
+        return indices if self.index_bits == 32 else pack_codes(indices, _width(d))
+
+    def _received(self, payload: Sparse, d: int) -> Tensor:
+        """The indices, int64 [..., k]."""
+        values, indices = payload
+        return (indices if self.index_bits == 32 else unpack_codes(indices, _width(d), values.shape[-1])).long()
 
     def _keep(self, x: Tensor, span: Span) -> Tensor:
         """Which coordinates are sent: bool [..., size], exactly k of them true in every whole vector."""
@@ -67,6 +90,11 @@ class TopK(Sparsifier):
         if not span.is_whole:
             room -= _number_before(ties, span)
         return above | (ties & (_counted(ties) <= room))
+
+
+def _width(d: int) -> int:
+    """⌈log₂ d⌉, bits of one of d coordinates; 1 at least."""
+    return max(1, (d - 1).bit_length())
 
 
 def _is_long(x: Tensor) -> bool:

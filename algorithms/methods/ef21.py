@@ -22,6 +22,7 @@ def ef21(
     Wire: one message of C up and one down, 64k bits each with top-k.
     Source: Richtárik, Sokolov and Fatkhullin 2021, extended to both directions by the CD-Adam paper, section 7.2,
     with k = 0.016d. EF21's own setting is `uplink_only` and `dense_start`; its authors do not count the start. Its
-    step size is `algorithms.theory.markov_step_size`, on logistic regression `task.step_unit=theory`.
+    step size is `algorithms.theory.markov_step_size`, on logistic regression `task.step_unit=theory`. EF21-W (2024,
+    arXiv 2402.10774) has the same iterates for every positively homogeneous C, by a step size of mean_i L_i for L̃.
     """
     return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

@@ -6,25 +6,15 @@ from typing import Any, Literal, Self
 from torch import Tensor
 
 from algorithms.channels import Direct, ErrorFeedback, dense
-from algorithms.compressors import Compressor, Payload, UniformQuantize
-from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState, WorkerState
-from algorithms.randomness import Key
+from algorithms.compressors import Compressor, UniformQuantize
+from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.server_model import ServerModel, of_workers
 from algorithms.updates import SGD, AdamMoments
 
 
-@dataclass
-class ServerWeights(ServerState):
-    """A server that holds the model."""
-
-    x: Tensor  # [*T, d]
-
-
 @dataclass(frozen=True, kw_only=True)
-class QuantizedAdam(Algorithm):
-    """The rounds of `quantized_adam`; its `update` is not used, since replicas take over the weights they receive.
-
-    What `clip` bounds is the mean step by which the server moves its weights.
-    """
+class QuantizedAdam(ServerModel):
+    """The rounds of `quantized_adam`."""
 
     beta: float
     theta: float
@@ -60,10 +50,6 @@ class QuantizedAdam(Algorithm):
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
         return replace(super().start_workers(x, ids), moments=AdamMoments(m=zeros, v=zeros))
 
-    def start_server(self, x: Tensor) -> ServerWeights:
-        state = super().start_server(x)
-        return ServerWeights(aggregate=state.aggregate, memory=state.memory, x=x)
-
     def outgoing(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, AdamMoments]:
@@ -74,27 +60,7 @@ class QuantizedAdam(Algorithm):
         m, v = state.moments
         v = theta * v + (1 - theta) * gradient * gradient
         m = self.beta * m + (1 - self.beta) * gradient
-        lr = lr.unsqueeze(-2) if isinstance(lr, Tensor) else lr
-        return lr * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
-
-    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
-        return self.mean(payloads, state.aggregate.shape[-1], t)
-
-    def answer(
-        self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
-    ) -> tuple[Payload, ServerWeights]:
-        assert isinstance(state, ServerWeights)
-        x = state.x - self.clipped_aggregate(aggregate, norm)
-        payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
-        return payload, ServerWeights(aggregate=aggregate, memory=memory, x=x)
-
-    def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
-        return self.downlink.decode(payload, state.x.shape[-1], t)
-
-    def moved(
-        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
-    ) -> ReplicaState:
-        return ReplicaState(x=signal, signal=state.x - signal, moments=state.moments)
+        return of_workers(lr) * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
 
 
 def quantized_adam(

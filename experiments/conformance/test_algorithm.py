@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.compressors import Blocks, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
+from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
 from algorithms.meter import Meter
 from algorithms.protocol import Algorithm, ReplicaState, as_dicts, from_dicts
 from algorithms.randomness import Key
@@ -61,13 +61,14 @@ def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """A way to build an algorithm, anew at every call. Its `rounds` go to functions that have such a parameter."""
+    """A way to build an algorithm, anew at every call. `rounds` and `workers` go to functions that ask for them."""
 
     function: Callable[..., Algorithm]
     options: dict[str, Any]
 
     def __call__(self, rounds: int = ROUNDS) -> Algorithm:
-        told = {"rounds": rounds} if "rounds" in inspect.signature(self.function).parameters else {}
+        known = inspect.signature(self.function).parameters
+        told = {name: value for name, value in {"rounds": rounds, "workers": WORKERS}.items() if name in known}
         return self.function(**told | self.options)
 
     def __str__(self) -> str:
@@ -83,6 +84,7 @@ def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
     hints = {name: one.annotation for name, one in inspect.signature(function, eval_str=True).parameters.items()}
     free = {
         name: [part for part in among if hints[name] is Parameter.empty or isinstance(part, hints[name])]
+        or _own(hints[name])
         for name, among in {"compressor": COMPRESSORS, "update": UPDATES}.items()
         if name in hints and name not in options
     }
@@ -98,6 +100,11 @@ def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
     if not found:
         raise refused
     return found
+
+
+def _own(kind: Any) -> list[Compressor]:
+    """A compressor of a kind that none of those above is of, with its defaults."""
+    return [kind()] if inspect.isclass(kind) and issubclass(kind, Compressor) else []
 
 
 class TestAlgorithm:
@@ -156,11 +163,12 @@ class TestAlgorithm:
             assert_close(alone, together[trial], 1e-9, f"x of trial {trial} alone and in a batch")
 
     def test_stays_at_rest(self, build_algorithm: Case) -> None:
-        """Gradients of zero leave x where it is, and where there is weight decay finite."""
+        """Gradients of zero leave x where it is, and finite with weight decay or a compressor that has no zero."""
         algorithm = build_algorithm()
         x = states(algorithm, start(2), LRS, slope=0)[-1].replica.x
         assert_form(x, (2, D), torch.float64, f"x after {ROUNDS} rounds")
-        if not (algorithm.update.weight_decay or getattr(algorithm, "weight_decay", 0)):
+        rests = algorithm.uplink.compressor.keeps_zero and algorithm.downlink.compressor.keeps_zero
+        if rests and not (algorithm.update.weight_decay or getattr(algorithm, "weight_decay", 0)):
             assert_same(x, start(2), f"x after {ROUNDS} rounds and before")
 
     def test_counts_its_bits(self, build_algorithm: Case) -> None:

@@ -53,8 +53,8 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
                 f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
                 "another algorithm"
             )
-    if "rounds" in hints:
-        parts["rounds"] = run.rounds
+    told = {"rounds": run.rounds, "workers": run.cluster.workers}
+    parts |= {name: value for name, value in told.items() if name in hints}
     algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
 

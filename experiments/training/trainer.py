@@ -118,7 +118,7 @@ class Trainer:
         same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
         if self.cluster.algorithm.downlink.is_mirrored:
             received = _crc(self.cluster.served(replica.signal))
-            remembered = received if memory is None else _crc(memory)
+            remembered = _crc(memory) if isinstance(memory, Tensor) else received
             same["what the server remembers of the signal"] = (
                 same["the received signal"] if remembered == received else remembered
             )

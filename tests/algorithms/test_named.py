@@ -21,7 +21,8 @@ from experiments.training.build import build_algorithm
 @pytest.mark.parametrize("name", names())
 def test_a_name_is_what_the_harness_makes_of_it(name: str) -> None:
     run = load_run([f"algorithm={name}", "rounds=150"])
-    given = {"rounds": 150} if "rounds" in parameters(name) else {}
+    told = {"rounds": 150, "workers": run.cluster.workers}
+    given = {option: value for option, value in told.items() if option in parameters(name)}
     assert repr(named(name, **given)) == repr(build_algorithm(run))
 
 
@@ -52,6 +53,7 @@ def test_an_optimizer_in_one_call() -> None:
         ("cd-adam", {}, f"no algorithm 'cd-adam'; did you mean cd_adam? there are {', '.join(names())}"),
         ("zzzzz", {}, f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
         ("onebit_adam", {}, "onebit_adam needs rounds=, the number of steps of the whole training, of which its"),
+        ("distributed_lion", {}, "distributed_lion needs workers=, the number of ranks"),
         ("qadam", {"warmup": 100}, "qadam needs rounds="),
         ("qadam", {"warmup": 100, "rounds": 100}, "warmup=100: 100 of 100 rounds"),
         ("cd_adam", {"beta": (0.9, 0.99)}, "no option 'beta'; did you mean betas? there are compressor, update,"),

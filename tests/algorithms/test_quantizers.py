@@ -217,7 +217,7 @@ def test_a_memory_takes_natural_and_refuses_qsgd():
         (lambda: Qsgd(0), "levels=0: qsgd"),
         (lambda: Qsgd(32768), "levels=32768"),
         (lambda: pack_codes(torch.zeros(3, dtype=torch.uint8), 0), "bits=0"),
-        (lambda: unpack_codes(torch.zeros(3, dtype=torch.uint8), 17, 1), "bits=17"),
+        (lambda: unpack_codes(torch.zeros(3, dtype=torch.uint8), 32, 1), "bits=32"),
     ],
 )
 def test_nonsense_is_refused(make, message):

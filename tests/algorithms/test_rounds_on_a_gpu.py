@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import product
 
 import pytest
 import torch
+import yaml
+from hydra.utils import get_object
 from pretended_gpu import GPU, PretendedGpu, pretended_gpu
 
 from algorithms.compressors import (
+    BinMeans,
     Blocks,
+    ChunkTopK,
     Compressor,
     Identity,
+    Int4,
+    LinfDither,
     LogQuantize,
     MinMaxUint8,
     Natural,
+    Nuqsgd,
     Qsgd,
     RandomK,
     ScaledSign,
+    Sign,
+    SignMean,
     TopK,
     UniformQuantize,
 )
@@ -34,7 +42,8 @@ D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 WHOLE: list[Compressor] = [
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(k=3), RandomK(k=3), RandomK(k=3, unbiased=True), MinMaxUint8(),
-    LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(),
+    LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(), Sign(), Sign(zero=True), SignMean(4),
+    TopK(k=3, index_bits="packed"), Int4(10), LinfDither(10, 1), Nuqsgd(10), BinMeans(), ChunkTopK(3, 10),
 ]  # fmt: skip
 COMPRESSORS = [*WHOLE, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
 CASES = [
@@ -42,6 +51,13 @@ CASES = [
     (ScaledSign(), METHODS),
     *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
 ]
+NAMED = {
+    group: {
+        path.stem: get_object(yaml.safe_load(path.read_text())["defaults"][0][f"/target@{node}"])
+        for path in (CONF / group).glob("*.yaml")
+    }
+    for group, node in {"algorithm": "algorithm", "compressor": "_here_"}.items()
+}
 OPTIONS = {  # a method takes those that it has
     "plain": {},
     "other": {"uplink_only": True, "dense_start": True, "signal": "gradient", "weight_decay": 0.1, "decoupled": True},
@@ -54,9 +70,9 @@ UPDATES = {
 
 def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | None:
     """What a method makes of a compressor, with the first update that it takes; None where it refuses it."""
-    factory = getattr(import_module(f"algorithms.methods.{method}"), method)
+    factory = NAMED["algorithm"][method]
     parameters = inspect.signature(factory, eval_str=True).parameters
-    given = {**OPTIONS[options], "compressor": compressor, "rounds": ROUNDS, "warmup": WARMUP}
+    given = {**OPTIONS[options], "compressor": compressor, "rounds": ROUNDS, "warmup": WARMUP, "workers": WORKERS}
     given = {name: value for name, value in given.items() if name in parameters}
     if "update" in parameters:
         given["update"] = next(one for one in UPDATES[options] if isinstance(one, parameters["update"].annotation))
@@ -98,7 +114,7 @@ def crossed(payload, lead: int):
 
 
 def draws(compressor: Compressor) -> bool:
-    return isinstance(getattr(compressor, "compressor", compressor), (RandomK, Qsgd, Natural))
+    return isinstance(getattr(compressor, "compressor", compressor), (RandomK, Qsgd, Natural, LinfDither, Nuqsgd))
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -125,9 +141,7 @@ def test_a_round_stays_on_the_gpu(
 
 
 def test_every_compressor_and_method_is_tried() -> None:
-    configured = {path.stem.replace("_", "") for path in (CONF / "compressor").glob("*.yaml")}
-    tried = {type(compressor).__name__.lower() for compressor in COMPRESSORS}
-    assert {name.removesuffix("l2") for name in configured} <= tried
+    assert {*NAMED["compressor"].values()} <= {type(compressor) for compressor in COMPRESSORS}
     assert {one[0] for one in product(METHODS, COMPRESSORS, OPTIONS) if algorithm(*one)} == set(METHODS)
 
 

@@ -6,20 +6,28 @@ from dataclasses import replace
 
 import pytest
 import torch
+import yaml
 from torch import Tensor
 
 from algorithms.channels import Direct
 from algorithms.compressors import (
+    BinMeans,
     Blocks,
+    ChunkTopK,
     Compressor,
     Divisible,
     Identity,
+    Int4,
+    LinfDither,
     LogQuantize,
     MinMaxUint8,
     Natural,
+    Nuqsgd,
     Qsgd,
     RandomK,
     ScaledSign,
+    Sign,
+    SignMean,
     TopK,
     UniformQuantize,
     Unpacked,
@@ -41,7 +49,8 @@ SIZES = (1, 100, 3, 7, 89)
 PLAIN: list[Divisible] = [
     *(Identity(), ScaledSign(), ScaledSign(norm="l2"), TopK(k=9), TopK(ratio=0.3), RandomK(k=30)),
     *(RandomK(k=30, unbiased=True), MinMaxUint8(), LogQuantize(), LogQuantize(bits=5), UniformQuantize(bits=12)),
-    *(Qsgd(), Qsgd(levels=1), Natural()),
+    *(Qsgd(), Qsgd(levels=1), Natural(), Sign(), Sign(zero=True), SignMean(20)),
+    *(Int4(10), LinfDither(10, levels=1), Nuqsgd(12), BinMeans(), ChunkTopK(3, 10), TopK(k=9, index_bits="packed")),
 ]
 BLOCKWISE: list[Divisible] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]
 BLOCKWISE += [Blocks(TopK(k=1), SIZES), Blocks(TopK(ratio=0.4), SIZES), Blocks(RandomK(ratio=0.4), SIZES)]
@@ -109,7 +118,9 @@ def _select(payload: tuple, worker: int) -> tuple:
 
 def test_every_compressor_is_tried() -> None:
     tried = {type(compressor).__name__.lower() for compressor in PLAIN}
-    configured = {path.stem.replace("_", "").removesuffix("l2") for path in (CONF / "compressor").glob("*.yaml")}
+    files = (yaml.safe_load(path.read_text()) for path in (CONF / "compressor").glob("*.yaml"))
+    configured = {file["defaults"][0]["/target@_here_"].rpartition(".")[2].lower() for file in files}
+    assert len(configured) > 10
     assert configured <= tried
 
 

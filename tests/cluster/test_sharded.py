@@ -25,6 +25,7 @@ PIECE = 8  # so that vectors of 30 coordinates have some
 NAMES = tuple(test_equality.VARIANTS)
 DIGITS = ("adam", "onebit_adam", "quantized_adam", "layer qadam", "layer top_k", "layer uplink_only", "layer clipped")
 VARIANTS = test_equality.VARIANTS | {
+    **{name: (f"algorithm={name}", "compressor.block=8") for name in ("diana", "loco")},  # of 64 there is one here
     "layer top_k": ("algorithm=ef21", "partition=layer", "compressor.ratio=0.1"),
     "layer uplink_only": ("algorithm=cd_adam", "partition=layer", "algorithm.uplink_only=true"),
     "layer clipped": ("algorithm=cd_adam", "partition=layer", "clip_aggregate=0.005"),

@@ -33,7 +33,8 @@ def told(name: str) -> list[str]:
 
 def trained(name: str) -> CompressedOptimizer:
     """After some steps, of which two are warm-up where there is one."""
-    options = {"rounds": 100, "warmup": 2} if "rounds" in parameters(name) else {}
+    known = {"rounds": 100, "warmup": 2, "workers": 1}
+    options = {option: value for option, value in known.items() if option in parameters(name)}
     param = torch.nn.Parameter(torch.randn(D))
     optimizer = CompressedOptimizer([param], name, lr=1e-3, **options)
     for _ in range(STEPS):
@@ -80,7 +81,7 @@ def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     taken = []
     for name in names():
-        options = {"rounds": 100} if "rounds" in parameters(name) else {}
+        options = {o: value for o, value in {"rounds": 100, "workers": 1}.items() if o in parameters(name)}
         with suppress(ValueError):
             compressed([torch.nn.Parameter(torch.zeros(D))], name, **options)
             taken.append(name)

@@ -173,7 +173,7 @@ REFUSED = {
     "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, amsgrad, ",
     "algorithm=CD-Adam": "did you mean cd_adam?",
     "algorithm=null": "is no choice; leave algorithm out, or choose one of conf/algorithm/",
-    "compressor=topk": "did you mean top_k? Valid: identity",
+    "compressor=topk": "did you mean top_k? Valid: bin_means",
     "task=logreg": "task=logreg: no such choice; it is a group; choose logreg/a9a, ",
     "task=logreg/breast-cancer": "did you mean logreg/breast_cancer?",
     "task=breast_cancer": "did you mean logreg/breast_cancer?",

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hydra.utils import get_object
 
-from algorithms.compressors import LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
+from algorithms.compressors import LogQuantize, MinMaxUint8, RandomK, ScaledSign, Sign, TopK
 from algorithms.updates import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
 from data.markov import markov
@@ -57,6 +57,13 @@ ALGORITHMS = [
     of_configuration("onebit_adam", signal="gradient", form="torch", compressor=ScaledSign("l2")),
     of_configuration("quantized_adam", theta_schedule="one_minus_theta_over_t", weight_decay=0.1),
     of_configuration("naive", compressor=ScaledSign("l2"), update=AMSGrad(form="torch")),
+    of_configuration("naive", compressor=Sign(), update=SGD()),
+    of_configuration("ef21_sgdm", double=True, dense_start=False),
+    of_configuration("econtrol", eta=0.1, dense_start=False),
+    of_configuration("diana", compressor=RandomK(k=6, unbiased=True)),
+    of_configuration("diana", compressor=TopK(k=3), rate=0.5),
+    of_configuration("signum", tie="zero"),
+    of_configuration("distributed_lion", combine="mean"),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)
 

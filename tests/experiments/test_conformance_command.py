@@ -49,6 +49,9 @@ def untyped(compressor, update, eta=0.1):
 def own(compressor: Forgetful) -> Algorithm:
     raise ValueError("never")
 
+def either(compressor: Forgetful | None) -> Algorithm:
+    raise ValueError("never")
+
 
 class Task(LogisticRegression):
     """The same."""
@@ -144,7 +147,8 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, checks: int, c
         ("theirs.Forgetful k=${nope}", "compressor.k=${nope}: must be a valid integer"),
         ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
         ("algorithms.compressors.Blocks", "needs compressor, sizes, for which there is no default"),
-        ("theirs.own", "algorithm: none of the compressors and updates here has the type of its parameter"),
+        ("theirs.own", "algorithm: never"),
+        ("theirs.either", "algorithm: none of the compressors and updates here has the type of its parameter"),
         ("theirs.Task batch_size=0", "task: batch_size=0: a worker draws at least one row"),
     ],
 )

@@ -41,6 +41,9 @@ def test_what_overflows_ends_the_run(
 ) -> None:
     """Gradients that are finite, of which every square is infinite, and so an average v of squares for ever."""
     command = [*task("1e200"), f"algorithm={algorithm}"]
+    if algorithm in ("signum", "distributed_lion"):  # nothing grows with a gradient of which the sign alone counts
+        assert status(go(*command))["status"] == "finished"
+        return
     assert stopped(command) == 1
     assert "round 10, " in capsys.readouterr().err
     assert status(where(*command))["status"] == "failed"

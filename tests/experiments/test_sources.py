@@ -165,7 +165,7 @@ def test_a_name_is_found_where_it_is_defined(target, file, line):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("algorithms.compressors.TopJ", "has no TopJ; did you mean TopK? Valid: Blocks, "),
+        ("algorithms.compressors.TopJ", "has no TopJ; did you mean TopK? Valid: BinMeans, "),
         ("algorithms.compresors.TopK", "algorithms has no module compresors; did you mean compressors?"),
         ("algorithms.methods.cd_adm.cd_adam", "algorithms.methods has no module cd_adm; did you mean cd_adam?"),
         ("algorithms.methods.cd_adam", "a module; name what is in it. Valid: cd_adam"),

@@ -57,6 +57,35 @@ _METHODS = {
     "weight_decay=0.01",
 }
 
+_LATER_METHODS = {
+    "ef21_bc": "algorithm=ef21_bc compressor.k=4 lr=0.1",
+    "comp_ams": "algorithm=comp_ams compressor.k=4",
+    "doublesqueeze": "algorithm=doublesqueeze compressor.k=4 lr=0.1",
+    "ef21_sgdm": "algorithm=ef21_sgdm compressor.k=4 lr=0.1 weight_decay=0.01",
+    "ef21_sgdm-double-both_ways": "algorithm=ef21_sgdm compressor.k=4 lr=0.1 algorithm.double=true "
+    "algorithm.uplink_only=false algorithm.dense_start=false",
+    "econtrol": "algorithm=econtrol compressor.k=4 lr=0.1",
+    "diana": "algorithm=diana lr=0.1",
+    "diana-random_k": "algorithm=diana compressor=random_k compressor.k=5 compressor.unbiased=true lr=0.1",
+    "ef21_p": "algorithm=ef21_p compressor.k=4 lr=0.1 weight_decay=0.01",
+    "loco": "algorithm=loco compressor.block=8 algorithm.reset=5",
+    "signum": "algorithm=signum weight_decay=0.01",
+    "signum-signsgd-tie": "algorithm=signum algorithm.tie=zero algorithm.beta=0",
+    "distributed_lion": "algorithm=distributed_lion",
+    "distributed_lion-mean": "algorithm=distributed_lion algorithm.combine=mean",
+}
+
+_LATER_COMPRESSORS = {
+    "cd_adam-top_k-packed": "algorithm=cd_adam compressor=top_k compressor.k=5 compressor.index_bits=packed",
+    "cd_adam-chunk_top_k": "algorithm=cd_adam compressor=chunk_top_k compressor.k=2 compressor.chunk=8",
+    "cd_adam-bin_means": "algorithm=cd_adam compressor=bin_means",
+    "error_feedback-int4": "algorithm=error_feedback compressor=int4 compressor.block=8",
+    "naive-linf_dither": "algorithm=naive compressor=linf_dither",
+    "naive-terngrad": "algorithm=naive compressor=terngrad compressor.block=8",
+    "naive-nuqsgd": "algorithm=naive compressor=nuqsgd compressor.block=8",
+    "naive-sign": "algorithm=naive compressor=sign update=sgd",
+}
+
 _COMPRESSORS = {
     "cd_adam-scaled_sign": "algorithm=cd_adam compressor=scaled_sign",
     "cd_adam-scaled_sign_l2": "algorithm=cd_adam compressor=scaled_sign_l2",
@@ -123,6 +152,7 @@ def _on(base: tuple[str, ...], commands: dict[str, str]) -> dict[str, list[str]]
 CASES: dict[str, dict[str, list[str]]] = {
     "methods": _on(_CANCER, _METHODS),
     "compressors": _on(_SYNTHETIC, _COMPRESSORS) | _on(_IMAGES, _IMAGE_COMPRESSORS),
+    "later": _on(_CANCER, _LATER_METHODS) | _on(_SYNTHETIC, _LATER_COMPRESSORS),
     "tasks": _on(_RUN, _LOGREG) | _on(_IMAGES, _IMAGE_TASKS),
     "files": _on(_FILE, _FILES),
 }

@@ -1,0 +1,77 @@
+"""Codes of a few bits that stand for the means of what they name."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Divisible
+from algorithms.compressors.norms import divisor, euclidean
+from algorithms.compressors.packing import pack_codes, packed_span, unpack_codes
+from algorithms.compressors.span import Span
+from algorithms.randomness import Key
+
+
+class Bins(NamedTuple):
+    """The payload of numbers in bins."""
+
+    codes: Tensor  # uint8 [..., ⌈b·d/8⌉]
+    means: Tensor  # [..., 2^b], of the differences to the shift in every bin, zero where a bin is empty
+    shift: Tensor  # [..., 1], the mean
+
+
+@dataclass(frozen=True)
+class BinMeans(Divisible):
+    """C(x) replaces every number by the mean of its bin, of 2^b equal bins over six standard deviations.
+
+        x̄ = mean_j x_j,  c = x − x̄,  σ = ‖c‖₂/√(d−1),  step = 6σ/2^b  (1 where σ = 0)
+        code = clip(rint(c/step + 2^{b−1}), 0, 2^b − 1),  C(x)_j = x̄ + mean of the c with the same code
+
+    b·d + 32(2^b + 1) bits, b = `bits`: 2d + 160 for b = 2. Payload: packed codes, the means and x̄.
+    ‖C(x) − x‖² is the scatter within the bins, ‖c‖² less what the bins' means explain. The largest |c_j| is at least
+    σ√((d−1)/d), beyond the bin around 0 for d ≥ 3, whose edges are ±3σ/2^b; the mean of its bin is so too, and π ≥
+    9/(4^b(d−1)). Two coordinates of opposite sign share that bin for b = 2, and come to nothing: refused.
+
+    Source: the quantized values of SparseLoCo's code (CCLoco, templar), which sends a byte for every code.
+    """
+
+    width: int  # b
+
+    def __init__(
+        self,
+        bits: int = 2,  # b, bits a coordinate: 2 to 8
+    ) -> None:
+        if bits not in range(2, 9):
+            raise ValueError(f"bits={bits}: bin_means takes 2 to 8 bits a coordinate")
+        object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
+
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Bins:
+        shift = span.total(x) / span.d
+        centred = x - shift
+        unit, length = euclidean(centred, span)  # σ = unit·length/√(d−1)
+        step = divisor(length * (6 / max(span.d - 1, 1) ** 0.5 / 2**self.width))
+        codes = (centred / unit / step + 2 ** (self.width - 1)).round().clamp(0, 2**self.width - 1)
+        means = [self._mean(centred / unit, codes == code, span) * unit for code in range(2**self.width)]
+        return Bins(pack_codes(codes.to(torch.int32), self.width), torch.cat(means, -1), shift)
+
+    def decode(self, payload: Bins, d: int) -> Tensor:
+        codes = unpack_codes(payload.codes, self.width, d).long()
+        return payload.means.gather(-1, codes) + payload.shift
+
+    def cut(self, payload: Bins, span: Span) -> Bins:
+        return payload._replace(codes=packed_span(payload.codes, self.width, span))
+
+    def bits(self, d: int) -> int:
+        return self.width * d + 32 * (2**self.width + 1)
+
+    def pi(self, d: int) -> float:
+        return min(1.0, 9 / (4**self.width * max(d - 1, 1)))
+
+    def check(self, d: int) -> None:
+        if (d, self.width) == (2, 2):
+            raise ValueError("bits=2: bin_means takes 1 or at least 3 coordinates, or more bits; two would be lost")
+
+    def _mean(self, x: Tensor, here: Tensor, span: Span) -> Tensor:
+        """The mean of x where `here`, [..., 1]; zero where nothing is."""
+        return span.total(torch.where(here, x, 0)) / span.total(here.to(x.dtype)).clamp(min=1)

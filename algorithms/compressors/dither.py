@@ -1,0 +1,114 @@
+"""Unbiased rounding in groups, to equally spaced levels or to powers of two."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.group_codes import GroupCodes
+from algorithms.compressors.noise import uniform
+from algorithms.compressors.norms import divisor
+from algorithms.compressors.span import Span
+from algorithms.compressors.tables import table
+from algorithms.randomness import Key
+
+
+@dataclass(frozen=True)
+class Dither(GroupCodes):
+    """Rounds every coordinate up or down at random, so that E C(x) = x; contractive with π = 1 − ω where ω < 1.
+
+    Trials of one batch share the draw.
+    """
+
+    levels: int = 7  # s, levels above zero; 7 makes 4 bits a coordinate
+
+    unbiased = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.levels <= self._most:
+            raise ValueError(f"levels={self.levels}: {type(self).__name__} takes 1 to {self._most} levels")
+
+    @property
+    def _most(self) -> int:
+        """Levels above zero at most."""
+        raise NotImplementedError
+
+    @property
+    def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from options
+        return self.omega(self.block) < 1
+
+    @property
+    def top(self) -> int:
+        return self.levels
+
+    @property
+    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
+        return (2 * self.levels).bit_length()
+
+    def pi(self, d: int) -> float:
+        return 1 - self.omega(d) if self.contractive else super().pi(d)
+
+
+@dataclass(frozen=True)
+class LinfDither(Dither):
+    """C(x)_j = ‖x_b‖∞ sgn(x_j) ξ_j/s, ξ_j = ⌊ℓ_j⌋ + Bernoulli(ℓ_j − ⌊ℓ_j⌋), ℓ_j = s|x_j|/‖x_b‖∞, s = `levels`.
+
+    ⌈log₂(2s + 1)⌉·d + 32⌈d/B⌉ bits in groups b of B neighbours. ω = (√(1 + (B − 1)/s²) − 1)/2, which a group with one
+    coordinate at its maximum attains. s = 1 is TernGrad without its clipping, which makes it biased: 2 bits a
+    coordinate, where its paper counts log₂3.
+
+    Source: TernGrad (Wen et al. 2017), and DIANA's quantization for p = ∞ (Mishchenko et al. 2019).
+    """
+
+    @property
+    def _most(self) -> int:
+        return 2**15 - 1
+
+    def omega(self, d: int) -> float:
+        return ((1 + (min(self.block, d) - 1) / self.levels**2) ** 0.5 - 1) / 2
+
+    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+        level = shares.abs() * self.levels
+        low = level.floor()
+        return shares.sign() * (low + (uniform("linf_dither", key, shares, span) < level - low))
+
+
+@dataclass(frozen=True)
+class Nuqsgd(Dither):
+    """C(x)_j = ‖x_b‖₂ sgn(x_j) times one of the two of {0, 2^{1−s}, …, 1/2, 1} next to |x_j|/‖x_b‖₂, s = `levels`.
+
+    ⌈log₂(2s + 1)⌉·d + 32⌈d/B⌉ bits in groups b of B neighbours: 4 bits a coordinate for s = 7.
+    ω = 1/8 + z·min{1, z}, z = √B·2^{1−s}, natural dithering's for p = 2.
+
+    Source: NUQSGD (JMLR, 2021), whose authors' code has groups of 1024 and no level at 0, so that
+    small coordinates jump between ±2^{1−s}; the paper has one. Its tighter variance bound was not checked.
+    """
+
+    block: int = 1024  # B, neighbours that share a scale
+
+    @property
+    def _most(self) -> int:
+        return 127
+
+    def omega(self, d: int) -> float:
+        z = min(self.block, d) ** 0.5 * 2.0 ** (1 - self.levels)
+        return 1 / 8 + z * min(1, z)
+
+    def _of_groups(self, groups: Tensor) -> Tensor:
+        unit = divisor(super()._of_groups(groups))  # squares of huge and tiny numbers are outside a float's range
+        return unit * torch.linalg.vector_norm(groups / unit.unsqueeze(-1), dim=-1)
+
+    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+        size, least = shares.abs(), 2.0 ** (1 - self.levels)
+        fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
+        below = size < least
+        chance = torch.where(below, size / least, 2 * fraction - 1)
+        low = torch.where(below, 0, exponent - 1 + self.top)  # 2⁰ is level top, 2^{1−s} level 1
+        level = low + (uniform("nuqsgd", key, shares, span) < chance)
+        return torch.where(shares < 0, -level, level)
+
+    def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
+        powers = [2.0 ** (level - self.top) for level in range(1, self.top + 1)]
+        values = (*(-power for power in reversed(powers)), 0.0, *powers)
+        return table(values, dtype, levels.device)[levels + self.top]

@@ -1,0 +1,117 @@
+"""Signs without a scale, and means of them."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Divisible
+from algorithms.compressors.packing import pack_codes, pack_signs, packed_span, unpack, unpack_codes
+from algorithms.compressors.span import Span
+from algorithms.randomness import Key
+
+
+class Levels(NamedTuple):
+    """The payload of what has no scale."""
+
+    codes: Tensor  # uint8 [..., ⌈width·d/8⌉]
+    kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell
+
+
+class Unscaled(Divisible):
+    """A code of `width` bits for every coordinate, and nothing else: width·d bits.
+
+    ‖C(x) − x‖² is bounded by no share of ‖x‖²: neither contractive nor unbiased.
+    """
+
+    contractive = False
+
+    width: int
+    """Bits of one code."""
+
+    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Levels:
+        return Levels(self._packed(x), x[..., :0])
+
+    def decode(self, payload: Levels, d: int) -> Tensor:
+        return self._values(self._unpacked(payload.codes, d).to(payload.kind.dtype))
+
+    def cut(self, payload: Levels, span: Span) -> Levels:
+        return Levels(packed_span(payload.codes, self.width, span), payload.kind)
+
+    def bits(self, d: int) -> int:
+        return self.width * d
+
+    def _packed(self, x: Tensor) -> Tensor:
+        return pack_codes(self._codes(x).to(torch.int32), self.width)
+
+    def _unpacked(self, packed: Tensor, d: int) -> Tensor:
+        return unpack_codes(packed, self.width, d)
+
+    @abstractmethod
+    def _codes(self, x: Tensor) -> Tensor:
+        """Whole numbers from 0 below 2^width, of any dtype."""
+
+    @abstractmethod
+    def _values(self, codes: Tensor) -> Tensor:
+        """What codes, in the dtype of x, stand for."""
+
+
+@dataclass(frozen=True)
+class Sign(Unscaled):
+    """C(x) = sgn±(x), +1 where x ≥ 0 and −1 elsewhere: d bits. With `zero` a third value, sgn(0) = 0: 2d bits.
+
+    Of the mean of n signs, which is exact and zero on a tie alone, it is the majority's vote; ties go to +1, or to 0.
+    One bit has no code for 0, so that C(0) ≠ 0.
+
+    Source: signSGD with majority vote (Bernstein et al. 2019), whose code decodes ties and zeros to +1.
+    """
+
+    zero: bool = False  # true: 0 stays 0, for 2 bits a coordinate
+
+    @property
+    def keeps_zero(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
+        return self.zero
+
+    @property
+    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
+        return 2 if self.zero else 1
+
+    def _packed(self, x: Tensor) -> Tensor:
+        return super()._packed(x) if self.zero else pack_signs(x)
+
+    def _unpacked(self, packed: Tensor, d: int) -> Tensor:
+        return super()._unpacked(packed, d) if self.zero else unpack(packed, d)
+
+    def _codes(self, x: Tensor) -> Tensor:
+        return x.sign() + 1
+
+    def _values(self, codes: Tensor) -> Tensor:
+        return codes - 1 if self.zero else codes.mul(2).sub_(1)
+
+
+@dataclass(frozen=True)
+class SignMean(Unscaled):
+    """C(x) is the nearest of the n + 1 values −1, −1 + 2/n, …, 1 that a mean of n signs takes: ⌈log₂(n+1)⌉·d bits.
+
+    Such means cross exactly, bit for bit. For odd n there is no 0 among the values. n = `workers` ≤ 65,535.
+    """
+
+    workers: int
+
+    keeps_zero = False
+
+    def __post_init__(self) -> None:
+        if self.workers not in range(1, 2**16):
+            raise ValueError(f"workers={self.workers}: 1 to {2**16 - 1}, so that a code fits 16 bits")
+
+    @property
+    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the workers
+        return self.workers.bit_length()
+
+    def _codes(self, x: Tensor) -> Tensor:
+        return ((x.clamp(-1, 1) + 1) * (self.workers / 2)).round()
+
+    def _values(self, codes: Tensor) -> Tensor:
+        return (2 * codes - self.workers) / self.workers  # as a sum of signs divided by n: the same bits

@@ -1,0 +1,106 @@
+"""DIANA: unbiased compression of differences to what is learnt of every worker's gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import Channel, dense
+from algorithms.compressors import Compressor, Payload
+from algorithms.protocol import Algorithm, Payloads, ServerState
+from algorithms.randomness import Key
+from algorithms.updates import SGD
+
+
+@dataclass
+class LearningServer(ServerState):
+    """A server that remembers more than the aggregate."""
+
+    h: Tensor  # mean_i h_i [*T, d]
+
+
+@dataclass(frozen=True)
+class Learning(Channel):
+    """Sends c = C(w − h), keeps h ← h + a·c; the receiver uses h + c. a = 1/(1+ω) where `rate` is None.
+
+    a·C is contractive with π = a then, so that h_i − w_i shrinks.
+    """
+
+    rate: float | None = None
+
+    is_coordinatewise = True
+    is_carried_by_the_mean = True  # it is h, which the server has
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and not 0 <= self.rate <= 1:
+            raise ValueError(f"rate={self.rate}: must lie in [0, 1]")
+        if not self.compressor.unbiased and (self.rate is None or not self.compressor.contractive):
+            raise ValueError(
+                f"{self.compressor}: DIANA needs an unbiased compressor (random_k with `unbiased`, natural, qsgd, "
+                "terngrad), or a contractive one and a `rate`"
+            )
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+        d = w.shape[-1]
+        payload = self.codec(key.round).encode(w - memory, key)
+        return payload, memory + _rate(self, self.rate, d) * self.decode(payload, d, key.round)
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return last + message
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        _rate(self, self.rate, d)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diana(Algorithm):
+    """Rounds whose server starts from h in place of its last aggregate, and learns it as the workers do."""
+
+    rate: float | None
+
+    is_coordinatewise = True
+
+    def start_server(self, x: Tensor) -> LearningServer:
+        state = super().start_server(x)
+        return LearningServer(aggregate=state.aggregate, memory=state.memory, h=torch.zeros_like(x))
+
+    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
+        assert isinstance(state, LearningServer)
+        return self.uplink.receive(self.mean(payloads, state.h.shape[-1], t), state.h)
+
+    def answer(
+        self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
+    ) -> tuple[Payload, LearningServer]:
+        payload, new = super().answer(aggregate, state, t, seed, norm)
+        assert isinstance(new, LearningServer)
+        learnt = _rate(self.uplink, self.rate, new.h.shape[-1]) * (aggregate - new.h)  # ĝ − h = mean_i c_i
+        return payload, replace(new, h=new.h + learnt)
+
+
+def diana(
+    compressor: Compressor,
+    update: SGD,
+    rate: float | None = None,  # a, how much of a message h_i learns; null: 1/(1+ω)
+) -> Algorithm:
+    """Compresses g_i − h_i without bias, where h_i learns the local gradient at the optimum.
+
+        worker   c_i = C(g_i − h_i),  h_i ← h_i + a·c_i
+        server   ĝ = h + mean_i c_i,  h ← h + a·mean_i c_i,  sends ĝ
+        replica  x ← x − αĝ
+
+    State: h_i [d] on every worker; h = mean_i h_i and ĝ [d] on the server; all zero at the start.
+    Wire: one message of an unbiased C up, 32d bits down.
+    Source: Mishchenko, Gorbunov, Takáč and Richtárik, Distributed Learning with Compressed Gradient Differences,
+    2019 (arXiv 1901.09269), without its proximal step; a = 1/(1+ω) as in the code of MARINA's authors. The DIANA of
+    their linear-model experiments is another method: its server steps along mean_i h_i, which is EF21 with a·C. a = 1
+    with a contractive C is EF21 from zero, a = 0 direct compression.
+    """
+    return Diana(uplink=Learning(compressor, rate=rate), downlink=dense(), update=update, rate=rate)
+
+
+def _rate(channel: Channel, rate: float | None, d: int) -> float:
+    """a, for vectors of d coordinates."""
+    return 1 / (1 + channel.compressor.omega(d)) if rate is None else rate

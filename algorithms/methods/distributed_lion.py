@@ -1,0 +1,34 @@
+"""Distributed Lion: Lion's momentum on every worker, signs of its steps on the wire."""
+
+from typing import Literal
+
+from algorithms.channels import Direct
+from algorithms.compressors import Sign, SignMean
+from algorithms.momentum import WorkerMomentum
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD
+
+
+def distributed_lion(
+    compressor: Sign,
+    update: SGD,
+    workers: int,
+    combine: Literal["vote", "mean"] = "vote",  # of the workers' signs: the majority's, or their mean
+    tie: Literal["plus", "zero"] = "plus",  # what a tied vote comes to; zero: 0, for 2d bits down
+    beta1: float = 0.9,  # β₁, how much of m_i is in what is sent
+    beta2: float = 0.99,  # β₂, how much of m_i is kept each round
+) -> Algorithm:
+    """Lion whose workers keep momenta of their own gradients and send the signs of their steps.
+
+        worker   s_i = sgn±(β₁m_i + (1−β₁)g_i),  m_i ← β₂m_i + (1−β₂)g_i
+        server   D = sgn±(mean_i s_i)  (`vote`),  or mean_i s_i  (`mean`)
+        replica  x ← x − α(D + λx)
+
+    State: m_i [d] on every worker, zero at the start. n = `workers`.
+    Wire: d bits up; down d bits (2d with `tie: zero`), or ⌈log₂(n+1)⌉·d for the mean, which takes n + 1 values.
+    Source: Liu et al., Communication Efficient Distributed Training with Distributed Lion, 2024 (arXiv 2404.00438).
+    In the code at hand (said to be unofficial) a step of exactly 0 votes −1, and torch.mode decides ties; here both
+    are +1. The paper's sgn(0) is taken to be 0, as with `tie: zero`, which was not checked. β₁ = β₂ is Signum.
+    """
+    down = SignMean(workers) if combine == "mean" else Sign(zero=tie == "zero")
+    return WorkerMomentum(uplink=Direct(compressor), downlink=Direct(down), update=update, beta1=beta1, beta2=beta2)

@@ -1,0 +1,55 @@
+"""EF21-P: the server sends compressed differences of models."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from algorithms.channels import Markov, dense
+from algorithms.compressors import Compressor
+from algorithms.momentum import DecaySent
+from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.server_model import ServerModel, of_workers
+from algorithms.updates import Moments
+
+
+@dataclass(frozen=True)
+class FromStart(Markov):
+    """The Markov sequence of a vector that both ends have at the start: the model."""
+
+    is_coordinatewise = True
+    is_mirrored = False  # a replica's signal is the step that it made
+
+    def start(self, like: Tensor) -> Tensor:
+        return like
+
+
+@dataclass(frozen=True)
+class PrimalFeedback(ServerModel):
+    """The rounds of `ef21_p`."""
+
+    is_coordinatewise = True
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        return of_workers(lr) * self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+
+
+def ef21_p(
+    compressor: Compressor,
+    weight_decay: float = 0.0,  # λ, added to g_i
+) -> Algorithm:
+    """Error feedback on the model: gradients go up uncompressed, and come at what was sent of the server's model.
+
+        worker   g_i at w,  sends αg_i
+        server   x ← x − mean_i αg_i,  p = C(x − w),  w ← w + p
+        replica  w ← w + p
+
+    State: x and w [d] on the server, w [d] on every replica, both the start of the model. What is evaluated is what
+    workers hold, w. The step size is in what goes up, for the server knows none; weight decay adds λw to g_i.
+    Wire: 32d bits up, one message of a contractive C down, 64k bits with top-k.
+    Source: Gruntkowska, Tyurin and Richtárik 2022 (arXiv 2209.15218), recalled; no reference code was found. For an
+    odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink. Its step sizes
+    are recalled with uncertain constants, for convex functions, and not offered.
+    """
+    return PrimalFeedback(dense(), FromStart(compressor), DecaySent(weight_decay=weight_decay))

@@ -1,0 +1,65 @@
+"""LoCo: messages of four bits, with an error that is an average of past errors."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import Channel
+from algorithms.compressors import Compressor, Payload
+from algorithms.protocol import Algorithm
+from algorithms.randomness import Key
+from algorithms.updates import Update
+
+
+@dataclass(frozen=True)
+class AveragedError(Channel):
+    """Sends c = C(w + e), keeps e ← βe + (1−β)(w + e − c), and e = 0 after every `reset`-th round; null: never."""
+
+    beta: float = 0.8
+    reset: int | None = 1024
+
+    is_coordinatewise = True
+    is_carried_by_the_mean = True  # of what is still to be sent
+
+    def __post_init__(self) -> None:
+        self._refuse_scaled("an averaged error")
+        if not 0 <= self.beta <= 1:
+            raise ValueError(f"beta={self.beta}: must lie in [0, 1]")
+        if self.reset is not None and self.reset < 1:
+            raise ValueError(f"reset={self.reset}: a number of rounds, at least 1, or null for never")
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+        compensated = w + memory
+        payload = self.codec(key.round).encode(compensated, key)
+        if self.reset and key.round % self.reset == 0:
+            return payload, torch.zeros_like(memory)
+        lost = compensated - self.decode(payload, w.shape[-1], key.round)
+        return payload, self.beta * memory + (1 - self.beta) * lost
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return message
+
+
+def loco(
+    compressor: Compressor,
+    update: Update,
+    beta: float = 0.8,  # β, how much of the error is kept each round
+    reset: int | None = 1024,  # T_r, rounds after which errors are forgotten; null: never
+    uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
+) -> Algorithm:
+    """Error feedback whose error is a moving average, and is reset now and then.
+
+        worker   c_i = C(g_i + e_i),  e_i ← βe_i + (1−β)(g_i + e_i − c_i),  e_i ← 0 after rounds T_r, 2T_r, …
+        server   ĝ = mean_i c_i,  c = C(ĝ + e),  e as a worker's            (c = ĝ where `uplink_only`)
+        replica  step with c
+
+    State: e_i [d] on every worker, e [d] on the server, zero at the start; the update's.
+    Wire: one message of C up and one down, 4d + 32⌈d/64⌉ bits with int4.
+    Source: Xie, Lin, Toh and Zhou, LoCo: Low-Bit Communication Adaptor for Large-scale Model Training, 2024 (arXiv
+    2407.04480), as merged into DeepSpeed, whose err_beta is β and 0.8 in an example of theirs, with a reset after
+    1024 (both second-hand; the paper's own β is recalled to multiply the new error). There a reset clears the one
+    parameter whose turn it is, here all coordinates; errors lie there in 8 bits between rounds, here in full.
+    β = 0 without resets is error feedback, β = 1 direct compression.
+    """
+    return Algorithm.both_ways(AveragedError(compressor, beta=beta, reset=reset), update, uplink_only)

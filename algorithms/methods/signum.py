@@ -1,0 +1,33 @@
+"""Signum with majority vote: signs of momenta, one bit each way."""
+
+from typing import Literal
+
+from algorithms.channels import Direct
+from algorithms.compressors import Sign
+from algorithms.momentum import WorkerMomentum
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD
+
+
+def signum(
+    compressor: Sign,
+    update: SGD,
+    beta: float = 0.9,  # β, how much of m_i is kept each round; 0: signSGD
+    tie: Literal["plus", "zero"] = "plus",  # what a tie comes to; zero: 0, for 2d bits down
+) -> Algorithm:
+    """Workers vote on the sign of every coordinate of the step.
+
+        worker   m_i ← βm_i + (1−β)g_i,  s_i = sgn±(m_i)
+        server   V = sgn±(mean_i s_i), the vote of the majority
+        replica  x ← x − α(V + λx)
+
+    The mean of signs is exact and zero on a tie alone, which is +1 here, or 0 with `tie: zero`.
+    State: m_i [d] on every worker, zero at the start.
+    Wire: d bits up, d bits down.
+    Source: Bernstein et al., signSGD with Majority Vote is Communication Efficient and Fault Tolerant, 2019; ties and
+    zeros are +1 in its authors' code, and weight decay is added to the vote. β = 0 is signSGD with majority vote, and
+    α about Adam's, not SGD's.
+    """
+    return WorkerMomentum(
+        uplink=Direct(compressor), downlink=Direct(Sign(zero=tie == "zero")), update=update, beta1=beta, beta2=beta
+    )

@@ -1,0 +1,49 @@
+"""Workers that send averages of their gradients."""
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.updates import SGD, Moments, Momentum
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerMomentum(Algorithm):
+    """Rounds in which worker i sends w_i = β₁m_i + (1−β₁)g_i and keeps m_i ← β₂m_i + (1−β₂)g_i, zero at first.
+
+    With β₁ = β₂ what it sends is the new m_i.
+    """
+
+    beta1: float  # β₁, how much of m_i is in what is sent
+    beta2: float  # β₂, how much of m_i is kept each round
+
+    is_coordinatewise = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
+        return replace(super().start_workers(x, ids), moments=Momentum(m=zeros))
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        gradient, (m,) = self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+        return self.beta1 * m + (1 - self.beta1) * gradient, Momentum(self.beta2 * m + (1 - self.beta2) * gradient)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecaySent(SGD):
+    """SGD where what crosses was formed from g_i + λx: weight decay is not added again to what is received."""
+
+    def receives_gradient(self, t: int) -> bool:
+        return False
+
+    def outgoing(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
+        coupled = self.weight_decay and not self.decoupled
+        return gradient + self.weight_decay * x.unsqueeze(-2) if coupled else gradient

@@ -1,0 +1,166 @@
+"""Quantizers with a scale a group, bin means, top-k by chunk and packed indices: against plain loops, and their
+constants."""
+
+import math
+
+import pytest
+import torch
+from reference import groups as plain
+
+from algorithms.compressors import BinMeans, ChunkTopK, Int4, LinfDither, Nuqsgd, TopK
+from algorithms.compressors.base import payload_bytes
+from algorithms.randomness import Key
+
+D = 37
+KEY = Key(seed=3, direction="down", round=5)
+
+
+def _vectors() -> dict[str, torch.Tensor]:
+    normal = torch.randn(D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return {
+        "random": normal,
+        "sparse": normal * (torch.arange(D) % 7 == 0),
+        "zero": torch.zeros_like(normal),
+        "constant": torch.full_like(normal, -0.7),
+        "two-sided": normal.sign() * (3 + 0.1 * normal),
+        "heavy tailed": normal.sign() * normal.abs().exp() ** 3,
+        "huge": normal * 1e200,
+        "tiny": normal * 1e-200,
+        "a group of zeros": torch.where(torch.arange(D) < 10, 0.0, normal),
+    }
+
+
+VECTORS = _vectors()
+every_vector = pytest.mark.parametrize("x", VECTORS.values(), ids=VECTORS)
+
+
+def uniform(d: int) -> list[float]:
+    """The numbers that the one message of KEY is rounded with."""
+    generator = torch.Generator().manual_seed(KEY.seeds().item())
+    return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
+
+
+def assert_is(ours: torch.Tensor, theirs: list[float]) -> None:
+    largest = max(map(abs, theirs))
+    torch.testing.assert_close(ours, torch.tensor(theirs, dtype=torch.float64), rtol=0, atol=1e-14 * largest)
+
+
+@every_vector
+@pytest.mark.parametrize("block", [1, 5, 64])
+def test_int4_is_the_nearest_level_of_its_group(block, x):
+    assert_is(Int4(block)(x), plain.int4(x.tolist(), block))
+
+
+@every_vector
+@pytest.mark.parametrize("levels", [1, 7, 300])
+@pytest.mark.parametrize("block", [1, 5, 64])
+def test_dither_follows_the_reference(block, levels, x):
+    assert_is(LinfDither(block, levels)(x, KEY), plain.linf_dither(x.tolist(), levels, block, uniform(D)))
+
+
+@every_vector
+@pytest.mark.parametrize("levels", [1, 4, 7])
+@pytest.mark.parametrize("block", [1, 5, 64])
+def test_nuqsgd_follows_the_reference(block, levels, x):
+    assert_is(Nuqsgd(block, levels)(x, KEY), plain.nuqsgd(x.tolist(), levels, block, uniform(D)))
+
+
+@every_vector
+@pytest.mark.parametrize("bits", [2, 3, 8])
+def test_bin_means_follow_the_reference(bits, x):
+    assert_is(BinMeans(bits)(x), plain.bin_means(x.tolist(), bits))
+
+
+@every_vector
+@pytest.mark.parametrize(("k", "chunk"), [(1, 2), (3, 10), (5, 5), (4, 37), (4, 100), (30, 36)])
+def test_the_largest_of_every_chunk_are_kept(k, chunk, x):
+    assert_is(ChunkTopK(k, chunk)(x), plain.chunk_top_k(x.tolist(), k, chunk))
+
+
+@every_vector
+def test_one_chunk_is_top_k_and_all_of_a_chunk_is_everything(x):
+    assert torch.equal(ChunkTopK(4, D)(x), TopK(k=4)(x))
+    assert ChunkTopK(4, D).bits(D) == TopK(k=4, index_bits="packed").bits(D) == 4 * (32 + 6)
+    assert torch.equal(ChunkTopK(5, 5)(x), x)
+
+
+@every_vector
+@pytest.mark.parametrize("k", [1, 4, D])
+def test_packed_indices_change_nothing_but_the_bits(k, x):
+    assert torch.equal(TopK(k=k, index_bits="packed")(x), TopK(k=k)(x))
+
+
+def test_indices_beyond_16_bits_are_packed():
+    d = 70_001
+    x = torch.zeros(d)
+    x[[3, 65_536, 70_000]] = torch.tensor([1.0, -2.0, 3.0])
+    packed = TopK(k=3, index_bits="packed")
+    payload = packed.encode(x)
+    assert payload.indices.dtype == torch.uint8
+    assert payload.indices.shape == (7,)  # 3 indices of 17 bits
+    assert torch.equal(packed.decode(payload, d), x)
+    assert packed.bits(d) == 3 * (32 + 17)
+
+
+@pytest.mark.parametrize(
+    ("compressor", "bits", "bytes_sent"),  # of 100 coordinates
+    [
+        (Int4(), 400 + 64, 50 + 8),
+        (LinfDither(levels=1), 200 + 64, 25 + 8),
+        (LinfDither(levels=7, block=10), 400 + 320, 50 + 40),
+        (Nuqsgd(), 400 + 32, 50 + 4),
+        (BinMeans(), 200 + 160, 25 + 20),
+        (ChunkTopK(2, 64), 4 * 38, 16 + 3),
+        (ChunkTopK(60, 64), 96 * 38, 384 + 72),
+        (TopK(k=5, index_bits="packed"), 5 * 39, 20 + 5),
+        (TopK(k=5), 5 * 64, 40),
+    ],
+)
+def test_bits(compressor, bits, bytes_sent):
+    assert compressor.bits(100) == bits
+    assert payload_bytes(compressor, 100, torch.float32) == bytes_sent
+
+
+@pytest.mark.parametrize("block", [8, 64, 256])
+def test_the_worst_group_of_int4_attains_its_constant(block):
+    x = torch.full((block,), 1 / 14 - 1e-12, dtype=torch.float64)
+    x[3] = 1
+    error = (Int4(block)(x) - x).square().sum() / x.square().sum()
+    assert float(error) == pytest.approx(1 - Int4(block).pi(block), rel=1e-9)
+
+
+@pytest.mark.parametrize("levels", [1, 7])
+@pytest.mark.parametrize("block", [8, 64])
+def test_the_worst_group_of_dither_attains_its_variance(block, levels):
+    """One coordinate at the maximum, the others at r/s with the r in (0, 1) that is worst."""
+    r = (math.sqrt(1 + (block - 1) / levels**2) - 1) * levels**2 / (block - 1)
+    x = torch.full((block,), r / levels, dtype=torch.float64)
+    x[0] = 1
+    compressor, keys = LinfDither(block, levels), Key(0, "up", 1, tuple(range(20_000)))
+    errors = (compressor(x.expand(20_000, -1), keys) - x).square().sum(-1) / x.square().sum()
+    assert float(errors.mean()) == pytest.approx(compressor.omega(block), rel=0.02)
+
+
+def test_what_contracts_and_what_does_not():
+    assert [LinfDither(levels=s).contractive for s in (1, 7)] == [False, True]
+    assert LinfDither(levels=7).omega(64) == pytest.approx(0.256, abs=5e-4)
+    assert [Nuqsgd(levels=s).contractive for s in (2, 7)] == [False, True]
+    assert Int4().pi(1000) == pytest.approx(0.757, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Int4(0),
+        lambda: LinfDither(levels=0),
+        lambda: Nuqsgd(levels=128),
+        lambda: BinMeans(1),
+        lambda: BinMeans().check(2),
+        lambda: ChunkTopK(k=5, chunk=4),
+        lambda: ChunkTopK(k=1, chunk=1),
+        lambda: TopK(index_bits=16),
+    ],
+)
+def test_nonsense_is_refused(make):
+    with pytest.raises(ValueError, match="="):
+        make()

@@ -1,0 +1,265 @@
+"""EF21-SGDM, EControl, DIANA, EF21-P and LoCo: against plain loops, at the ends of their options, and in use."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from reference import compressors as plain
+from reference import problem, quantizers
+from reference.diana import diana as plain_diana
+from reference.econtrol import econtrol as plain_econtrol
+from reference.ef21_p import ef21_p as plain_ef21_p
+from reference.ef21_sgdm import ef21_sgdm as plain_ef21_sgdm
+from reference.loco import loco as plain_loco
+
+from algorithms.channels import Direct, ErrorFeedback, dense
+from algorithms.compressors import Identity, Natural, Qsgd, RandomK, ScaledSign, Sign, TopK
+from algorithms.methods.diana import diana
+from algorithms.methods.econtrol import econtrol
+from algorithms.methods.ef21 import ef21
+from algorithms.methods.ef21_p import ef21_p
+from algorithms.methods.ef21_sgdm import ef21_sgdm
+from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.loco import AveragedError, loco
+from algorithms.methods.naive import naive
+from algorithms.methods.sgd import sgd
+from algorithms.protocol import Algorithm
+from algorithms.randomness import Key
+from algorithms.updates import SGD
+from experiments.cluster.simulated import Simulated
+
+ROUNDS, SEED, LR = 60, 3, 0.1
+COMPRESSORS = {
+    "identity": (Identity(), plain.identity),
+    "scaled_sign": (ScaledSign(), plain.scaled_sign),
+    "top_2": (TopK(k=2), plain.top_2),
+}
+every_compressor = pytest.mark.parametrize("compressor", COMPRESSORS)
+START = [0.1] * problem.D
+
+
+def gradients(x: torch.Tensor) -> torch.Tensor:
+    """∇f_i of the small problem for parameters [d]: [W, d]."""
+    return torch.tensor([problem.gradient(i, x.tolist()) for i in range(problem.WORKERS)], dtype=x.dtype)
+
+
+def run(algorithm: Algorithm, of: Callable[[torch.Tensor], torch.Tensor] = gradients, lr: float = LR) -> torch.Tensor:
+    """x after each of 60 rounds [60, d]."""
+    cluster = Simulated(algorithm, problem.WORKERS, SEED)
+    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        state = cluster.round(of(state.replica.x), state, lr, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+def assert_follows(algorithm: Algorithm, expected: list[list[float]]) -> None:
+    torch.testing.assert_close(run(algorithm), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
+def assert_close(one: torch.Tensor, other: torch.Tensor, atol: float) -> None:
+    torch.testing.assert_close(one, other, rtol=0, atol=atol)
+
+
+@every_compressor
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("dense_start", [False, True])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_ef21_sgdm_follows_the_reference(compressor, double, dense_start, weight_decay):
+    ours, theirs = COMPRESSORS[compressor]
+    options = {"eta": 0.3, "double": double, "dense_start": dense_start, "weight_decay": weight_decay}
+    assert_follows(
+        ef21_sgdm(ours, **options),
+        plain_ef21_sgdm(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, **options),
+    )
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_ef21_sgdm_with_the_last_gradient_alone_is_ef21(double):
+    options = {"uplink_only": True, "dense_start": True}
+    assert torch.equal(run(ef21_sgdm(TopK(k=2), eta=1.0, double=double)), run(ef21(TopK(k=2), SGD(), **options)))
+
+
+def test_ef21_sgdm_without_compression_is_torch_s_sgd_with_dampening():
+    x = torch.nn.Parameter(torch.tensor(START, dtype=torch.float64))
+    optimizer = torch.optim.SGD([x], lr=LR, momentum=0.7, dampening=0.7)
+    path = []
+    for _ in range(ROUNDS):
+        x.grad = gradients(x.detach()).mean(0)
+        optimizer.step()
+        path.append(x.detach().clone())
+    assert_close(run(ef21_sgdm(Identity(), eta=0.3)), torch.stack(path), 1e-13)
+
+
+@every_compressor
+@pytest.mark.parametrize("dense_start", [False, True])
+@pytest.mark.parametrize("eta", [0.0, 0.2])
+def test_econtrol_follows_the_reference(compressor, dense_start, eta):
+    ours, theirs = COMPRESSORS[compressor]
+    options = {"eta": eta, "dense_start": dense_start}
+    assert_follows(
+        econtrol(ours, SGD(), **options),
+        plain_econtrol(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, **options),
+    )
+
+
+def test_econtrol_s_gain_is_what_the_compressor_contracts_by():
+    expected = run(econtrol(TopK(k=2), SGD(), eta=2 / problem.D))
+    assert torch.equal(run(econtrol(TopK(k=2), SGD())), expected)
+    with pytest.raises(ValueError, match="no contraction constant"):
+        econtrol(ScaledSign("l2"), SGD()).check(problem.D)
+
+
+@pytest.mark.parametrize("dense_start", [False, True])
+def test_econtrol_without_a_gain_is_ef21(dense_start):
+    expected = run(ef21(TopK(k=2), SGD(), uplink_only=True, dense_start=dense_start))
+    assert torch.equal(run(econtrol(TopK(k=2), SGD(), eta=0.0, dense_start=dense_start)), expected)
+
+
+def test_econtrol_and_diana_without_compression_are_gradient_descent():
+    expected = run(sgd(Identity(), SGD()))
+    assert_close(run(econtrol(Identity(), SGD())), expected, 1e-13)
+    assert_close(run(diana(Identity(), SGD())), expected, 1e-13)
+
+
+def drawn(x: list[float], worker: int, t: int) -> list[float]:
+    """Natural compression of a worker's message, with the numbers that its key gives."""
+    generator = torch.Generator().manual_seed(Key(SEED, "up", t, (worker,)).seeds().item())
+    return quantizers.natural(x, torch.rand(len(x), dtype=torch.float64, generator=generator).tolist())
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rate"),
+    [
+        (diana(Natural(), SGD()), drawn, 8 / 9),  # ω = 1/8
+        (diana(Natural(), SGD(), rate=0.25), drawn, 0.25),
+        (diana(Identity(), SGD()), lambda x, i, t: x, 1.0),
+        (diana(TopK(k=2), SGD(), rate=0.5), lambda x, i, t: plain.top_2(x), 0.5),
+    ],
+    ids=["natural", "natural with a rate", "identity", "contractive with a rate"],
+)
+def test_diana_follows_the_reference(ours, theirs, rate):
+    assert_follows(ours, plain_diana(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, rate))
+
+
+def test_diana_at_the_ends_of_its_rate():
+    """a = 1 with a contractive C is EF21 from zero, a = 0 is direct compression."""
+    assert_close(run(diana(TopK(k=2), SGD(), rate=1.0)), run(ef21(TopK(k=2), SGD(), uplink_only=True)), 1e-13)
+    one = RandomK(k=3, unbiased=True)
+    assert torch.equal(run(diana(one, SGD(), rate=0.0)), run(naive(one, SGD(), uplink_only=True)))
+
+
+@every_compressor
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_ef21_p_follows_the_reference(compressor, weight_decay):
+    ours, theirs = COMPRESSORS[compressor]
+    assert_follows(
+        ef21_p(ours, weight_decay=weight_decay),
+        plain_ef21_p(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, weight_decay),
+    )
+
+
+def test_ef21_p_is_error_feedback_on_the_downlink():
+    """For constant step sizes and C that is odd and positively homogeneous, which top-k is but for ties."""
+    expected = run(Algorithm(dense(), ErrorFeedback(TopK(k=2)), SGD()))
+    assert_close(run(ef21_p(TopK(k=2))), expected, 1e-13)
+    assert_close(run(ef21_p(Identity())), run(sgd(Identity(), SGD())), 1e-13)
+
+
+@every_compressor
+@pytest.mark.parametrize("dense_down", [False, True])
+@pytest.mark.parametrize(("beta", "reset"), [(0.8, 7), (0.3, None)])
+def test_loco_follows_the_reference(compressor, dense_down, beta, reset):
+    ours, theirs = COMPRESSORS[compressor]
+    assert_follows(
+        loco(ours, SGD(), beta, reset, dense_down),
+        plain_loco(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, beta, reset, dense_down),
+    )
+
+
+def test_loco_at_the_ends_of_its_options():
+    """Without memory of older errors it is error feedback, with nothing else direct compression; so with resets."""
+    one = TopK(k=2)
+    assert torch.equal(run(loco(one, SGD(), 0.0, None)), run(error_feedback(one, SGD())))
+    assert torch.equal(run(loco(one, SGD(), 1.0, None)), run(naive(one, SGD())))
+    assert torch.equal(run(loco(one, SGD(), 0.5, 1)), run(naive(one, SGD())))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: diana(TopK(k=2), SGD()),
+        lambda: diana(ScaledSign("l2"), SGD(), rate=0.5),
+        lambda: diana(Natural(), SGD(), rate=1.5),
+        lambda: econtrol(Qsgd(), SGD()),
+        lambda: econtrol(TopK(k=2), SGD(), eta=-0.1),
+        lambda: ef21_p(Qsgd()),
+        lambda: ef21_sgdm(TopK(k=2), eta=0.0),
+        lambda: ef21_sgdm(Sign()),
+        lambda: ErrorFeedback(TopK(k=2), decay=1.1),
+        lambda: ErrorFeedback(Sign()),
+        lambda: AveragedError(Sign()),
+        lambda: AveragedError(TopK(k=2), reset=0),
+        lambda: AveragedError(TopK(k=2), beta=-0.1),
+    ],
+)
+def test_what_cannot_work_is_refused(make):
+    with pytest.raises(ValueError, match=r"contractive|unbiased|must|at least 1"):
+        make()
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.6, 1.0])
+def test_error_feedback_may_forget(beta):
+    """c = C(g + βδ), δ ← g + βδ − c, by hand; β = 0 remembers nothing."""
+    algorithm = Algorithm(ErrorFeedback(TopK(k=2), decay=beta), dense(), SGD())
+    x, path = list(START), []
+    delta = [[0.0] * problem.D for _ in range(problem.WORKERS)]
+    for _ in range(ROUNDS):
+        total = [0.0] * problem.D
+        for i in range(problem.WORKERS):
+            w = [g + beta * e for g, e in zip(problem.gradient(i, x), delta[i], strict=True)]
+            c = plain.top_2(w)
+            delta[i] = [a - b for a, b in zip(w, c, strict=True)]
+            total = [a + b for a, b in zip(total, c, strict=True)]
+        x = [a - LR * b / problem.WORKERS for a, b in zip(x, total, strict=True)]
+        path.append(x)
+    assert_follows(algorithm, path)
+    if not beta:
+        assert torch.equal(run(algorithm), run(Algorithm(Direct(TopK(k=2)), dense(), SGD())))
+
+
+# What they are for.
+
+
+def test_diana_goes_where_direct_compression_stalls():
+    """Local gradients are not zero at the optimum: what is sent of them directly never becomes exact."""
+    one = RandomK(k=3, unbiased=True)
+    left = {}
+    for name, algorithm in {"diana": diana(one, SGD()), "direct": naive(one, SGD(), uplink_only=True)}.items():
+        cluster = Simulated(algorithm, problem.WORKERS, SEED)
+        state = cluster.start(torch.tensor(START, dtype=torch.float64))
+        for t in range(1, 601):
+            state = cluster.round(gradients(state.replica.x), state, 0.2, t)
+        left[name] = float(gradients(state.replica.x).mean(0).norm())
+    assert left["diana"] < 1e-6 < 1e-3 < left["direct"]
+
+
+def test_ef21_sgdm_goes_on_where_noise_stops_ef21():
+    """One noisy gradient a round: momentum averages it before C, EF21 tracks every draw of it."""
+    left = {}
+    for name, algorithm in {
+        "momentum": ef21_sgdm(TopK(k=1), eta=0.05),
+        "ef21": ef21(TopK(k=1), SGD(), uplink_only=True, dense_start=True),
+    }.items():
+        random = torch.Generator().manual_seed(0)
+
+        def noisy(x: torch.Tensor, random: torch.Generator = random) -> torch.Tensor:
+            return gradients(x) + torch.randn(problem.WORKERS, problem.D, dtype=x.dtype, generator=random)
+
+        cluster = Simulated(algorithm, problem.WORKERS, SEED)
+        state, norms = cluster.start(torch.tensor(START, dtype=torch.float64)), []
+        for t in range(1, 1001):
+            state = cluster.round(noisy(state.replica.x), state, 0.05, t)
+            norms.append(float(gradients(state.replica.x).mean(0).norm()))
+        left[name] = sum(norms[500:]) / 500
+    assert left["momentum"] < 0.7 * left["ef21"], left

@@ -1,0 +1,62 @@
+"""Quantizers with a scale a group, bin means and top-k by chunk, by loops over coordinates.
+
+The randomised ones are given their uniform numbers.
+"""
+
+import math
+
+
+def _parts(x: list[float], size: int) -> list[list[float]]:
+    return [x[begin : begin + size] for begin in range(0, len(x), size)]
+
+
+def int4(x: list[float], block: int) -> list[float]:
+    out = []
+    for group in _parts(x, block):
+        scale = max(map(abs, group))
+        out += [scale and scale * round(value / scale * 7) / 7 for value in group]
+    return out
+
+
+def linf_dither(x: list[float], levels: int, block: int, uniform: list[float]) -> list[float]:
+    out = []
+    for group, draws in zip(_parts(x, block), _parts(uniform, block), strict=True):
+        scale = max(map(abs, group))
+        for value, u in zip(group, draws, strict=True):
+            level = levels * abs(value) / scale if scale else 0.0
+            level = math.floor(level) + (u < level - math.floor(level))
+            out.append(math.copysign(scale * level / levels, value))
+    return out
+
+
+def nuqsgd(x: list[float], levels: int, block: int, uniform: list[float]) -> list[float]:
+    known = [0.0, *(2.0 ** (k - levels) for k in range(1, levels + 1))]
+    out = []
+    for group, draws in zip(_parts(x, block), _parts(uniform, block), strict=True):
+        norm = math.hypot(*group)
+        for value, u in zip(group, draws, strict=True):
+            size = abs(value) / norm if norm else 0.0
+            low = max(level for level in known if level <= size)
+            high = min((level for level in known if level > size), default=low)
+            chance = (size - low) / (high - low) if high > low else 0.0
+            out.append(math.copysign(norm * (high if u < chance else low), value))
+    return out
+
+
+def bin_means(x: list[float], bits: int) -> list[float]:
+    d, bins = len(x), 2**bits
+    shift = math.fsum(x) / d
+    c = [value - shift for value in x]
+    sigma = math.hypot(*c) / math.sqrt(d - 1) if d > 1 else 0.0
+    step = 6 * sigma / bins or 1.0
+    codes = [min(max(round(value / step + bins // 2), 0), bins - 1) for value in c]
+    sums = {code: math.fsum(v for v, k in zip(c, codes, strict=True) if k == code) for code in codes}
+    return [sums[code] / codes.count(code) + shift for code in codes]
+
+
+def chunk_top_k(x: list[float], k: int, chunk: int) -> list[float]:
+    out = []
+    for part in _parts(x, chunk):
+        order = sorted(range(len(part)), key=lambda j: (-abs(part[j]), j))[:k]
+        out += [value if j in order else 0.0 for j, value in enumerate(part)]
+    return out
