@@ -25,8 +25,7 @@ OLD = "0" * 16
 def golden(monkeypatch: pytest.MonkeyPatch) -> None:
     """Golden trajectories that pass and are those of every commit, and use algorithms.channels."""
     monkeypatch.setattr(command, "check_golden", lambda: None)
-    monkeypatch.setattr(command, "golden_code", lambda: {"algorithms.channels"})
-    monkeypatch.setattr(command, "differs", lambda commit: "")
+    monkeypatch.setattr(command, "golden_code", lambda commit: {"algorithms.channels"})
 
 
 @pytest.fixture
@@ -101,43 +100,50 @@ def test_what_golden_runs_do_not_show_is_not_kept(golden, finished):
 
 
 def test_a_run_from_before_golden_numbers_were_changed_is_not_kept(golden, finished, monkeypatch):
-    monkeypatch.setattr(command, "differs", lambda commit: f"commit {commit} gives other golden trajectories")
+    def other(commit: str) -> frozenset[str]:
+        raise RunError(f"commit {commit} gives other golden trajectories")
+
+    monkeypatch.setattr(command, "golden_code", other)
     folder = finished("algorithms.channels")
     assert "not kept: commit abc gives other golden" in command.keep(open_run(folder), folder.parents[3])
     assert folder.exists()
 
 
 def test_todays_trajectories_are_trained_with_the_code_of_a_commit(tmp_path, monkeypatch):
-    """A project of one number: the second commit only renames where it stands, the third changes it."""
+    """A project of one number: it changes, then stands under another name, then a second number is added."""
     golden = tmp_path / "tests" / "golden"
     golden.mkdir(parents=True)
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command, "GOLDEN", golden)
+    monkeypatch.setattr(command, "load_run", lambda case: case)
+    monkeypatch.setattr(command.identity, "code", lambda case: {f"module.{case}": "1"})
 
     def git(*words: str) -> str:
         identity = ["-c", "user.name=A", "-c", "user.email=a@b.c"]
         done = subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
-    def commit(name: str, number: int) -> str:
-        (tmp_path / "number.py").write_text(f"{name} = {number}\n")
-        (golden / "trained.py").write_text(f"from number import {name} as trained\n")
-        (golden / "files.json").write_text(str(number))
-        text = "assert trained == int((Path(__file__).parent / 'files.json').read_text())"
+    def commit(name: str, **numbers: int) -> str:
+        (tmp_path / "numbers_of.py").write_text(f"{name} = {numbers}\n")
+        (golden / "trained.py").write_text(f"from numbers_of import {name} as trained\n")
+        (golden / "cases.py").write_text(f"CASES = {{'group': {dict(zip(numbers, numbers, strict=True))}}}\n")
         (golden / "test_golden.py").write_text(
-            f"import sys\nfrom pathlib import Path\nsys.path.insert(0, str(Path(__file__).parent))\n"
-            f"from trained import trained\ndef test_number():\n    {text}\n"
+            "from tests.golden.cases import CASES\nfrom tests.golden.trained import trained\n"
+            f"def test_the_steps_are_those_recorded(group, name):\n    assert trained[name] == {numbers}[name]\n"
         )
         git("add", ".")
-        git("commit", "-q", "-m", "a number")
+        git("commit", "-q", "-m", "numbers")
         return git("rev-parse", "HEAD")
 
     git("init", "-q")
-    other, first, second = commit("A", 2), commit("A", 1), commit("B", 1)
-    command.differs.cache_clear()
-    assert [command.differs(one) for one in (first, second)] == ["", ""]
-    assert command.differs(other) == f"commit {other} gives other golden trajectories than today's code"
-    assert command.differs("abc") == "commit abc is not here"
+    other, first, second, third = commit("A", x=2), commit("A", x=1), commit("B", x=1), commit("B", x=1, y=3)
+    command.golden_code.cache_clear()
+    assert command.golden_code(first) == command.golden_code(second) == {"module.x"}
+    assert command.golden_code(third) == {"module.x", "module.y"}
+    with pytest.raises(RunError, match=f"commit {other} gives other golden trajectories than today's code"):
+        command.golden_code(other)
+    with pytest.raises(RunError, match="commit abc is not here"):
+        command.golden_code("abc")
 
 
 def test_a_run_of_other_settings_or_whose_place_is_taken_is_not_kept(golden, finished):
