@@ -109,11 +109,8 @@ def show(request: dict[str, str], console: Console) -> None:
 
 def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> None:
     """The picture of modelled times, with its lines in a CSV and its caption in a text beside it."""
-    import matplotlib
-
     from plots.figure import bandwidth, curves
 
-    matplotlib.use("Agg")
     lines = bandwidth.over_bandwidth(frame, times, link)
     curves.save(bandwidth.draw(lines, times, bandwidth.note(lines), Look()), target)
     write_rows(bandwidth.rows(lines), target.with_suffix(".csv"))

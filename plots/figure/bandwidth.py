@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
@@ -70,6 +71,7 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
 
 def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
     """The lines of `over_bandwidth`, with a star where a compressed one crosses the fastest uncompressed one."""
+    matplotlib.use("Agg")
     figure = curves.draw(lines, [PANEL], note, look)
     marks = _crossings(lines)
     colors = dict(zip(lines["label"], lines["color"], strict=True))
