@@ -44,11 +44,12 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     """
     config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
     check_text(config)
-    check_keys(config, [one.name for one in fields(Run)], "configuration", [one.name for one in fields(Run)])
+    keys, of_cluster = [one.name for one in fields(Run)], [one.name for one in fields(Cluster)]
+    check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
         if not isinstance(config[name], dict) or "_target_" not in config[name]:
             raise UsageError(f"{name}={config[name]}: a choice of conf/{name}/")
-    check_keys(config["cluster"], [one.name for one in fields(Cluster)], "cluster")
+    check_keys(config["cluster"], of_cluster, "cluster", of_cluster)
     values = checked(Run, config)
     cluster = Cluster(**checked(Cluster, config["cluster"], "cluster."))
     complete(config)

@@ -96,6 +96,7 @@ PLACES = [tuple(key.split(".")) for key in dotted(WHOLE)]
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=2))
 @example([(("rounds",), 0)])
 @example([(("lr",), [0.1, math.nan])])
+@example([(("cluster",), {})])
 def test_a_configuration_is_a_run_or_refused(edits: list[tuple[tuple[str, ...], object]]) -> None:
     config = deepcopy(WHOLE)
     for (*groups, last), value in edits:
