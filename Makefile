@@ -95,17 +95,8 @@ audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; wit
 lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions
 	$(BIN)/python $(LOCKS)/renew.py $(ARGS)
 
-bench: $(READY)  ## what things cost, as ratios measured here
-	$(BIN)/python -m benchmarks.packing
-	$(BIN)/python -m benchmarks.study
-	$(BIN)/python -m benchmarks.train_step
-	$(BIN)/python -m benchmarks.mirror
-	$(BIN)/python -m benchmarks.checks
-	$(BIN)/python -m benchmarks.folders
-	$(BIN)/python -m benchmarks.server_memory
-	$(BIN)/python -m benchmarks.step
-	$(BIN)/python -m benchmarks.scale
-	$(BIN)/python -m benchmarks.network
+bench: $(READY)  ## what things cost, as ratios measured here, and a dated table
+	$(BIN)/python -m benchmarks $(ARGS)
 
 # A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.
 gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds; OUT=folder gets what is to be kept

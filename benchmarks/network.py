@@ -21,7 +21,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ import pandas as pd
 
 from benchmarks import links
 from benchmarks.contestants import BATCH, CONTESTANTS, Contestant, mlp
+from benchmarks.machine import today_here
 from common.errors import RunError, exit_with_message
-from experiments.record.environment import environment, versions
 from plots.request import chosen, parse, words
 from plots.runs.network import FORMS
 
@@ -193,11 +192,7 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
 
 def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], load: float) -> str:
     """Markdown: what it was measured on and the load before, rounds by nodes and latency, and the way to the loss."""
-    here = environment()
-    lines = [
-        f"{date.today()}, {here['processor']}, {here['cores']} cores, load {load:.1f} before, torch "
-        f"{versions()['torch']} over gloo; a network of {D:,} parameters, {BATCH} images a node and round."
-    ]
+    lines = [f"{today_here(load)}; gloo, a network of {D:,} parameters, {BATCH} images a node and round."]
     for (nodes, latency), group in _by(points, lambda p: (p.nodes, p.latency)).items():
         lines += ["", f"## {nodes} nodes, {latency:g} ms", "", *_of_rounds(group)]
     for nodes, counted in rounds.items():

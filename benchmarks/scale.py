@@ -12,7 +12,6 @@ cost of themselves counts least. The last table has the shapes of four LibSVM se
 and the memory beside the vectors in units of the data's bytes in CSR. For Linux.
 """
 
-import datetime
 import os
 import subprocess
 import sys
@@ -23,8 +22,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
+from benchmarks.machine import today_here
 from common.errors import DataError, UsageError, exit_with_message
 from common.files import atomic
 from data.dataset import ENTRY
@@ -134,18 +133,15 @@ def _trained(problem: Problem) -> tuple[Trainer, float]:
 
 
 def _report(is_long: bool) -> str:
-    begin = time.perf_counter()
-    lines = []
+    begin, load, lines = time.perf_counter(), os.getloadavg()[0], []
     for name, problems in tables(is_long).items():
         lines += _table(name, problems)
     lines += _shapes()
-    today, seconds = datetime.datetime.now(datetime.UTC).date(), time.perf_counter() - begin
     head = [
         "# Seconds and memory by size",
         "",
-        f"`python -m benchmarks.scale{' long=true' * is_long}` of {today}: {_machine()}, torch {torch.__version__}, "
-        f"one thread, {seconds:.0f} s in all. At the end {os.getloadavg()[0]:.1f} processes were running "
-        "on average: where they are more than the cores, seconds are longer than on a quiet machine.",
+        f"`python -m benchmarks.scale{' long=true' * is_long}` of {today_here(load)}; one thread, "
+        f"{time.perf_counter() - begin:.0f} s in all.",
     ]
     return "\n".join([*head, *lines, ""])
 
@@ -203,13 +199,6 @@ def _point(problem: Problem) -> Point | None:
         return None
     seconds, peak, predicted = done.stdout.split()
     return Point(float(seconds), int(peak), int(predicted))
-
-
-def _machine() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{os.cpu_count()} cores of {names[0] if names else 'an unnamed processor'}, {in_words(memory)} of memory"
 
 
 if __name__ == "__main__":
