@@ -21,6 +21,7 @@ from algorithms.channels import Channel, Memory, dense
 from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Compressor, Identity, Payload
 from algorithms.randomness import Key
+from algorithms.theory import markov_step_size
 from algorithms.updates import Moments, Update
 
 
@@ -200,6 +201,11 @@ class Algorithm:
             for channel in (self.uplink, self.downlink)
         )
         return replace(self, uplink=uplink, downlink=downlink)
+
+    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
+        """The step size that theory allows for full gradients of n workers, where f has smoothness L and the f_i L̃ =
+        √(mean_i L_i²): unless a subclass knows its own, EF21's. Raises ValueError where the compressor has no π."""
+        return markov_step_size(smoothness, worker_smoothness, self.uplink.compressor.pi(d))
 
     def check(self, d: int) -> None:
         """Raise ValueError when a channel cannot take d coordinates."""

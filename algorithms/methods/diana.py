@@ -11,6 +11,7 @@ from algorithms.channels import Channel, dense
 from algorithms.compressors import Compressor, Payload
 from algorithms.protocol import Algorithm, Payloads, ServerState
 from algorithms.randomness import Key
+from algorithms.theory import diana_step_size
 from algorithms.updates import SGD
 
 
@@ -78,6 +79,9 @@ class Diana(Algorithm):
         assert isinstance(new, LearningServer)
         learnt = _rate(self.uplink, self.rate, new.h.shape[-1]) * (aggregate - new.h)  # ĝ − h = mean_i c_i
         return payload, replace(new, h=new.h + learnt)
+
+    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
+        return diana_step_size(smoothness, self.uplink.compressor.omega(d), workers)
 
 
 def diana(

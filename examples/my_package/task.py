@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
 from algorithms.randomness import keyed_seed
 from data.dataset import Dataset
 from data.partition import shuffled
@@ -79,7 +79,7 @@ class RobustRegression:
         """Passes over the data after t rounds."""
         return t * (self._batch_size or self._m) / self._m
 
-    def step_unit(self, compressor: Compressor) -> float:
+    def step_unit(self, algorithm: Algorithm) -> float:
         """Step sizes are what they say."""
         return 1.0
 

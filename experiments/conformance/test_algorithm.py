@@ -61,14 +61,15 @@ def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """A way to build an algorithm, anew at every call. `rounds` and `workers` go to functions that ask for them."""
+    """A way to build an algorithm, anew at every call. What a run tells goes to functions that ask for it."""
 
     function: Callable[..., Algorithm]
     options: dict[str, Any]
 
     def __call__(self, rounds: int = ROUNDS) -> Algorithm:
         known = inspect.signature(self.function).parameters
-        told = {name: value for name, value in {"rounds": rounds, "workers": WORKERS}.items() if name in known}
+        run = {"rounds": rounds, "workers": WORKERS, "seed": SEED, "d": D}
+        told = {name: value for name, value in run.items() if name in known}
         return self.function(**told | self.options)
 
     def __str__(self) -> str:

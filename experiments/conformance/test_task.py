@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Identity, ScaledSign
+from algorithms.methods.ef21 import ef21
+from algorithms.updates import SGD
 from experiments.conformance.assertions import (
     assert_close,
     assert_form,
@@ -58,7 +60,7 @@ class TestTask:
         assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
         for compressor in (Identity(), ScaledSign()):
             with suppress(ValueError):
-                unit = task.step_unit(compressor)
+                unit = task.step_unit(ef21(compressor, SGD()))
                 positive = isinstance(unit, int | float) and 0 < unit < float("inf")
                 assert positive, f"expected a positive step_unit, saw {unit!r}"
 

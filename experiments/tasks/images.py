@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
 from common.marks import Place
 from data.images import Images
 from data.partition import share
@@ -140,7 +140,7 @@ class ImageClassification:
         """Passes over the data after t rounds."""
         return t / self.rounds_per_epoch
 
-    def step_unit(self, compressor: Compressor) -> float:
+    def step_unit(self, algorithm: Algorithm) -> float:
         """Step sizes are what they say."""
         return 1.0
 

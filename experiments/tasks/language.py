@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
 from algorithms.randomness import keyed_seed
 from common.errors import UsageError
 from data.text import Text
@@ -139,7 +139,7 @@ class LanguageModel:
         """Characters predicted in t rounds over those of the training part."""
         return t * self.batch_size * self.context / self.length
 
-    def step_unit(self, compressor: Compressor) -> float:
+    def step_unit(self, algorithm: Algorithm) -> float:
         """Step sizes are what they say."""
         return 1.0
 

@@ -13,9 +13,8 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
 from algorithms.randomness import keyed_seed
-from algorithms.theory import markov_step_size
 from data.dataset import ENTRY, Dataset, shape
 from data.limits import check_memory
 from data.partition import share
@@ -30,8 +29,8 @@ class LogisticRegression:
     in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
 
     `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
-    Batches are drawn without replacement. `step_unit=theory` is the largest step that gradient descent on a Markov
-    sequence is proven for, on these data and with the compressor at hand.
+    Batches are drawn without replacement. `step_unit=theory` is the largest step that the method is proven for with
+    full gradients, on these data and with the compressor at hand, or else that EF21 is.
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
@@ -51,7 +50,7 @@ class LogisticRegression:
         batch_size: int | None = None,  # rows a worker draws each round; null: all, exact local gradients
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",  # contiguous: file order
         alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
-        step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: EF21's step size here
+        step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: the method's step size, or EF21's
     ) -> None:
         self.check_options(regularization, batch_size, alpha)
         parts = share(dataset.labels, workers, partition, seed, alpha)
@@ -130,11 +129,11 @@ class LogisticRegression:
             "train_accuracy": right.to(self.dtype).mean(0).view(x.shape[:-1]),
         }
 
-    def step_unit(self, compressor: Compressor) -> float:
-        """What a step size of 1 in the configuration stands for. Raises ValueError where the compressor has no π."""
+    def step_unit(self, algorithm: Algorithm) -> float:
+        """What a step size of 1 in the configuration stands for. Raises ValueError where theory has no step size."""
         if self._step_unit == "one":
             return 1.0
-        return markov_step_size(*self.smoothness(), compressor.pi(self.d))
+        return algorithm.step_size(*self.smoothness(), self.workers, self.d)
 
     def smoothness(self) -> tuple[float, float]:
         """L of f and L̃ = √(mean_i L_i²) of the f_i: λ_max of (1/4m)Σ_j a_j a_jᵀ + 2λI, as EF21's authors bound it."""

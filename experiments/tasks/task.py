@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm
 from plots.runs.columns import Column
 
 
@@ -55,7 +55,7 @@ class Task(Protocol):
         """Passes over the training data after t rounds."""
         ...
 
-    def step_unit(self, compressor: Compressor) -> float:
+    def step_unit(self, algorithm: Algorithm) -> float:
         """What a step size of 1 in the configuration stands for."""
         ...
 

@@ -53,7 +53,8 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
                 f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
                 "another algorithm"
             )
-    told = {"rounds": run.rounds, "workers": run.cluster.workers}
+    d = sum(sizes) if sizes else None
+    told = {"rounds": run.rounds, "workers": run.cluster.workers, "seed": run.seed, "d": d}
     parts |= {name: value for name, value in told.items() if name in hints}
     algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
@@ -123,7 +124,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
             rounds=run.rounds,
             schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
             clip=run.clip_worker,
-            unit=task.step_unit(algorithm.uplink.compressor),
+            unit=task.step_unit(algorithm),
         )
     except ValueError as error:
         raise UsageError(str(error)) from error

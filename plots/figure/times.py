@@ -33,7 +33,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     bandwidth.rows(lines).to_csv(target / f"{figure.name}.csv", index=False, float_format="%.6g")
 
     rounds = _measured(figure)
-    findings = _judged(lines, rounds, figure)
+    findings = _judged(lines, rounds, figure, _protocol(frame, figure))
     note = [f"**{figure.note}**", ""] if figure.note else []
     text = [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{caption}*", "", *note]
     text += [*markdown.in_short(findings), *_paying(lines), *_seconds(lines), *_rests_on(frame, figure)]
@@ -68,12 +68,18 @@ def _measured(figure: Figure) -> pd.DataFrame | None:
     return measured.read(path) if figure.times.measured and path.exists() else None
 
 
-def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure) -> pd.DataFrame:
+def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
+    """The paper's where runs have its step sizes alone, and otherwise best: the fastest that were run."""
+    published = frame["lr"] == frame["algorithm"].map(figure.published)
+    return claims.PAPERS if published.all() else claims.BEST
+
+
+def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
     """The verdicts: of modelled times and of measured rounds one a panel; none where nothing was measured."""
     of_rounds = [claim for claim in figure.claims if claim.check in OF_MEASURED]
     of_times = [claim for claim in figure.claims if claim.check not in OF_MEASURED]
     panels = lines.assign(algorithm=lines["method"], best=True, lr=float("nan"))
-    parts = [claims.judge(panels, of_times)]
+    parts = [claims.judge(panels, of_times).assign(step_size=protocol)]
     if rounds is not None:
         found = claims.judge(rounds.assign(best=True, lr=float("nan")), of_rounds)
         parts.append(found.assign(step_size=claims.MEASURED))

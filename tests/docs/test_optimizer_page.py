@@ -25,7 +25,7 @@ ROWS = {
 def told(name: str) -> list[str]:
     """What a method's name alone does not say."""
     try:
-        named(name)
+        named(name).check(D)
     except ValueError as error:
         return re.findall(r"(\w+)=", str(error))
     return []
@@ -33,7 +33,7 @@ def told(name: str) -> list[str]:
 
 def trained(name: str) -> CompressedOptimizer:
     """After some steps, of which two are warm-up where there is one."""
-    known = {"rounds": 100, "warmup": 2, "workers": 1}
+    known = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25}
     options = {option: value for option, value in known.items() if option in parameters(name)}
     param = torch.nn.Parameter(torch.randn(D))
     optimizer = CompressedOptimizer([param], name, lr=1e-3, **options)

@@ -68,6 +68,8 @@ _LATER_METHODS = {
     "diana": "algorithm=diana lr=0.1",
     "diana-random_k": "algorithm=diana compressor=random_k compressor.k=5 compressor.unbiased=true lr=0.1",
     "ef21_p": "algorithm=ef21_p compressor.k=4 lr=0.1 weight_decay=0.01",
+    "marina": "algorithm=marina compressor.k=4 lr=0.1",
+    "dasha": "algorithm=dasha compressor.k=4 lr=0.1",
     "loco": "algorithm=loco compressor.block=8 algorithm.reset=5",
     "signum": "algorithm=signum weight_decay=0.01",
     "signum-signsgd-tie": "algorithm=signum algorithm.tie=zero algorithm.beta=0",

@@ -1,0 +1,97 @@
+"""DASHA: compressed differences of gradients, whose errors drain away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+from algorithms.channels import Markov, dense
+from algorithms.compressors import Compressor
+from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.theory import dasha_step_size
+from algorithms.updates import SGD, Moments
+
+
+class LastGradient(NamedTuple):
+    """The gradient of the round before."""
+
+    h: Tensor
+
+
+@dataclass(frozen=True)
+class UnbiasedMarkov(Markov):
+    """A Markov sequence for an unbiased compressor, in front of which what is left over fades."""
+
+    is_coordinatewise = True
+    is_mirrored = True
+
+    def __post_init__(self) -> None:
+        if not self.compressor.unbiased:
+            raise ValueError(
+                f"{self.compressor}: DASHA needs an unbiased compressor (random_k with `unbiased`, natural, qsgd, "
+                "terngrad)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dasha(Algorithm):
+    """Rounds in which workers send what brings their ĝ_i by a share a nearer to the gradient."""
+
+    rate: float | None
+    form: Literal["code", "paper"]
+
+    is_coordinatewise = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rate is not None and not 0 <= self.rate <= 1:
+            raise ValueError(f"rate={self.rate}: must lie in [0, 1]")
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
+        return replace(super().start_workers(x, ids), moments=LastGradient(h=zeros))
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        gradient, (h,) = self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+        if not isinstance(state.memory, Tensor):  # a parameter group that crosses as it is leaves no errors
+            return gradient, LastGradient(h=gradient)
+        omega = self.uplink.compressor.omega(gradient.shape[-1])
+        a = 1 / (2 * omega + 1) if self.rate is None else self.rate
+        return state.memory + (gradient - h) - a * (state.memory - h), LastGradient(h=gradient)
+
+    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
+        return dasha_step_size(smoothness, worker_smoothness, self.uplink.compressor.omega(d), workers, self.form)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        self.uplink.compressor.omega(d)
+
+
+def dasha(
+    compressor: Compressor,
+    update: SGD,
+    rate: float | None = None,  # a, how much of the error ĝ_i − h_i goes each round; null: 1/(2ω+1)
+    dense_start: bool = True,  # true: the first gradients cross uncompressed, 32d bits
+    form: Literal["code", "paper"] = "code",  # of the step size by theory: as its authors run it, or as they print it
+) -> Algorithm:
+    """MARINA without its uncompressed rounds: a share a of what compression has left out is sent along.
+
+        worker   c_i = C(g_i − h_i − a(ĝ_i − h_i)),  ĝ_i ← ĝ_i + c_i,  h_i ← g_i
+        server   ĝ ← ĝ + mean_i c_i,  sends ĝ
+        replica  x ← x − αĝ
+
+    With `dense_start` ĝ_i = h_i = g_i in round 1, else ĝ_i = C(g_i).
+    State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server.
+    Wire: 32d bits up in round 1 with `dense_start`, then one message of an unbiased C; 32d bits down.
+    Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
+    Oracle Complexity, 2023 (arXiv 2202.01268), the version with full gradients; a as in its authors' code, whose
+    full-gradient version starts from zero with one idle round. The message is formed as C(w_i − ĝ_i) of w_i = ĝ_i +
+    g_i − h_i − a(ĝ_i − h_i), one rounding apart from the above. a = 1 with a contractive C would be EF21. On logistic
+    regression `task.step_unit=theory` counts in `algorithms.theory.dasha_step_size`.
+    """
+    channel = UnbiasedMarkov(compressor, dense_rounds=int(dense_start))
+    return Dasha(uplink=channel, downlink=dense(), update=update, rate=rate, form=form)
