@@ -21,8 +21,8 @@ from plots.request import parse, words
 SHORT = (
     "packing",
     "study",
-    "train_step task.model.width=8 task.batch_size=16 task.precision=float32",
-    "mirror rounds=5000",
+    "train_step task.model.width=8 task.batch_size=16 task.precision=float32 task.evaluation_rows=2500",
+    "mirror rounds=3000",
     "checks",
     "folders",
     "server_memory",
