@@ -16,13 +16,9 @@ from algorithms.flat import Flat
 from algorithms.groups import SideBySide, States
 from algorithms.hyperparameters import Settings, check_group, check_step_size, chosen, read_settings, with_settings
 from algorithms.meter import GroupedMeter
-from algorithms.optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
+from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
-
-_LATER = r" at 0x[0-9a-f]+|, clip=None|, decay=1\.0|, index_bits=32"
-"""Addresses, and options at their defaults that there were none of in older states."""
-
 
 class CompressedOptimizer(torch.optim.Optimizer):
     """Steps a module's parameters with an algorithm of this package, every process being one worker.
@@ -241,7 +237,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return {
             "rank": self.rank,
             "workers": self.workers,
-            "algorithm": re.sub(_LATER, "", "\n".join(map(repr, parts))),
+            "algorithm": re.sub(rf" at 0x[0-9a-f]+|, clip=None|{LATER}", "", "\n".join(map(repr, parts))),
             "seed": self.seed,
             "d": sizes if len(sizes) > 1 else sizes[0],
             "dtype": str(self._flat.dtype),
