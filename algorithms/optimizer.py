@@ -20,6 +20,7 @@ from algorithms.optimizer_state import LATER, check_state, of_parts, state_diges
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
 
+
 class CompressedOptimizer(torch.optim.Optimizer):
     """Steps a module's parameters with an algorithm of this package, every process being one worker.
 
@@ -74,6 +75,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.seed, self.t, self.skipped = seed, 0, 0
         self._together = dist.is_available() and dist.is_initialized()
         self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if self._together else (0, 1)
+        if options.get("workers", self.workers) != self.workers:
+            raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
         self._has_looked = False  # for what would average gradients besides
         self._has_started = False
         self._of_groups: list[Algorithm] = []  # of every group

@@ -20,6 +20,7 @@ from algorithms.averaging import mean_of, mean_of_stacked
 from algorithms.channels import Channel, Memory, dense
 from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Compressor, Identity, Payload
+from algorithms.compressors.sign import Unscaled
 from algorithms.randomness import Key
 from algorithms.theory import markov_step_size
 from algorithms.updates import Moments, Update
@@ -188,12 +189,15 @@ class Algorithm:
         """This algorithm with another compressor, or dense in both directions.
 
         What has a compressor of its own keeps it: a dense downlink, weights that come down. Raises ValueError where
-        nothing is compressed that another compressor could stand for.
+        nothing is compressed that another compressor could stand for, and where signs without a scale are, whose step
+        size would suit no other.
         """
-        if compressor is None:
-            return replace(self, uplink=dense(), downlink=dense())
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
+        if isinstance(ours, Unscaled) and not isinstance(compressor, Unscaled):
+            raise ValueError(f"compressor={compressor}: this method moves by {ours}, and its step size is for that")
+        if compressor is None:
+            return replace(self, uplink=dense(), downlink=dense())
         if isinstance(ours, Identity):
             raise ValueError(f"compressor={compressor}: this method sends everything uncompressed")
         uplink, downlink = (

@@ -51,7 +51,7 @@ class OverlappingWire(AgreeingWire):
     def _ahead(self, payload: Payload) -> None:
         if len(payload) > 1:  # as others, who go on, have sent theirs
             for part in reversed(payload):
-                self.leave(part)
+                self.leave(part)  # pyright: ignore[reportArgumentType]: a payload a part
 
     def _arrived(self, up: Payload, axis: int) -> Iterable[Payload] | None:
         left, self._left = self._left, ()
