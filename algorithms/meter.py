@@ -27,6 +27,8 @@ class Meter:
 
     def count(self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
         """Add round t of an algorithm on d coordinates."""
+        if algorithm.is_silent(t):
+            return
         self.bits_up += algorithm.uplink.bits(d, t)
         self.bits_down += algorithm.downlink.bits(d, t)
         for channel in (algorithm.uplink, algorithm.downlink):

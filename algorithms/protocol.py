@@ -33,6 +33,7 @@ class WorkerState:
     ids: Tensor  # int64 [W], which of the n workers these are
     memory: Memory  # [*T, W, d], the uplink senders'
     moments: Moments = ()  # [*T, W, d], where every worker keeps its own
+    x: Tensor | None = None  # [*T, W, d], models of their own, where they have any
 
 
 @dataclass
@@ -95,6 +96,9 @@ class Algorithm:
     """Whether `aggregated` and `answer` do to a coordinate what does not depend on the others, but by compressors and
     the norm they clip by, so that a server may have a span of the vector. Every subclass says so for itself."""
 
+    has_local_models: ClassVar[bool] = False
+    """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and `local` steps."""
+
     def __post_init__(self) -> None:
         check_clip(self.clip, "clip")
 
@@ -115,6 +119,20 @@ class Algorithm:
     def start_replica(self, x: Tensor) -> ReplicaState:
         """State of every replica, for a model x [*T, d]."""
         return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x))
+
+    def is_silent(self, t: int) -> bool:
+        """Whether nothing crosses in round t: there is a local step alone, and 0 bits are counted."""
+        return False
+
+    def local(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> WorkerState:
+        """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
+        return state
+
+    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+        """The workers after they have seen the replica of round t, which was not silent."""
+        return state
 
     def outgoing(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int

@@ -57,10 +57,13 @@ class Cluster(ABC):
         Raises LostContact where another process is gone.
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
-        up, workers = self._path.worker(gradients, state.workers, state.replica, lr, t, self.seed)
+        workers = self._path.local(gradients, state.workers, state.replica, lr, t)
+        if self._path.is_silent(t):
+            return ClusterState(workers, state.server, state.replica)
+        up, workers = self._path.worker(gradients, workers, state.replica, lr, t, self.seed)
         down, server = self._exchange(up, state.server, state.replica.x, t)
         replica = self._replicas.replica(down, state.replica, lr, t)
-        return ClusterState(workers, server, replica)
+        return ClusterState(self._path.adopted(workers, replica, t), server, replica)
 
     @abstractmethod
     def mean(self, vectors: Tensor) -> Tensor | None:

@@ -83,6 +83,23 @@ class TestTask:
                 assert_form(found, (TRIALS, WORKERS, task.d), task.dtype, "gradients")
                 assert_form(after, statistics.shape, task.dtype, "statistics")
 
+    def test_gives_gradients_at_models_of_workers_own(self, build_task: BuildTask) -> None:
+        """Where it has gradients_at(), that is gradients() where models are equal, and each worker's at its own."""
+        task, x, statistics = points(build_task)
+        if not hasattr(task, "gradients_at"):
+            return
+        models = torch.stack([x * (1 - 0.1 * worker) for worker in range(WORKERS)], 1)
+        rtol = 1e4 * torch.finfo(task.dtype).eps
+        for t in ROUNDS[:2]:
+            with given(f"round {t}"):
+                alike = task.gradients_at(x.unsqueeze(1).expand_as(models), statistics, t)
+                assert_close(alike, task.gradients(x, statistics, t), rtol, "at equal models")
+                apart = task.gradients_at(models, statistics, t)
+                for worker in range(WORKERS):
+                    common, after = task.gradients(models[:, worker], statistics, t)
+                    found = apart[0][:, worker], apart[1][:, worker]
+                    assert_close(found, (common[:, worker], after[:, worker]), rtol, f"worker {worker}")
+
     def test_gives_measurements(self, build_task: BuildTask) -> None:
         """evaluate() has train_loss, grad_norm and whatever else, each finite, [T]."""
         task, x, statistics = points(build_task)
