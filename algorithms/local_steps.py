@@ -51,7 +51,7 @@ class Nesterov(Update[OuterMomentum]):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSteps(Algorithm):
-    """Rounds in which worker i moves its own x_i by the `inner` update, H = `period` of them from exchange to exchange.
+    """Rounds in which worker i moves its own x_i by the `inner` update, H = `period` from exchange to exchange.
 
     In the others Δ_i = x − x_i goes up, replicas move by `update` with what comes down, the outer step, and every
     x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update. A method with local

@@ -1,5 +1,7 @@
 """Methods with local steps: against plain loops and torch, at the ends of their options, and by their bits."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from reference import compressors as plain
@@ -107,7 +109,7 @@ def test_the_outer_step_is_torchs_nesterov():
         if t % 2 == 0:
             steps.append(-state.replica.x.item())
     assert steps[1:] == pytest.approx([-one.item() for one in outer], rel=1e-12)
-    taken = [after - before for before, after in zip(steps, steps[1:], strict=False)]
+    taken = [after - before for before, after in pairwise(steps)]
     assert taken[:3] == pytest.approx([1.33, 1.897, 2.4073], rel=1e-4)
     assert taken[-1] == pytest.approx(7, rel=0.02)
 

@@ -33,9 +33,9 @@ def adamw(lr: float, beta1: float, beta2: float, eps: float, weight_decay: float
         m[i] = [beta1 * a + (1 - beta1) * b for a, b in zip(m.get(i, [0.0] * len(x)), g, strict=True)]
         v[i] = [beta2 * a + (1 - beta2) * b * b for a, b in zip(v.get(i, [0.0] * len(x)), g, strict=True)]
         moved = []
-        for a, mean, square in zip(x, m[i], v[i], strict=True):
-            mean, square = mean / (1 - beta1**t), square / (1 - beta2**t)
-            moved.append(a - lr * weight_decay * a - lr * mean / (sqrt(square) + eps))
+        for a, first, second in zip(x, m[i], v[i], strict=True):
+            first, second = first / (1 - beta1**t), second / (1 - beta2**t)
+            moved.append(a - lr * weight_decay * a - lr * first / (sqrt(second) + eps))
         return moved
 
     return step
