@@ -208,6 +208,7 @@ class Algorithm:
         return markov_step_size(smoothness, worker_smoothness, self.uplink.compressor.pi(d))
 
     def check(self, d: int) -> None:
-        """Raise ValueError when a channel cannot take d coordinates."""
+        """Raise ValueError when a channel or the update cannot take d coordinates."""
         self.uplink.check(d)
         self.downlink.check(d)
+        self.update.check(d)

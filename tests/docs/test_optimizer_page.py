@@ -10,10 +10,12 @@ import torch.distributed as dist
 from docs_support import ROOT
 
 from algorithms.ddp_hook import compressed
+from algorithms.layout import laid_out
 from algorithms.named import named, names, parameters
 from algorithms.optimizer import CompressedOptimizer
 
 D, STEPS = 4000, 5
+LAYOUT = laid_out([("weight", (80, 50), "matrix")])
 PAGE = (ROOT / "docs" / "optimizer.md").read_text()
 ROWS = {
     cells[0].strip("`"): cells[1:]
@@ -33,7 +35,7 @@ def told(name: str) -> list[str]:
 
 def trained(name: str) -> CompressedOptimizer:
     """After some steps, of which two are warm-up where there is one."""
-    known = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25}
+    known = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25, "layout": LAYOUT}
     options = {option: value for option, value in known.items() if option in parameters(name)}
     param = torch.nn.Parameter(torch.randn(D))
     optimizer = CompressedOptimizer([param], name, lr=1e-3, **options)

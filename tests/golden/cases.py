@@ -88,6 +88,13 @@ _LATER_COMPRESSORS = {
     "naive-sign": "algorithm=naive compressor=sign update=sgd",
 }
 
+_SHAPES = {
+    "adamw": "algorithm=adamw weight_decay=0.1",
+    "muon": "algorithm=muon lr=0.02",
+    "muon-match_rms_adamw": "algorithm=muon algorithm.scale=match_rms_adamw algorithm.others_lr=1 weight_decay=0.1 "
+    "algorithm.nesterov=false lr=0.003",
+}
+
 _COMPRESSORS = {
     "cd_adam-scaled_sign": "algorithm=cd_adam compressor=scaled_sign",
     "cd_adam-scaled_sign_l2": "algorithm=cd_adam compressor=scaled_sign_l2",
@@ -155,6 +162,7 @@ CASES: dict[str, dict[str, list[str]]] = {
     "methods": _on(_CANCER, _METHODS),
     "compressors": _on(_SYNTHETIC, _COMPRESSORS) | _on(_IMAGES, _IMAGE_COMPRESSORS),
     "later": _on(_CANCER, _LATER_METHODS) | _on(_SYNTHETIC, _LATER_COMPRESSORS),
+    "shapes": _on(_IMAGES, _SHAPES),
     "tasks": _on(_RUN, _LOGREG) | _on(_IMAGES, _IMAGE_TASKS),
     "files": _on(_FILE, _FILES),
 }
