@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 Role = Literal["matrix", "vector", "embedding", "head"]
-"""What a tensor is for, which its shape does not tell: a matrix leads from one hidden layer to another, as filters do;
-an embedding reads the input, a head gives the output; biases and the scales of norms are vectors."""
+"""What a tensor is for, which its shape does not tell: a matrix leads from one hidden layer to another, as filters
+do; an embedding reads the input, a head gives the output; biases and the scales of norms are vectors."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -75,6 +75,29 @@ def from_dicts(saved: Any, like: S) -> S:
     return kind(**saved) if isinstance(like, tuple) else saved
 
 
+class Stage(Protocol):
+    """One exchange of a round: what goes up, what comes down, and what each end does with it.
+
+    Its messages have `width(d)` coordinates. What a worker or a replica remembers between two stages is in its state.
+    """
+
+    @property
+    def uplink(self) -> Channel: ...
+
+    @property
+    def downlink(self) -> Channel: ...
+
+    def width(self, d: int) -> int: ...
+
+    def worker(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
+    ) -> tuple[Payload, WorkerState]: ...
+
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]: ...
+
+    def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState: ...
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A method made of an uplink channel, a downlink channel and an update rule.
@@ -101,6 +124,14 @@ class Algorithm:
     def both_ways(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
         """The same channel up and down; with `uplink_only` the downlink is dense."""
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
+
+    def stages(self, t: int) -> tuple[Stage, ...]:
+        """The exchanges of round t, one after the other: this algorithm itself is one."""
+        return (self,)
+
+    def width(self, d: int) -> int:
+        """Coordinates of a message."""
+        return d
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         """State of the workers with the given numbers, for a model x [*T, d]."""

@@ -86,7 +86,7 @@ class Update(ABC, Generic[M]):
         """The vector under the root of the step, v̂ or v; None for updates that have none."""
         return None
 
-    def check(self, d: int) -> None:  # noqa: B027 (most take any d)
+    def check(self, d: int) -> None:
         """Raise ValueError when this update cannot step d coordinates."""
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
+from algorithms.protocol import Algorithm, ReplicaState, ServerState, Stage, WorkerState
 
 
 @dataclass
@@ -57,9 +57,11 @@ class Cluster(ABC):
         Raises LostContact where another process is gone.
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
-        up, workers = self._path.worker(gradients, state.workers, state.replica, lr, t, self.seed)
-        down, server = self._exchange(up, state.server, state.replica.x, t)
-        replica = self._replicas.replica(down, state.replica, lr, t)
+        workers, server, replica = state.workers, state.server, state.replica
+        for stage, at_replicas in zip(self._path.stages(t), self._replicas.stages(t), strict=True):
+            up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
+            down, server = self._exchange(stage, up, server, replica.x, t)
+            replica = at_replicas.replica(down, replica, lr, t)
         return ClusterState(workers, server, replica)
 
     @abstractmethod
@@ -78,6 +80,6 @@ class Cluster(ABC):
 
     @abstractmethod
     def _exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         """What comes down for what this process's workers send up, and the server's new state."""

@@ -222,16 +222,20 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
     replicas, server = [algorithm.start_replica(start(2)) for algorithm in ranks], first.start_server(start(2))
     for t in range(1, ROUNDS + 1):
         parts = gradients(replicas[0].x).split(WORKERS // 2, -2)
-        sent = [
-            algorithm.worker(part.contiguous(), state, replica, LRS, t, SEED)
-            for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
-        ]
-        workers = [state for _, state in sent]
-        up = from_bytes(torch.cat([to_bytes(payload, 2) for payload, _ in sent], 1), sent[0][0], 2)
-        down, server = first.server(up, server, t, SEED)
-        like = second.downlink.codec(t).encode(torch.zeros_like(replicas[1].x), Key.none())
-        arrived = from_bytes(to_bytes(down, 1), like, 1)
-        replicas = [
-            a.replica(message, r, LRS, t) for a, message, r in zip(ranks, (down, arrived), replicas, strict=True)
-        ]
-        yield up, down, replicas
+        ups, downs = [], []
+        for stages in zip(first.stages(t), second.stages(t), strict=True):
+            sent = [
+                stage.worker(part.contiguous(), state, replica, LRS, t, SEED)
+                for stage, part, state, replica in zip(stages, parts, workers, replicas, strict=True)
+            ]
+            workers = [state for _, state in sent]
+            ups.append(from_bytes(torch.cat([to_bytes(payload, 2) for payload, _ in sent], 1), sent[0][0], 2))
+            down, server = stages[0].server(ups[-1], server, t, SEED)
+            downs.append(down)
+            zeros = torch.zeros(2, stages[1].width(D), dtype=replicas[1].x.dtype)
+            like = stages[1].downlink.codec(t).encode(zeros, Key.none())
+            arrived = from_bytes(to_bytes(down, 1), like, 1)
+            replicas = [
+                a.replica(message, r, LRS, t) for a, message, r in zip(stages, (down, arrived), replicas, strict=True)
+            ]
+        yield tuple(ups), tuple(downs), replicas

@@ -17,11 +17,11 @@ class FlatModel:
     [b], both float32 on `device`, holding the values that the module came with.
 
     Writing into either in place (`copy_`) changes the module, and a forward pass in training mode changes
-    `statistics`: moving, averaging or saving a whole network is one operation on one tensor.
-    `sizes` are the numbers of coordinates of the tensors in `module.parameters()`, in that order, d in all; a tensor
-    that several layers share is there once. `layout` has their names, shapes as they lie in the vector and roles: of
-    an `nn.Embedding` it is an embedding, all else with two axes or more is a matrix. `statistics` has the mean and the variance of every batch norm, in the
-    order of `module.modules()`; b may be 0.
+    `statistics`: moving, averaging or saving a whole network is one operation on one tensor. `sizes` are the numbers
+    of coordinates of the tensors in `module.parameters()`, in that order, d in all; a tensor that several layers
+    share is there once. `layout` has their names, shapes as they lie in the vector and roles: of an `nn.Embedding` it
+    is an embedding, all else with two axes or more is a matrix. `statistics` has the mean and the variance of every
+    batch norm, in the order of `module.modules()`; b may be 0.
 
     Images go in in `memory_format`. It is channels_last, where a 4-dimensional weight [O, I, H, W] lies in the vector
     as [O, H, W, I], so that no convolution has to reorder its view. But it is contiguous, as is every weight, for a

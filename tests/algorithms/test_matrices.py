@@ -4,17 +4,26 @@ import pytest
 import torch
 from reference import matrices as problem
 from reference.muon import muon as plain_muon
+from reference.powersgd import powersgd as plain_powersgd
 from torch import Tensor
 
 from algorithms.compressors import Identity
 from algorithms.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
+from algorithms.low_rank import Factored, LowRank
+from algorithms.meter import Meter
 from algorithms.methods.adam import adam
 from algorithms.methods.muon import muon
+from algorithms.methods.powersgd import powersgd
+from algorithms.methods.sgd import sgd
 from algorithms.named import named
+from algorithms.optimizer import CompressedOptimizer
 from algorithms.orthogonal import newton_schulz
 from algorithms.protocol import Algorithm
-from algorithms.updates import Adam
+from algorithms.updates import SGD, Adam
+from algorithms.wire_sharded import cuts
 from experiments.cluster.simulated import Simulated
+from experiments.models.flat import FlatModel
+from experiments.models.resnet import resnet18
 
 ROUNDS, SEED, LR = 40, 3, 0.02
 LAYOUT = laid_out(problem.TENSORS)
@@ -152,3 +161,98 @@ def test_muon_goes_down():
 def test_what_muon_does_not_take(options):
     with pytest.raises(ValueError, match=r"must"):
         muon(Identity(), LAYOUT, **options)
+
+
+# PowerSGD.
+
+
+def first_factors(algorithm: Algorithm) -> dict[str, list[list[float]]]:
+    """Q of every compressed tensor before the first round, by its name."""
+    assert isinstance(algorithm, LowRank)
+    replica = algorithm.start_replica(torch.tensor(problem.START, dtype=torch.float64))
+    assert isinstance(replica, Factored)
+    parts = zip(algorithm.compressed, algorithm.factors(replica.q, rows=False), strict=True)
+    return {block.name: part.tolist() for block, part in parts}
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("residual", ["global", "local"])
+@pytest.mark.parametrize("roles", ["all", "matrix"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_powersgd_follows_the_reference(rank, residual, roles, weight_decay):
+    options = {"momentum": 0.8, "weight_decay": weight_decay, "residual": residual}
+    ours = powersgd(Identity(), LAYOUT, SEED, rank=rank, roles=roles, **options)
+    q = first_factors(ours)
+    assert len(q) == (4 if roles == "all" else 2)
+    assert_close(
+        run(ours), plain_powersgd(problem.gradient, problem.START, problem.WORKERS, LR, ROUNDS, q, **options)
+    )
+
+
+def test_powersgd_of_many_workers_is_that_of_one_with_the_mean_gradient():
+    algorithm = powersgd(Identity(), LAYOUT, SEED, rank=1)
+    cluster = Simulated(algorithm, 1, SEED)
+    state, path = cluster.start(torch.tensor(problem.START, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        state = cluster.round(gradients(state.replica.x).mean(0, keepdim=True), state, LR, t)
+        path.append(state.replica.x)
+    assert_close(run(algorithm), torch.stack(path), 1e-11)
+
+
+def test_powersgd_of_full_rank_is_sgd_with_its_gradient_beside_the_momentum():
+    expected = run(Algorithm.both_ways(sgd(Identity(), SGD()).uplink, powersgd(Identity(), momentum=0.5).update))
+    assert_close(run(powersgd(Identity(), LAYOUT, rank=9, momentum=0.5)), expected, 1e-12)
+    assert_close(
+        run(powersgd(Identity(), LAYOUT, rank=9, momentum=0.0)), run(sgd(Identity(), SGD()), lr=2 * LR), 1e-12
+    )
+
+
+def test_powersgd_goes_on_after_a_round_without_gradient():
+    """Q would be zero and P with it, for ever; neither may be NaN."""
+    algorithm, x = powersgd(Identity(), LAYOUT), torch.tensor(problem.START, dtype=torch.float64)
+    cluster = Simulated(algorithm, problem.WORKERS, SEED)
+    state = cluster.start(x)
+    before = state.replica.q
+    state = cluster.round(torch.zeros(problem.WORKERS, problem.D, dtype=x.dtype), state, LR, 1)
+    assert torch.equal(state.replica.x, x)
+    assert torch.equal(state.replica.q, before)
+    assert not torch.equal(cluster.round(gradients(x), state, LR, 2).replica.x, x)
+
+
+@pytest.mark.parametrize(("rank", "floats"), [(1, 45_935), (2, 82_260), (4, 154_910)])
+def test_powersgd_sends_of_a_resnet_what_its_authors_count(rank, floats):
+    model = FlatModel(resnet18(), "cpu")
+    algorithm, meter = powersgd(Identity(), model.layout, rank=rank), Meter()
+    algorithm.check(model.d)
+    meter.count(algorithm, model.d, 1, torch.float32)
+    assert (meter.bits_up, meter.bits_down) == (32 * floats, 32 * floats)
+    assert meter.payload_bytes == 8 * floats
+
+
+def test_powersgd_s_own_errors_stay_where_those_of_all_grow():
+    """Workers that differ: x is the same, up to rounding."""
+    left = {}
+    for residual in ("global", "local"):
+        algorithm = powersgd(Identity(), LAYOUT, rank=1, residual=residual)
+        cluster = Simulated(algorithm, problem.WORKERS, SEED)
+        state = cluster.start(torch.tensor(problem.START, dtype=torch.float64))
+        for t in range(1, 201):
+            state = cluster.round(gradients(state.replica.x), state, LR, t)
+        left[residual] = state.workers.memory.norm(), state.replica.x
+    assert left["global"][0] > 5 * left["local"][0]
+    assert_close(left["global"][1], left["local"][1], 1e-9)
+
+
+def test_powersgd_goes_down():
+    start = gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
+    assert gradients(run(powersgd(Identity(), LAYOUT, rank=1), 400, 0.05)[-1]).mean(0).norm() < 0.01 * start
+
+
+def test_where_there_is_one_exchange_only_powersgd_is_refused_in_words():
+    algorithm = powersgd(Identity(), LAYOUT)
+    with pytest.raises(ValueError, match=r"PowerSGD: may look at the vector as a whole.*cluster.server=rank0"):
+        cuts(algorithm, problem.D, 2)
+    with pytest.raises(ValueError, match="PowerSGD: has several exchanges in a round"):
+        CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
+    with pytest.raises(ValueError, match="rank=0: must be at least 1"):
+        powersgd(Identity(), LAYOUT, rank=0)

@@ -64,6 +64,9 @@ ALGORITHMS = [
     of_configuration("diana", compressor=TopK(k=3), rate=0.5),
     of_configuration("signum", tie="zero"),
     of_configuration("distributed_lion", combine="mean"),
+    of_configuration("powersgd", residual="local", roles="matrix", rank=1),
+    of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),
+    of_configuration("muon", nesterov=False, scale="match_rms_adamw", others_lr=1.0),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)
 

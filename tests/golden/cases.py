@@ -91,6 +91,9 @@ _LATER_COMPRESSORS = {
 _SHAPES = {
     "adamw": "algorithm=adamw weight_decay=0.1",
     "muon": "algorithm=muon lr=0.02",
+    "powersgd": "algorithm=powersgd lr=0.05 weight_decay=0.01",
+    "powersgd-local-matrix": "algorithm=powersgd lr=0.05 algorithm.residual=local algorithm.roles=matrix "
+    "algorithm.rank=1",
     "muon-match_rms_adamw": "algorithm=muon algorithm.scale=match_rms_adamw algorithm.others_lr=1 weight_decay=0.1 "
     "algorithm.nesterov=false lr=0.003",
 }
