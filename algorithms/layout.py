@@ -73,6 +73,11 @@ def with_ends(layout: Layout) -> Layout:
     return tuple(replace(block, role=ends.get(block, block.role)) for block in layout)
 
 
+def matrices_of(layout: Layout) -> Layout:
+    """Its blocks of two axes or more, whatever their roles."""
+    return tuple(block for block in layout if len(block.shape) > 1)
+
+
 def check_layout(layout: Layout, d: int) -> None:
     """Raise ValueError unless these are the blocks of vectors of d coordinates."""
     if not layout:

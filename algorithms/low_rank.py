@@ -12,6 +12,7 @@ from torch import Tensor
 from algorithms.channels import Channel
 from algorithms.compressors import Payload
 from algorithms.layout import Block, Layout, Split, check_layout
+from algorithms.matrices import cut, joined, orthonormal, product
 from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
 from algorithms.randomness import Key, keyed_seed
 from algorithms.updates import Moments
@@ -62,7 +63,7 @@ class LowRank(Algorithm):
 
     def along(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
         """What replicas move by in a matrix [..., m, n], of its P and R."""
-        return p @ right.mT
+        return product(p, right.mT)
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         memory = self.split.apart(torch.zeros_like(x))[0].unsqueeze(-2)
@@ -108,14 +109,12 @@ class LowRank(Algorithm):
 
     def matrices(self, vectors: Tensor) -> list[Tensor]:
         """Of the compressed coordinates [..., c] every matrix [..., m, n]."""
-        return _cut(vectors, [(block.rows, block.columns) for block in self.compressed])
+        return cut(vectors, [(block.rows, block.columns) for block in self.compressed])
 
     def factors(self, vectors: Tensor, rows: bool) -> list[Tensor]:
         """Of P [..., Σ m·r] or Q [..., Σ n·r] every matrix's [..., m, r] or [..., n, r]."""
         sides = (block.rows if rows else block.columns for block in self.compressed)
-        return _cut(
-            vectors, [(side, self.rank_of(block)) for side, block in zip(sides, self.compressed, strict=True)]
-        )
+        return cut(vectors, [(side, self.rank_of(block)) for side, block in zip(sides, self.compressed, strict=True)])
 
     def _drawn(self, block: Block) -> Tensor:
         """The first Q of a matrix, standard normal [n·r], the same numbers everywhere."""
@@ -163,7 +162,7 @@ class LeftFactor(_Averaging):
         wanted, moments = self.of.outgoing(gradient, state, replica, lr, t)
         memory, others = self.of.split.apart(wanted)
         q = self.of.factors(replica.q.unsqueeze(-2), rows=False)
-        left = [m @ one for m, one in zip(self.of.matrices(memory), q, strict=True)]
+        left = [product(m, one) for m, one in zip(self.of.matrices(memory), q, strict=True)]
         payload = self._sent(joined(left, others), state, t, seed)
         return payload, replace(state, memory=memory, moments=moments)
 
@@ -171,7 +170,7 @@ class LeftFactor(_Averaging):
         """P, and in the signal the mean of all that is no matrix."""
         split, sides = self.of.split, self.of.side(rows=True)
         left, others = self._received(payload, t).tensor_split([sides], -1)
-        p = [torch.linalg.qr(one).Q for one in self.of.factors(left, rows=True)]
+        p = [orthonormal(one) for one in self.of.factors(left, rows=True)]
         signal = split.together(split.apart(state.signal)[0], others)
         return replace(state, p=joined(p, left[..., :0]), signal=signal)
 
@@ -189,7 +188,7 @@ class RightFactor(_Averaging):
         """What the workers send of the M_i in their memory."""
         p = self.of.factors(replica.p.unsqueeze(-2), rows=True)
         assert isinstance(state.memory, Tensor)
-        right = [m.mT @ one for m, one in zip(self.of.matrices(state.memory), p, strict=True)]
+        right = [product(m.mT, one) for m, one in zip(self.of.matrices(state.memory), p, strict=True)]
         memory = self.of.kept(state.memory, p, right)
         return self._sent(joined(right, memory[..., :0]), state, t, seed), replace(state, memory=memory)
 
@@ -204,7 +203,9 @@ class RightFactor(_Averaging):
         )
         blocks = zip(of.compressed, p, right, strict=True)
         none, others = mean[..., :0], split.apart(state.signal)[1]
-        signal = split.together(joined([one @ other.mT for one, other in zip(p, right, strict=True)], none), others)
+        signal = split.together(
+            joined([product(one, other.mT) for one, other in zip(p, right, strict=True)], none), others
+        )
         u = split.together(joined([of.along(*block) for block in blocks], none), others)
         x, moments = of.update.step(state.x, of.clipped_aggregate(u), state.moments, lr, t)
         q = [
@@ -212,13 +213,3 @@ class RightFactor(_Averaging):
             for new, old in zip(right, before, strict=True)
         ]
         return replace(state, x=x, moments=moments, signal=signal, q=joined(q, none))
-
-
-def _cut(vectors: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
-    parts = vectors.split([rows * columns for rows, columns in shapes], -1) if shapes else ()
-    return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
-
-
-def joined(matrices: Sequence[Tensor], others: Tensor) -> Tensor:
-    """Matrices [..., m, n] side by side as vectors, and others [..., k] behind them."""
-    return torch.cat([*(matrix.flatten(-2) for matrix in matrices), others], -1)

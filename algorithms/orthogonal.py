@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from algorithms.layout import Layout, Split, check_layout
+from algorithms.matrices import product
 from algorithms.updates import Adam, AdamMoments, Update
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
@@ -25,8 +26,8 @@ def newton_schulz(x: Tensor) -> Tensor:
     y = x.mT if is_tall else x
     y = y / (torch.linalg.matrix_norm(y, keepdim=True) + 1e-7)
     for _ in range(_STEPS):
-        gram = y @ y.mT
-        y = _A * y + (_B * gram + _C * gram @ gram) @ y
+        gram = product(y, y.mT)
+        y = _A * y + product(_B * gram + _C * product(gram, gram), y)
     return y.mT if is_tall else y
 
 

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from algorithms.channels import dense
 from algorithms.compressors import Identity
-from algorithms.layout import Layout
-from algorithms.low_rank import LowRank, joined
+from algorithms.layout import Layout, matrices_of
+from algorithms.low_rank import LowRank
+from algorithms.matrices import joined, product
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Momentum
 
@@ -32,7 +33,7 @@ class PowerSGD(LowRank):
     def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
         if self.residual == "global":
             return memory
-        own = joined([one @ other.mT for one, other in zip(p, right, strict=True)], memory[..., :0])
+        own = joined([product(one, other.mT) for one, other in zip(p, right, strict=True)], memory[..., :0])
         return memory - own
 
     def left(self, memory: Tensor, signal: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def powersgd(
     of which the mean is zero; with `residual: local` it does not, and x is the same. It is PowerSGD of one worker
     with the mean gradient, whatever the workers' data.
     """
-    compressed = tuple(block for block in layout if len(block.shape) > 1 and roles in ("all", block.role))
+    compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))
     update = MomentumBeside(momentum=momentum, weight_decay=weight_decay)
     return PowerSGD(
         dense(), dense(), update, layout=layout, compressed=compressed, rank=rank, seed=seed, residual=residual

@@ -36,7 +36,9 @@ def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
     vector as a whole, which is enough to check a configuration before there are data.
     """
     classes, sizes = Classes(run.packages), tuple(block.size for block in layout)
-    compressor = classes.build(called(run.compressor), "compressor", Compressor)
+    makes = parameter_types(classes.find(called(run.compressor), "compressor", Compressor))
+    shapes = {"layout": layout} if "layout" in makes else {}
+    compressor = classes.build(called(run.compressor), "compressor", Compressor, **shapes)
     if run.partition != "whole" and sizes:
         compressor = Blocks(compressor, sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB))
     parts: dict[str, Any] = {"compressor": compressor}

@@ -91,6 +91,8 @@ _LATER_COMPRESSORS = {
 _SHAPES = {
     "adamw": "algorithm=adamw weight_decay=0.1",
     "muon": "algorithm=muon lr=0.02",
+    "error_feedback-rank_k": "algorithm=error_feedback compressor=rank_k",
+    "ef21-rank_k-uplink_only": "algorithm=ef21 compressor=rank_k compressor.rank=1 algorithm.uplink_only=true lr=0.1",
     "powersgd": "algorithm=powersgd lr=0.05 weight_decay=0.01",
     "powersgd-local-matrix": "algorithm=powersgd lr=0.05 algorithm.residual=local algorithm.roles=matrix "
     "algorithm.rank=1",
