@@ -133,8 +133,13 @@ class SideBySide:
         return torch.cat([part.clipped_aggregate(one, norm) for part, one in self._each(aggregates)], -1)
 
     def check(self) -> None:
-        """Raise ValueError where a part's compressor cannot take its coordinates."""
+        """Raise ValueError where a part cannot take its coordinates, or has several exchanges in a round."""
         for part, size in zip(self.parts, self.sizes, strict=True):
+            if part.stages(1) != (part,):
+                raise ValueError(
+                    f"{type(part).__name__}: has several exchanges in a round, which optimizer and hook do not: run "
+                    "it in the harness (experiments.run)"
+                )
             part.check(size)
 
     @property

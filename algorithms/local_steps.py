@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.protocol import Algorithm, ReplicaState, Stage, WorkerState
 from algorithms.server_model import of_workers
 from algorithms.updates import Moments, Update
 
@@ -73,8 +73,8 @@ class LocalSteps(Algorithm):
         models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)
         return replace(super().start_workers(x, ids), moments=self.inner.start(models), x=models)
 
-    def is_silent(self, t: int) -> bool:
-        return t % self.period != 0
+    def stages(self, t: int) -> tuple[Stage, ...]:
+        return () if t % self.period else (self,)
 
     def local(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int

@@ -27,12 +27,12 @@ class Meter:
 
     def count(self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
         """Add round t of an algorithm on d coordinates."""
-        if algorithm.is_silent(t):
-            return
-        self.bits_up += algorithm.uplink.bits(d, t)
-        self.bits_down += algorithm.downlink.bits(d, t)
-        for channel in (algorithm.uplink, algorithm.downlink):
-            self.payload_bytes += channel.payload_bytes(d, t, dtype)
+        for stage in algorithm.stages(t):
+            width = stage.width(d)
+            self.bits_up += stage.uplink.bits(width, t)
+            self.bits_down += stage.downlink.bits(width, t)
+            for channel in (stage.uplink, stage.downlink):
+                self.payload_bytes += channel.payload_bytes(width, t, dtype)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -77,6 +77,29 @@ def from_dicts(saved: Any, like: S) -> S:
     return kind(**saved) if isinstance(like, tuple) else saved
 
 
+class Stage(Protocol):
+    """One exchange of a round: what goes up, what comes down, and what each end does with it.
+
+    Its messages have `width(d)` coordinates. What a worker or a replica remembers between two stages is in its state.
+    """
+
+    @property
+    def uplink(self) -> Channel: ...
+
+    @property
+    def downlink(self) -> Channel: ...
+
+    def width(self, d: int) -> int: ...
+
+    def worker(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
+    ) -> tuple[Payload, WorkerState]: ...
+
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]: ...
+
+    def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState: ...
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A method made of an uplink channel, a downlink channel and an update rule.
@@ -107,6 +130,15 @@ class Algorithm:
         """The same channel up and down; with `uplink_only` the downlink is dense."""
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
+    def stages(self, t: int) -> tuple[Stage, ...]:
+        """The exchanges of round t, one after the other: this algorithm itself is one. None in a silent round, of local
+        steps alone."""
+        return (self,)
+
+    def width(self, d: int) -> int:
+        """Coordinates of a message."""
+        return d
+
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         """State of the workers with the given numbers, for a model x [*T, d]."""
         like = x.unsqueeze(-2).expand(*x.shape[:-1], len(ids), x.shape[-1])
@@ -120,10 +152,6 @@ class Algorithm:
         """State of every replica, for a model x [*T, d]."""
         return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x))
 
-    def is_silent(self, t: int) -> bool:
-        """Whether nothing crosses in round t: there is a local step alone, and 0 bits are counted."""
-        return False
-
     def local(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> WorkerState:
@@ -131,7 +159,7 @@ class Algorithm:
         return state
 
     def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
-        """The workers after they have seen the replica of round t, which was not silent."""
+        """The workers after they have seen the replica of round t, in which something crossed."""
         return state
 
     def outgoing(
@@ -230,6 +258,7 @@ class Algorithm:
         return markov_step_size(smoothness, worker_smoothness, self.uplink.compressor.pi(d))
 
     def check(self, d: int) -> None:
-        """Raise ValueError when a channel cannot take d coordinates."""
+        """Raise ValueError when a channel or the update cannot take d coordinates."""
         self.uplink.check(d)
         self.downlink.check(d)
+        self.update.check(d)

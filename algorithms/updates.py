@@ -86,6 +86,9 @@ class Update(ABC, Generic[M]):
         """The vector under the root of the step, v̂ or v; None for updates that have none."""
         return None
 
+    def check(self, d: int) -> None:
+        """Raise ValueError when this update cannot step d coordinates."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Update[Momentum | tuple[()]]):

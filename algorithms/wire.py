@@ -12,7 +12,7 @@ from torch import Tensor
 
 from algorithms.compressors.base import Compressor, Payload, rebuild, tensors
 from algorithms.groups import SideBySide
-from algorithms.protocol import Algorithm
+from algorithms.protocol import Stage
 from algorithms.randomness import Key
 
 
@@ -37,25 +37,26 @@ class Wire:
     is pickled, and what the collectives are handed is what `payload_bytes` counts, but that ranks with fewer workers
     than others send as many bytes as those.
 
+    algorithm: what makes and reads the messages, in methods of several stages another one for each.
     shares: how many workers every rank has; None: all as many as this one.
     """
 
     def __init__(
         self,
-        algorithm: Algorithm | SideBySide,
+        algorithm: Stage | SideBySide,
         seed: int,
         group: dist.ProcessGroup | None = None,
         shares: Sequence[int] | None = None,
     ) -> None:
         self.algorithm, self.seed, self._group, self._shares = algorithm, seed, group, shares
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self._templates: dict[Compressor, Payload] = {}
+        self._templates: dict[tuple[Compressor, int], Payload] = {}
 
     def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         """The server's payload of round t, for the payload `up` of this rank's workers, and the server's new state.
 
-        x [*T, d] is any vector of the run's shape and dtype; `server` is the state on rank 0 as the algorithm has it,
-        None elsewhere.
+        x [*T, d] is any vector of the shape and dtype of a message; `server` is the state on rank 0 as the algorithm
+        has it, None elsewhere.
         Raises LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
@@ -85,9 +86,10 @@ class Wire:
     def _template(self, x: Tensor, t: int) -> Payload:
         """A payload of the shapes and dtypes that come down in round t, to receive into."""
         codec = self.algorithm.downlink.codec(t)
-        if codec not in self._templates:
-            self._templates[codec] = codec.encode(torch.zeros_like(x), Key.none())
-        return self._templates[codec]
+        key = codec, x.shape[-1]
+        if key not in self._templates:
+            self._templates[key] = codec.encode(torch.zeros_like(x), Key.none())
+        return self._templates[key]
 
 
 def gather(

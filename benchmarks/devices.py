@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from algorithms.layout import of_vectors
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF
@@ -64,7 +65,7 @@ def _combinations(overrides: list[str]) -> Iterator[tuple[str, Run]]:
             name = f"algorithm={method} {part}"
             with suppress(UsageError):
                 run = load_run([*COMMON.split(), *name.split(), *overrides])
-                build_algorithm(run, sizes=(1,))
+                build_algorithm(run, of_vectors([1]))
                 yield name, run
 
 

@@ -12,6 +12,7 @@ from algorithms.compressors.min_max import MinMaxUint8
 from algorithms.compressors.natural import Natural
 from algorithms.compressors.qsgd import Qsgd
 from algorithms.compressors.random_k import RandomK
+from algorithms.compressors.rank_k import RankK
 from algorithms.compressors.scaled_sign import ScaledSign
 from algorithms.compressors.sign import Sign, SignMean
 from algorithms.compressors.top_k import TopK
@@ -33,6 +34,7 @@ __all__ = [
     "Payload",
     "Qsgd",
     "RandomK",
+    "RankK",
     "ScaledSign",
     "Sign",
     "SignMean",

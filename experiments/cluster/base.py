@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ReplicaState, ServerState, WorkerState
+from algorithms.protocol import Algorithm, ReplicaState, ServerState, Stage, WorkerState
 
 
 @dataclass
@@ -57,13 +57,16 @@ class Cluster(ABC):
         Raises LostContact where another process is gone.
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
-        workers = self._path.local(gradients, state.workers, state.replica, lr, t)
-        if self._path.is_silent(t):
-            return ClusterState(workers, state.server, state.replica)
-        up, workers = self._path.worker(gradients, workers, state.replica, lr, t, self.seed)
-        down, server = self._exchange(up, state.server, state.replica.x, t)
-        replica = self._replicas.replica(down, state.replica, lr, t)
-        return ClusterState(self._path.adopted(workers, replica, t), server, replica)
+        workers, server, replica = state.workers, state.server, state.replica
+        workers = self._path.local(gradients, workers, replica, lr, t)
+        stages = self._path.stages(t)
+        for stage, at_replicas in zip(stages, self._replicas.stages(t), strict=True):
+            up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
+            down, server = self._exchange(stage, up, server, replica.x, t)
+            replica = at_replicas.replica(down, replica, lr, t)
+        if stages:
+            workers = self._path.adopted(workers, replica, t)
+        return ClusterState(workers, server, replica)
 
     @abstractmethod
     def mean(self, vectors: Tensor) -> Tensor | None:
@@ -81,6 +84,6 @@ class Cluster(ABC):
 
     @abstractmethod
     def _exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         """What comes down for what this process's workers send up, and the server's new state."""

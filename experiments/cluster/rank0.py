@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState
+from algorithms.protocol import Algorithm, ServerState, Stage
 from algorithms.wire import Wire
 from experiments.cluster.torchrun import Torchrun
 
@@ -24,6 +24,7 @@ class Rank0(Torchrun):
         return server.aggregate if server else None
 
     def _exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
-        return self._wire.exchange(up, server, x, t)
+        self._wire.algorithm = stage
+        return self._wire.exchange(up, server, x[..., :1].expand(*x.shape[:-1], stage.width(x.shape[-1])), t)

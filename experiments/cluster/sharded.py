@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState
+from algorithms.protocol import Algorithm, ServerState, Stage
 from algorithms.wire import contact
 from algorithms.wire_sharded import ShardedWire, cuts
 from experiments.cluster.torchrun import Torchrun
@@ -51,6 +51,6 @@ class Sharded(Torchrun):
         return torch.cat(parts, -1)
 
     def _exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         return self._wire.exchange(up, server, x, t)

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from algorithms.averaging import mean_of_stacked
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState
+from algorithms.protocol import Algorithm, ServerState, Stage
 from experiments.cluster.base import Cluster
 
 
@@ -22,6 +22,8 @@ class Simulated(Cluster):
         assert server is not None  # it is here
         return server.aggregate
 
-    def _exchange(self, up: Payload, server: ServerState | None, x: Tensor, t: int) -> tuple[Payload, ServerState]:
+    def _exchange(
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState]:
         assert server is not None  # it is here
-        return self._path.server(up, server, t, self.seed)
+        return stage.server(up, server, t, self.seed)

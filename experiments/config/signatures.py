@@ -29,7 +29,7 @@ class _Marker:
 REQUIRED = _Marker("REQUIRED")
 COMPUTED = _Marker("COMPUTED")
 
-_GIVEN = ("compressor", "update", "rounds", "workers", "seed", "d", "ids", "device")
+_GIVEN = ("compressor", "update", "rounds", "workers", "seed", "d", "layout", "ids", "device")
 """What a class is called with besides its options."""
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
+from algorithms.layout import laid_out
 from algorithms.meter import Meter
 from algorithms.protocol import Algorithm, ReplicaState, as_dicts, from_dicts
 from algorithms.randomness import Key
@@ -41,6 +42,7 @@ UPDATES = (SGD(momentum=0.5), Adam(), AMSGrad())
 
 D, WORKERS, SEED = 12, 4, 3
 ROUNDS = 16
+LAYOUT = laid_out([("hidden", (4, 2), "matrix"), ("bias", (2,), "vector"), ("output", (1, 2), "head")])
 LRS = torch.tensor([[0.02], [0.1]], dtype=torch.float64)  # [T, 1]
 
 _CURVATURES = torch.linspace(0.5, 2, D, dtype=torch.float64)
@@ -73,7 +75,7 @@ class Case:
 
     def __call__(self, rounds: int = ROUNDS) -> Algorithm:
         known = inspect.signature(self.function).parameters
-        run = {"rounds": rounds, "workers": WORKERS, "seed": SEED, "d": D}
+        run = {"rounds": rounds, "workers": WORKERS, "seed": SEED, "d": D, "layout": LAYOUT}
         told = {name: value for name, value in run.items() if name in known}
         return self.function(**told | self.options)
 
@@ -143,14 +145,17 @@ class TestAlgorithm:
             assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
 
     def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
-        """All state of workers is [T, W, d], all other [T, d], in the dtype of x; so is what workers want to send."""
+        """All state of workers is [T, W, …], all other [T, …], in the dtype of x; what workers want to send and what
+        replicas have is [T, W, d] and [T, d]."""
         for dtype in (torch.float32, torch.float64):
             algorithm, lrs = build_algorithm(), LRS.to(dtype)
             state = states(algorithm, start(2, dtype=dtype), lrs, rounds=3)[-1]
             wanted, _ = algorithm.outgoing(of_state(state), state.workers, state.replica, lrs, ROUNDS)
+            whole = ("workers.outgoing", "replica.x", "replica.signal")
             for name, tensor in {**named(state), "workers.outgoing": wanted}.items():
                 if name != "workers.ids":
-                    assert_form(tensor, (2, WORKERS, D) if name.startswith("workers") else (2, D), dtype, name)
+                    lead = (2, WORKERS) if name.startswith("workers") else (2,)
+                    assert_form(tensor, (*lead, D if name in whole else tensor.shape[-1]), dtype, name)
 
     def test_leaves_gradients_and_state(self, build_algorithm: Case) -> None:
         """A round is the same at every call, and changes neither the gradients nor the state before it in place."""
@@ -233,20 +238,22 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
             algorithm.local(part, state, replica, LRS, t)
             for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
         ]
-        if first.is_silent(t):
-            yield (), (), replicas
-            continue
-        sent = [
-            algorithm.worker(part, state, replica, LRS, t, SEED)
-            for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
-        ]
-        workers = [state for _, state in sent]
-        up = from_bytes(torch.cat([to_bytes(payload, 2) for payload, _ in sent], 1), sent[0][0], 2)
-        down, server = first.server(up, server, t, SEED)
-        like = second.downlink.codec(t).encode(torch.zeros_like(replicas[1].x), Key.none())
-        arrived = from_bytes(to_bytes(down, 1), like, 1)
-        replicas = [
-            a.replica(message, r, LRS, t) for a, message, r in zip(ranks, (down, arrived), replicas, strict=True)
-        ]
-        workers = [a.adopted(state, r, t) for a, state, r in zip(ranks, workers, replicas, strict=True)]
-        yield up, down, replicas
+        ups, downs = [], []
+        for stages in zip(first.stages(t), second.stages(t), strict=True):
+            sent = [
+                stage.worker(part, state, replica, LRS, t, SEED)
+                for stage, part, state, replica in zip(stages, parts, workers, replicas, strict=True)
+            ]
+            workers = [state for _, state in sent]
+            ups.append(from_bytes(torch.cat([to_bytes(payload, 2) for payload, _ in sent], 1), sent[0][0], 2))
+            down, server = stages[0].server(ups[-1], server, t, SEED)
+            downs.append(down)
+            zeros = torch.zeros(2, stages[1].width(D), dtype=replicas[1].x.dtype)
+            like = stages[1].downlink.codec(t).encode(zeros, Key.none())
+            arrived = from_bytes(to_bytes(down, 1), like, 1)
+            replicas = [
+                a.replica(message, r, LRS, t) for a, message, r in zip(stages, (down, arrived), replicas, strict=True)
+            ]
+        if ups:
+            workers = [a.adopted(state, r, t) for a, state, r in zip(ranks, workers, replicas, strict=True)]
+        yield tuple(ups), tuple(downs), replicas

@@ -24,7 +24,7 @@ from experiments.conformance.assertions import (
     assert_typed,
     given,
 )
-from experiments.tasks.task import Task
+from experiments.tasks.task import Task, layout_of
 
 BuildTask = Callable[..., Task]
 WORKERS, SEED, TRIALS = 4, 5, 3
@@ -37,6 +37,8 @@ class TestTask:
         task = whole(build_task)
         assert type(task.d) is int, f"d={task.d!r}: expected a whole number"
         assert sum(task.sizes) == task.d > 0, f"sizes={task.sizes}: expected d={task.d} in all"
+        found = tuple(block.size for block in layout_of(task))
+        assert found == tuple(task.sizes), f"layout: expected blocks of {task.sizes}, saw {found}"
         assert task.workers == WORKERS, f"workers={task.workers}: expected {WORKERS}"
         assert task.dtype in (torch.float32, torch.float64), f"dtype={task.dtype}: expected float32 or float64"
         assert isinstance(task.device, torch.device), f"device={task.device!r}: expected a torch.device"

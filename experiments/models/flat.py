@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from algorithms.layout import Layout, Role, laid_out
+
 BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 STATISTICS = ("running_mean", "running_var")
 COUNTER = "num_batches_tracked"
@@ -15,10 +17,11 @@ class FlatModel:
     [b], both float32 on `device`, holding the values that the module came with.
 
     Writing into either in place (`copy_`) changes the module, and a forward pass in training mode changes
-    `statistics`: moving, averaging or saving a whole network is one operation on one tensor.
-    `sizes` are the numbers of coordinates of the tensors in `module.parameters()`, in that order, d in all; a tensor
-    that several layers share is there once. `statistics` has the mean and the variance of every batch norm, in the
-    order of `module.modules()`; b may be 0.
+    `statistics`: moving, averaging or saving a whole network is one operation on one tensor. `sizes` are the numbers
+    of coordinates of the tensors in `module.parameters()`, in that order, d in all; a tensor that several layers
+    share is there once. `layout` has their names, shapes as they lie in the vector and roles: of an `nn.Embedding` it
+    is an embedding, all else with two axes or more is a matrix. `statistics` has the mean and the variance of every
+    batch norm, in the order of `module.modules()`; b may be 0.
 
     Images go in in `memory_format`. It is channels_last, where a 4-dimensional weight [O, I, H, W] lies in the vector
     as [O, H, W, I], so that no convolution has to reorder its view. But it is contiguous, as is every weight, for a
@@ -51,7 +54,8 @@ class FlatModel:
         self.vector = self._joined(parameters, device)
         self.statistics = self._joined(statistics, device)
         self._parameters = tuple(module.parameters())
-        self.sizes = tuple(parameter.numel() for parameter in self._parameters)
+        self.layout = self._laid_out()
+        self.sizes = tuple(block.size for block in self.layout)
         self.d = self.vector.numel()
 
     def gradient(self, loss: Tensor, out: Tensor) -> None:
@@ -64,6 +68,17 @@ class FlatModel:
         gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
         # On a GPU one kernel for a hundred tensors; were `.grad` views into `out`, each would take one of its own.
         torch.cat([self._flat(gradient) for gradient in gradients], out=out)
+
+    def _laid_out(self) -> Layout:
+        layers = (layer for layer in self.module.modules() if isinstance(layer, nn.Embedding))
+        embeddings = {id(layer.weight) for layer in layers}
+
+        def block(name: str, tensor: Tensor) -> tuple[str, tuple[int, ...], Role]:
+            shape = tensor.permute(0, 2, 3, 1).shape if self._reorders(tensor.shape) else tensor.shape
+            role = "embedding" if id(tensor) in embeddings else "matrix" if tensor.dim() > 1 else "vector"
+            return name, tuple(shape), role
+
+        return laid_out(block(name, tensor) for name, tensor in self.module.named_parameters())
 
     def _joined(self, slots: list[Slot], device: torch.device | str) -> Tensor:
         """One vector with the values of all the tensors, each of which is replaced, where it stands, by its view."""

@@ -121,7 +121,7 @@ def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
     state = f"at round {done}" if done else "to do"
     if tried is None:
         return _Cost(state)
-    algorithm, meter = build_algorithm(run, tried.sizes), Meter()
+    algorithm, meter = build_algorithm(run, tried.layout), Meter()
     try:
         algorithm.check(tried.d)
     except ValueError as error:

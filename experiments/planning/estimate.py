@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from algorithms.layout import Layout
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.evaluations import evaluations
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
-from experiments.tasks.task import Task
+from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
 from experiments.training.threads import chosen
@@ -29,7 +30,7 @@ class Trial:
     """What a few rounds of one run told about all runs of its kind."""
 
     d: int
-    sizes: tuple[int, ...]  # of the parameter tensors
+    layout: Layout  # of the parameter tensors
     dtype: torch.dtype
     round: float  # seconds
     evaluation: float  # seconds
@@ -89,7 +90,7 @@ def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
 
 def _trial(task: Task, workers: int, seconds: float, evaluation: float) -> Trial:
     data = task.nbytes(workers) if hasattr(task, "nbytes") else 0
-    return Trial(task.d, task.sizes, task.dtype, seconds, evaluation, data)
+    return Trial(task.d, layout_of(task), task.dtype, seconds, evaluation, data)
 
 
 class Share(Ranks):

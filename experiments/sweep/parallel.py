@@ -18,6 +18,7 @@ from experiments.config import identity
 from experiments.config.schema import Launch, Run
 from experiments.planning.estimate import kind
 from experiments.record.folder import RunFolder
+from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task, device_of
 from experiments.training.memory import vectors
 from experiments.training.threads import own_cores
@@ -66,7 +67,7 @@ def _memory(run: Run, ranks: int) -> int:
     held = 0
     with suppress(Exception):
         task = build_task(run, range(1))
-        algorithm = build_algorithm(run, task.sizes)
+        algorithm = build_algorithm(run, layout_of(task))
         for own in shares(run.cluster.workers, ranks):
             held += vectors(Simulated(algorithm, own, run.seed), task.d, task.dtype, len(run.lr))
             held += task.nbytes(own) if hasattr(task, "nbytes") else 0

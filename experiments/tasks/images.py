@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from algorithms.layout import with_ends
 from algorithms.protocol import Algorithm
 from common.marks import Place
 from data.images import Images
@@ -81,6 +82,7 @@ class ImageClassification:
         initialise(model, seed)
         self.model = FlatModel(model, device)
         self.d, self.sizes = self.model.d, self.model.sizes
+        self.layout = with_ends(self.model.layout)
         self._initial, self._initial_statistics = self.model.vector.clone(), self.model.statistics.clone()
         self._images, self._labels, self._test_images, self._test_labels = (
             torch.from_numpy(array).to(device) for array in dataset.arrays().values()

@@ -87,7 +87,7 @@ class LanguageModel:
         self.model = FlatModel(model, device)
         if self.model.statistics.numel():
             raise ValueError("model: a batch norm, whose running statistics this task does not keep")
-        self.d, self.sizes = self.model.d, self.model.sizes
+        self.d, self.sizes, self.layout = self.model.d, self.model.sizes, self.model.layout
         self._initial = self.model.vector.clone()
         self._check_model(len(dataset.alphabet))
         self._block, self._starts = -1, torch.empty(0)

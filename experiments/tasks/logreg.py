@@ -13,6 +13,7 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from algorithms.layout import laid_out
 from algorithms.protocol import Algorithm
 from algorithms.randomness import keyed_seed
 from data.dataset import ENTRY, Dataset, shape
@@ -59,6 +60,7 @@ class LogisticRegression:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
         self.d = shape(dataset.features)[1]
         self.sizes = (self.d,)  # of the parameter tensors: there is one
+        self.layout = laid_out([("x", self.sizes, "vector")])
         self.regularization = regularization
         self.batch_size = batch_size
         self.evaluated = self.workers * self.rows

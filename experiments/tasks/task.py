@@ -6,6 +6,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from algorithms.layout import Layout, of_vectors
 from algorithms.protocol import Algorithm
 from plots.runs.columns import Column
 
@@ -34,6 +35,7 @@ class Task(Protocol):
     evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is measured
     nbytes: Callable[[int], int]  # that data take in a process of so many workers; without it plans leave them out
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
+    layout: Layout  # of these tensors, with shapes and roles; without it all are vectors
 
     def start(self) -> Tensor:
         """x₁ [d]."""
@@ -66,3 +68,8 @@ class Task(Protocol):
         """What the data are and how they were shared, as plain values for the record, but for `device` alike on all
         ranks."""
         ...
+
+
+def layout_of(task: Task) -> Layout:
+    """The parameter tensors of a task."""
+    return task.layout if hasattr(task, "layout") else of_vectors(task.sizes)

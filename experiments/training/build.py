@@ -10,6 +10,7 @@ import torch
 
 from algorithms.compressors import Blocks, Compressor
 from algorithms.compressors.blocks import BUCKET_MB, buckets
+from algorithms.layout import Layout
 from algorithms.protocol import Algorithm
 from algorithms.schedules import factor
 from algorithms.updates import Update
@@ -22,20 +23,22 @@ from experiments.cluster.simulated import Simulated
 from experiments.config.classes import Classes, called, parameter_types
 from experiments.config.schema import Run
 from experiments.loggers.logger import build_logger
-from experiments.tasks.task import Task
+from experiments.tasks.task import Task, layout_of
 from experiments.training.allocator import keep_freed_memory
 from experiments.training.memory import check_room
 from experiments.training.trainer import Trainer
 
 
-def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm:
+def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
     """The algorithm with its compressor and update. Raises UsageError for what does not fit together.
 
-    `sizes` are those of the task's parameter tensors, of which `partition` makes blocks; without them the compressor
-    takes the vector as a whole, which is enough to check a configuration before there are data.
+    `layout` is the task's parameter tensors, of which `partition` makes blocks; without it the compressor takes the
+    vector as a whole, which is enough to check a configuration before there are data.
     """
-    classes = Classes(run.packages)
-    compressor = classes.build(called(run.compressor), "compressor", Compressor)
+    classes, sizes = Classes(run.packages), tuple(block.size for block in layout)
+    makes = parameter_types(classes.find(called(run.compressor), "compressor", Compressor))
+    shapes = {"layout": layout} if "layout" in makes else {}
+    compressor = classes.build(called(run.compressor), "compressor", Compressor, **shapes)
     if run.partition != "whole" and sizes:
         compressor = Blocks(compressor, sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB))
     parts: dict[str, Any] = {"compressor": compressor}
@@ -54,7 +57,7 @@ def build_algorithm(run: Run, sizes: tuple[int, ...] | None = None) -> Algorithm
                 "another algorithm"
             )
     d = sum(sizes) if sizes else None
-    told = {"rounds": run.rounds, "workers": run.cluster.workers, "seed": run.seed, "d": d}
+    told = {"rounds": run.rounds, "workers": run.cluster.workers, "seed": run.seed, "d": d, "layout": layout}
     parts |= {name: value for name, value in told.items() if name in hints}
     algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
@@ -111,7 +114,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         raise
     if not ranks.local_rank:
         ranks.wait()
-    algorithm = build_algorithm(run, task.sizes)
+    algorithm = build_algorithm(run, layout_of(task))
     try:
         algorithm.check(task.d)
         cluster = _cluster(run, algorithm, ranks, task.d)

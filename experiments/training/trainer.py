@@ -74,7 +74,7 @@ class Trainer:
             torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
         self.seconds += time.perf_counter() - begin
         self.diagnostics = {}
-        if diagnose and not self.cluster.algorithm.is_silent(t):
+        if diagnose and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
             wanted, _ = self.cluster.algorithm.outgoing(gradients, workers, before.replica, lr, t)
             mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state.server)
@@ -162,10 +162,15 @@ class Trainer:
         w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
         """
         replica = self.state.replica
+        errors = {"aggregate_error": aggregate, "signal_error": replica.signal}
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
         return {
-            "aggregate_error": torch.linalg.vector_norm(aggregate - mean, dim=-1),
-            "signal_error": torch.linalg.vector_norm(replica.signal - mean, dim=-1),
+            # A server that sees factors alone has no aggregate.
+            **{
+                name: torch.linalg.vector_norm(vector - mean, dim=-1)
+                for name, vector in errors.items()
+                if vector.shape == mean.shape
+            },
             **({} if second_moment is None else {"second_moment": second_moment.sum(-1)}),
         }
 
@@ -206,10 +211,10 @@ def remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
     """The vectors of a state, each with the names that lead to it."""
     for part, memories in vars(state).items():
         for name, memory in vars(memories).items() if memories else ():
-            if isinstance(memory, Tensor):
-                yield f"{part}.{name}", memory
-            elif memory:
-                yield from ((f"{part}.{name}.{moment}", vectors) for moment, vectors in memory._asdict().items())
+            own = {"": memory} if isinstance(memory, Tensor) else memory._asdict() if memory else {}
+            for moment, vectors in own.items():
+                if vectors.numel():
+                    yield f"{part}.{name}.{moment}".rstrip("."), vectors
 
 
 def _each(state: Any, change: Callable[[Tensor], Tensor]) -> Any:

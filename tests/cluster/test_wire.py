@@ -33,6 +33,7 @@ from experiments.cluster.ranks import Group
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
 from experiments.config.schema import Run
+from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task
 
 LEADING = [(), (3,), (2, 3)]
@@ -214,7 +215,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Run], l
 def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffic: tuple) -> None:
     runs, ranks = traffic
     task = build_task(runs[name])
-    algorithm = build_algorithm(runs[name], task.sizes)
+    algorithm = build_algorithm(runs[name], layout_of(task))
     up, down = (
         [payload_bytes(channel.codec(t), task.d, task.dtype) for t in range(1, ROUNDS + 1)]
         for channel in (algorithm.uplink, algorithm.downlink)

@@ -10,10 +10,12 @@ import torch.distributed as dist
 from docs_support import ROOT
 
 from algorithms.ddp_hook import compressed
+from algorithms.layout import laid_out
 from algorithms.named import named, names, parameters
 from algorithms.optimizer import CompressedOptimizer
 
 D, STEPS = 4000, 5
+LAYOUT = laid_out([("weight", (80, 50), "matrix")])
 PAGE = (ROOT / "docs" / "optimizer.md").read_text()
 ROWS = {
     cells[0].strip("`"): cells[1:]
@@ -33,7 +35,7 @@ def told(name: str) -> list[str]:
 
 def trained(name: str) -> CompressedOptimizer:
     """After some steps, of which two are warm-up where there is one."""
-    known = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25}
+    known = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25, "layout": LAYOUT}
     options = {option: value for option, value in known.items() if option in parameters(name)}
     param = torch.nn.Parameter(torch.randn(D))
     optimizer = CompressedOptimizer([param], name, lr=1e-3, **options)
@@ -54,13 +56,13 @@ def floats(node: object) -> list[torch.Tensor]:
     return [node] if isinstance(node, torch.Tensor) and node.is_floating_point() else []
 
 
-def test_the_table_has_all_methods() -> None:
-    """But those of workers that train models of their own."""
-    said = re.search(r"Methods with local steps, (.*?),", PAGE)
-    assert said
-    apart = set(re.findall(r"`(\w+)`", said[1]))
-    assert apart == {name for name in names() if "period" in parameters(name)}
-    assert ROWS.keys() == set(names()) - apart
+def test_the_table_has_all_methods_but_those_of_the_harness_alone() -> None:
+    [said] = re.findall(r"are for the harness alone: (.*?)\.", PAGE)
+    others = re.findall(r"`(\w+)`", said)
+    assert sorted([*ROWS, *others]) == names()
+    for name in others:
+        with pytest.raises(ValueError, match=r"several exchanges in a round|models of their own"):
+            CompressedOptimizer([torch.nn.Parameter(torch.zeros(D))], name, lr=0.1)
 
 
 @pytest.mark.parametrize("name", ROWS)

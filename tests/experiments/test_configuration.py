@@ -7,6 +7,7 @@ import pytest
 import yaml
 from run_support import SMALL, configuration, small, stopped
 
+from algorithms.layout import of_vectors
 from common.errors import UsageError
 from experiments.config.compose import CONF
 from experiments.config.run import load_run, read
@@ -100,7 +101,7 @@ def test_algorithms_bring_what_they_were_published_with(algorithm: str, compress
 
 @pytest.mark.parametrize(("partition", "blocks"), [("layer", (3, 2**23, 5)), ("bucket", (3, 2**23 + 5))])
 def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...]) -> None:
-    algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), (3, 2**23, 5))
+    algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), of_vectors([3, 2**23, 5]))
     assert algorithm.uplink.compressor.sizes == blocks
 
 
@@ -170,7 +171,7 @@ QUOTES = "the value has characters that need quotes, one pair for the shell and 
 
 REFUSED = {
     # choices
-    "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, amsgrad, ",
+    "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, adamw, amsgrad, ",
     "algorithm=CD-Adam": "did you mean cd_adam?",
     "algorithm=null": "is no choice; leave algorithm out, or choose one of conf/algorithm/",
     "compressor=topk": "did you mean top_k? Valid: bin_means",

@@ -7,14 +7,14 @@ import pytest
 import torch
 from hydra.utils import get_object
 
-from algorithms.compressors import LogQuantize, MinMaxUint8, RandomK, ScaledSign, Sign, TopK
+from algorithms.compressors import LogQuantize, MinMaxUint8, RandomK, RankK, ScaledSign, Sign, TopK
 from algorithms.updates import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
 from data.markov import markov
 from data.synthetic import synthetic
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
-from experiments.conformance.test_algorithm import TestAlgorithm, cases
+from experiments.conformance.test_algorithm import LAYOUT, TestAlgorithm, cases
 from experiments.conformance.test_dataset import TestDataset
 from experiments.conformance.test_task import TestTask
 from experiments.models.small_cnn import small_cnn
@@ -65,6 +65,10 @@ ALGORITHMS = [
     of_configuration("diana", compressor=TopK(k=3), rate=0.5),
     of_configuration("signum", tie="zero"),
     of_configuration("distributed_lion", combine="mean"),
+    of_configuration("error_feedback", compressor=RankK(1, LAYOUT), update=SGD()),
+    of_configuration("powersgd", residual="local", roles="matrix", rank=1),
+    of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),
+    of_configuration("muon", nesterov=False, scale="match_rms_adamw", others_lr=1.0),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)
 

@@ -10,13 +10,14 @@ from rich.console import Console
 from run_support import SMALL, configuration, contents, go, rows
 from run_support import run_command as command
 
+from algorithms.layout import of_vectors
 from common.errors import Unavailable, UsageError
 from experiments.config.schema import Launch, Run
 from experiments.planning import cost as plan
 from experiments.planning import estimate
 from experiments.planning.estimate import Trial
 
-TRIAL = Trial(d=30, sizes=(30,), dtype=torch.float64, round=1.0, evaluation=60.0)
+TRIAL = Trial(d=30, layout=of_vectors([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""
 
 
@@ -60,7 +61,7 @@ def test_bits_are_those_that_a_run_will_record(results: str) -> None:
 
 @pytest.mark.parametrize(("partition", "blocks"), [("whole", 1), ("layer", 2)])
 def test_bits_of_a_long_run(partition: str, blocks: int, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "trial", lambda *about: replace(TRIAL, sizes=(10, 20)))
+    monkeypatch.setattr(plan, "trial", lambda *about: replace(TRIAL, layout=of_vectors([10, 20])))
     [row] = table(said([configuration(*SMALL, results, "rounds=50000", f"partition={partition}")]))
     assert row["bits up"] == str(50000 * (30 + 32 * blocks))
 
@@ -175,7 +176,7 @@ def test_columns_are_the_settings_that_differ(results: str, tried: list[Run]) ->
 
 
 def test_a_large_figure_fits_a_terminal(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    resnet = Trial(d=11_173_962, sizes=(11_173_962,), dtype=torch.float32, round=35.0, evaluation=400.0)
+    resnet = Trial(d=11_173_962, layout=of_vectors([11_173_962]), dtype=torch.float32, round=35.0, evaluation=400.0)
     monkeypatch.setattr(plan, "trial", lambda *about: resnet)
     configs = [
         configuration("task=cifar10/resnet18", results, f"algorithm={name}") for name in ("cd_adam", "amsgrad")

@@ -92,6 +92,18 @@ _LATER_COMPRESSORS = {
     "naive-sign": "algorithm=naive compressor=sign update=sgd",
 }
 
+_SHAPES = {
+    "adamw": "algorithm=adamw weight_decay=0.1",
+    "muon": "algorithm=muon lr=0.02",
+    "error_feedback-rank_k": "algorithm=error_feedback compressor=rank_k",
+    "ef21-rank_k-uplink_only": "algorithm=ef21 compressor=rank_k compressor.rank=1 algorithm.uplink_only=true lr=0.1",
+    "powersgd": "algorithm=powersgd lr=0.05 weight_decay=0.01",
+    "powersgd-local-matrix": "algorithm=powersgd lr=0.05 algorithm.residual=local algorithm.roles=matrix "
+    "algorithm.rank=1",
+    "muon-match_rms_adamw": "algorithm=muon algorithm.scale=match_rms_adamw algorithm.others_lr=1 weight_decay=0.1 "
+    "algorithm.nesterov=false lr=0.003",
+}
+
 _COMPRESSORS = {
     "cd_adam-scaled_sign": "algorithm=cd_adam compressor=scaled_sign",
     "cd_adam-scaled_sign_l2": "algorithm=cd_adam compressor=scaled_sign_l2",
@@ -159,6 +171,7 @@ CASES: dict[str, dict[str, list[str]]] = {
     "methods": _on(_CANCER, _METHODS),
     "compressors": _on(_SYNTHETIC, _COMPRESSORS) | _on(_IMAGES, _IMAGE_COMPRESSORS),
     "later": _on(_CANCER, _LATER_METHODS) | _on(_SYNTHETIC, _LATER_COMPRESSORS),
+    "shapes": _on(_IMAGES, _SHAPES),
     "tasks": _on(_RUN, _LOGREG) | _on(_IMAGES, _IMAGE_TASKS),
     "files": _on(_FILE, _FILES),
 }

@@ -1,0 +1,215 @@
+"""Rounds of two exchanges: a power iteration on the mean of the workers' matrices, which no process ever has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import Channel
+from algorithms.compressors import Payload
+from algorithms.layout import Block, Layout, Split, check_layout
+from algorithms.matrices import cut, joined, orthonormal, product
+from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
+from algorithms.randomness import Key, keyed_seed
+from algorithms.updates import Moments
+
+
+@dataclass
+class Factored(ReplicaState):
+    """A replica with the two factors of the mean, of all matrices side by side."""
+
+    p: Tensor  # orthonormal columns [*T, Σ m·r]
+    q: Tensor  # what the next power iteration starts from [*T, Σ n·r]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRank(Algorithm):
+    """Rounds in which D = P Rᵀ of rank r stands for mean_i M_i, for every matrix of a layout that is compressed.
+
+        worker   M_i of the gradient and of what is left of the round before       (`outgoing`)
+        stage 1  up M_i Q, and what is no matrix;  down their means;  P = orth(mean_i M_i Q)
+        stage 2  up M_iᵀ P;  down R = mean_i M_iᵀ P;  D = P Rᵀ;  Q for the next round of R
+
+    orth is by Householder's QR, and a column of R that is zero leaves that of Q as it was, for a start from zero
+    would stay there. The workers' memory is M_i, the signal D with the mean of all else. A subclass says what of M_i
+    is left, and what replicas move by.
+    """
+
+    layout: Layout
+    compressed: Layout  # blocks of it
+    rank: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rank < 1:
+            raise ValueError(f"rank={self.rank}: must be at least 1")
+
+    def left(self, memory: Tensor, signal: Tensor) -> Tensor:
+        """What is left of M_i [*T, W, c] by the next round, where D [*T, 1, c] was made of them all."""
+        raise NotImplementedError
+
+    def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+        """What a worker keeps of M_i [*T, W, c] once it has made M_iᵀ P, of every matrix."""
+        return memory
+
+    def factor(self, right: Tensor) -> Tensor:
+        """Q [..., n, r] of the R of a matrix."""
+        return right
+
+    def along(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
+        """What replicas move by in a matrix [..., m, n], of its P and R."""
+        return product(p, right.mT)
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        memory = self.split.apart(torch.zeros_like(x))[0].unsqueeze(-2)
+        return WorkerState(ids=ids, memory=memory.repeat(*[1] * (x.dim() - 1), len(ids), 1))
+
+    def start_server(self, x: Tensor) -> ServerState:
+        return ServerState(aggregate=x.new_zeros(*x.shape[:-1], 0), memory=None)
+
+    def start_replica(self, x: Tensor) -> Factored:
+        state = super().start_replica(x)
+        p = x.new_zeros(*x.shape[:-1], self.side(rows=True))
+        q = torch.cat([self._drawn(block) for block in self.compressed] or [torch.zeros(0)])
+        q = q.to(x).expand(*x.shape[:-1], -1).clone()
+        return Factored(x=state.x, signal=state.signal, moments=state.moments, p=p, q=q)
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        matrices, others = self.split.apart(gradient)
+        assert isinstance(state.memory, Tensor)
+        before = self.left(state.memory, self.split.apart(replica.signal)[0].unsqueeze(-2))
+        return self.split.together(matrices + before, others), state.moments
+
+    def stages(self, t: int) -> tuple[Stage, ...]:
+        return LeftFactor(self), RightFactor(self)
+
+    def check(self, d: int) -> None:
+        super().check(d)
+        check_layout(self.layout, d)
+
+    @property
+    def split(self) -> Split:
+        """Matrices that are compressed, and all else."""
+        return Split(self.layout, self.compressed)
+
+    def side(self, rows: bool) -> int:
+        """Σ m·r, or Σ n·r."""
+        return sum((block.rows if rows else block.columns) * self.rank_of(block) for block in self.compressed)
+
+    def rank_of(self, block: Block) -> int:
+        """The rank of a matrix, which has no more than it has rows or columns."""
+        return min(self.rank, block.rows, block.columns)
+
+    def matrices(self, vectors: Tensor) -> list[Tensor]:
+        """Of the compressed coordinates [..., c] every matrix [..., m, n]."""
+        return cut(vectors, [(block.rows, block.columns) for block in self.compressed])
+
+    def factors(self, vectors: Tensor, rows: bool) -> list[Tensor]:
+        """Of P [..., Σ m·r] or Q [..., Σ n·r] every matrix's [..., m, r] or [..., n, r]."""
+        sides = (block.rows if rows else block.columns for block in self.compressed)
+        return cut(vectors, [(side, self.rank_of(block)) for side, block in zip(sides, self.compressed, strict=True)])
+
+    def _drawn(self, block: Block) -> Tensor:
+        """The first Q of a matrix, standard normal [n·r], the same numbers everywhere."""
+        generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
+        return torch.randn(block.columns * self.rank_of(block), generator=generator, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class _Averaging:
+    """A stage whose messages are numbers as they are: the server sends their mean back, and remembers nothing."""
+
+    of: LowRank
+
+    @property
+    def uplink(self) -> Channel:
+        return self.of.uplink
+
+    @property
+    def downlink(self) -> Channel:
+        return self.of.downlink
+
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
+        """The mean of what all n workers sent."""
+        mean = self.of.mean(payloads, 0, t)
+        return self.downlink.send(mean, None, Key(seed, "down", t))[0], state
+
+    def _sent(self, numbers: Tensor, state: WorkerState, t: int, seed: int) -> Payload:
+        return self.uplink.send(numbers, None, Key(seed, "up", t, tuple(state.ids.tolist())))[0]
+
+    def _received(self, payload: Payload, t: int) -> Tensor:
+        return self.downlink.decode(payload, 0, t)
+
+
+class LeftFactor(_Averaging):
+    """The first exchange: M_i Q and all that is no matrix."""
+
+    def width(self, d: int) -> int:
+        """Numbers of a message."""
+        return self.of.side(rows=True) + d - sum(block.size for block in self.of.compressed)
+
+    def worker(
+        self, gradient: Tensor, state: WorkerState, replica: Any, lr: float | Tensor, t: int, seed: int
+    ) -> tuple[Payload, WorkerState]:
+        """What the workers send, and M_i in their memory."""
+        wanted, moments = self.of.outgoing(gradient, state, replica, lr, t)
+        memory, others = self.of.split.apart(wanted)
+        q = self.of.factors(replica.q.unsqueeze(-2), rows=False)
+        left = [product(m, one) for m, one in zip(self.of.matrices(memory), q, strict=True)]
+        payload = self._sent(joined(left, others), state, t, seed)
+        return payload, replace(state, memory=memory, moments=moments)
+
+    def replica(self, payload: Payload, state: Any, lr: float | Tensor, t: int) -> Factored:
+        """P, and in the signal the mean of all that is no matrix."""
+        split, sides = self.of.split, self.of.side(rows=True)
+        left, others = self._received(payload, t).tensor_split([sides], -1)
+        p = [orthonormal(one) for one in self.of.factors(left, rows=True)]
+        signal = split.together(split.apart(state.signal)[0], others)
+        return replace(state, p=joined(p, left[..., :0]), signal=signal)
+
+
+class RightFactor(_Averaging):
+    """The second exchange, after which replicas move: M_iᵀ P."""
+
+    def width(self, d: int) -> int:
+        """Numbers of a message."""
+        return self.of.side(rows=False)
+
+    def worker(
+        self, gradient: Tensor, state: WorkerState, replica: Any, lr: float | Tensor, t: int, seed: int
+    ) -> tuple[Payload, WorkerState]:
+        """What the workers send of the M_i in their memory."""
+        p = self.of.factors(replica.p.unsqueeze(-2), rows=True)
+        assert isinstance(state.memory, Tensor)
+        right = [product(m.mT, one) for m, one in zip(self.of.matrices(state.memory), p, strict=True)]
+        memory = self.of.kept(state.memory, p, right)
+        return self._sent(joined(right, memory[..., :0]), state, t, seed), replace(state, memory=memory)
+
+    def replica(self, payload: Payload, state: Any, lr: float | Tensor, t: int) -> Factored:
+        """The replica after the round."""
+        of, split = self.of, self.of.split
+        mean = self._received(payload, t)
+        p, right, before = (
+            of.factors(state.p, rows=True),
+            of.factors(mean, rows=False),
+            of.factors(state.q, rows=False),
+        )
+        blocks = zip(of.compressed, p, right, strict=True)
+        none, others = mean[..., :0], split.apart(state.signal)[1]
+        signal = split.together(
+            joined([product(one, other.mT) for one, other in zip(p, right, strict=True)], none), others
+        )
+        u = split.together(joined([of.along(*block) for block in blocks], none), others)
+        x, moments = of.update.step(state.x, of.clipped_aggregate(u), state.moments, lr, t)
+        q = [
+            torch.where(new.any(-2, keepdim=True), of.factor(new), old)
+            for new, old in zip(right, before, strict=True)
+        ]
+        return replace(state, x=x, moments=moments, signal=signal, q=joined(q, none))

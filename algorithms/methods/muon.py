@@ -1,0 +1,43 @@
+"""Muon, uncompressed: momentum made orthogonal."""
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.layout import Layout
+from algorithms.orthogonal import Muon, Scale
+from algorithms.protocol import Algorithm
+from algorithms.updates import Adam
+
+
+def muon(
+    compressor: Identity,
+    layout: Layout = (),
+    momentum: float = 0.95,  # μ, how much of B is kept each round
+    nesterov: bool = True,  # false: NS(B) of the momentum as it is
+    scale: Scale = "original",  # s(m, n): √max(1, m/n); spectral: √(m/n); match_rms_adamw: 0.2√max(m, n)
+    others_lr: float = 0.015,  # AdamW's step size for what is no matrix, in units of α
+    beta1: float = 0.9,  # β₁ of AdamW
+    beta2: float = 0.95,  # β₂ of AdamW
+    eps: float = 1e-10,  # ε of AdamW, outside the root
+    weight_decay: float = 0.0,  # λ, of x ← x − αλx
+) -> Algorithm:
+    """The plain baseline of matrix methods: gradients up, their mean down, steps of nearly orthogonal matrices.
+
+        all      ḡ = mean_i g_i
+        replica  of every matrix m × n:  B ← μB + (1−μ)ḡ,  U = (1−μ)ḡ + μB  (B without `nesterov`)
+                 X ← X − α(λX + s·NS(U)),  NS(U) near UVᵀ of the singular value decomposition
+                 of all else: AdamW with `others_lr`·α
+
+    Roles: matrices are the tensors that the task says are; embeddings, heads and vectors are all else.
+    State: replica, B [of matrices], m and v [of all else].
+    Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
+    Source: the code that Muon was published as (KellerJordan/Muon, 2024), whose readme has α = 0.02 and 3·10⁻⁴ for
+    AdamW, so `others_lr` 0.015. Here NS is computed in the run's dtype, there in bfloat16; of filters s is that of
+    (out, all else), where the original takes it from the last two axes of four. `match_rms_adamw` with `others_lr` 1
+    is Moonlight's (Liu et al. 2025, arXiv 2502.16982), `spectral` Dion's and MuLoCo's.
+    """
+    others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
+    update = Muon(
+        layout=layout, momentum=momentum, nesterov=nesterov, scale=scale, others=others, others_lr=others_lr,
+        weight_decay=weight_decay, decoupled=True,
+    )  # fmt: skip
+    return Algorithm.both_ways(dense(), update)

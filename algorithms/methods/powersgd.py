@@ -1,0 +1,78 @@
+"""PowerSGD: gradients of rank r by one power iteration, with error feedback."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.layout import Layout, matrices_of
+from algorithms.low_rank import LowRank
+from algorithms.matrices import joined, product
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD, Momentum
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentumBeside(SGD):
+    """m ← μm + u, x ← x − α(u + m): the gradient beside the momentum that it is already in."""
+
+    def direction(self, u: Tensor, moments: Momentum | tuple[()], t: int) -> tuple[Tensor, Momentum | tuple[()]]:
+        m, moments = super().direction(u, moments, t)
+        return u + m, moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerSGD(LowRank):
+    """The rounds of `powersgd`."""
+
+    residual: Literal["global", "local"]
+
+    def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+        if self.residual == "global":
+            return memory
+        own = joined([product(one, other.mT) for one, other in zip(p, right, strict=True)], memory[..., :0])
+        return memory - own
+
+    def left(self, memory: Tensor, signal: Tensor) -> Tensor:
+        return memory - signal if self.residual == "global" else memory
+
+
+def powersgd(
+    compressor: Identity,
+    layout: Layout = (),
+    seed: int = 0,
+    rank: int = 2,  # r, of every matrix, or min(m, n) where that is less
+    momentum: float = 0.9,  # μ, how much of m is kept each round
+    roles: Literal["all", "matrix"] = "all",  # which tensors of two axes or more; matrix: no embedding and no head
+    residual: Literal["global", "local"] = "global",  # E_i = M_i − D; local: M_i − P(M_iᵀ P)ᵀ, what it sent itself
+    weight_decay: float = 0.0,  # λ, added to D
+) -> Algorithm:
+    """The best D of rank r that one power iteration finds for the mean of all workers' gradients and errors.
+
+        worker   M_i = G_i + E_i
+        stage 1  up M_i Q, down mean_i M_i Q,  P = orth(mean_i M_i Q)
+        stage 2  up M_iᵀ P, down Q ← mean_i M_iᵀ P,  D = P Qᵀ
+        worker   E_i ← M_i − D
+        replica  m ← μm + D,  x ← x − α(D + m)
+
+    for every tensor m × n, a filter being (out, all else); what has one axis crosses as it is in stage 1, and D is
+    its mean. A column of Q that becomes zero stays what it was, for P would be zero ever after.
+    State: M_i [of matrices] on every worker, of which E_i = M_i − D is formed in the next round (`residual: local`:
+    E_i); P and Q, D and m on every replica; none on the server. E_i start at zero, Q standard normal, the same
+    everywhere, of the run's seed.
+    Wire: 32(Σ r(m + n) + what has one axis) bits each way.
+    Source: Vogels, Karimireddy and Jaggi, PowerSGD: Practical Low-Rank Gradient Compression for Distributed
+    Optimization, 2019 (arXiv 1905.13727), and its authors' code, whose step is D + m and not torch's nesterov, and
+    which takes embeddings and heads too. orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added. E_i
+    is a worker's own M_i less the D of all, as there: where workers differ it grows by G_i − mean_i G_i each round,
+    of which the mean is zero; with `residual: local` it does not, and x is the same. It is PowerSGD of one worker
+    with the mean gradient, whatever the workers' data.
+    """
+    compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))
+    update = MomentumBeside(momentum=momentum, weight_decay=weight_decay)
+    return PowerSGD(
+        dense(), dense(), update, layout=layout, compressed=compressed, rank=rank, seed=seed, residual=residual
+    )

@@ -1,0 +1,258 @@
+"""Methods that see matrices: against plain loops and torch, at the ends of their options, and in use."""
+
+import pytest
+import torch
+from reference import matrices as problem
+from reference.muon import muon as plain_muon
+from reference.powersgd import powersgd as plain_powersgd
+from torch import Tensor
+
+from algorithms.compressors import Identity
+from algorithms.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
+from algorithms.low_rank import Factored, LowRank
+from algorithms.meter import Meter
+from algorithms.methods.adam import adam
+from algorithms.methods.muon import muon
+from algorithms.methods.powersgd import powersgd
+from algorithms.methods.sgd import sgd
+from algorithms.named import named
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.orthogonal import newton_schulz
+from algorithms.protocol import Algorithm
+from algorithms.updates import SGD, Adam
+from algorithms.wire_sharded import cuts
+from experiments.cluster.simulated import Simulated
+from experiments.models.flat import FlatModel
+from experiments.models.resnet import resnet18
+
+ROUNDS, SEED, LR = 40, 3, 0.02
+LAYOUT = laid_out(problem.TENSORS)
+ALL_OTHERS: Layout = of_vectors([problem.D])
+
+
+def gradients(x: Tensor) -> Tensor:
+    """∇f_i of the small problem for parameters [d]: [W, d]."""
+    return torch.tensor([problem.gradient(i, x.tolist()) for i in range(problem.WORKERS)], dtype=x.dtype)
+
+
+def run(algorithm: Algorithm, rounds: int = ROUNDS, lr: float = LR) -> Tensor:
+    """x after each round [rounds, d]."""
+    algorithm.check(problem.D)
+    cluster = Simulated(algorithm, problem.WORKERS, SEED)
+    state, path = cluster.start(torch.tensor(problem.START, dtype=torch.float64)), []
+    for t in range(1, rounds + 1):
+        state = cluster.round(gradients(state.replica.x), state, lr, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+def assert_close(one: Tensor, other: Tensor | list, atol: float = 1e-10) -> None:
+    torch.testing.assert_close(one, torch.as_tensor(other, dtype=torch.float64), rtol=0, atol=atol)
+
+
+# Layouts.
+
+
+def test_a_layout_has_every_coordinate_once():
+    x = torch.arange(2 * problem.D).double().view(2, -1)
+    split = Split(LAYOUT, tuple(block for block in LAYOUT if block.role == "matrix"))
+    chosen, others = split.apart(x)
+    assert (chosen.shape[-1], others.shape[-1]) == (14, 13)
+    assert torch.equal(split.together(chosen, others), x)
+    assert torch.equal(LAYOUT[1].of(x[0]), torch.arange(6, 14).double().view(4, 2))
+    assert [block.offset for block in LAYOUT] == [0, 6, 14, 17, 23]
+
+
+def test_a_filter_is_a_matrix_of_its_output_channels():
+    block = Block("filter", (8, 3, 3, 4), "matrix", 5)
+    assert (block.rows, block.columns, block.size) == (8, 36, 288)
+    assert block.of(torch.zeros(2, 300)).shape == (2, 8, 36)
+
+
+def test_the_ends_of_a_chain_of_layers():
+    chain = laid_out(
+        [("a", (2, 2), "matrix"), ("b", (2,), "vector"), ("c", (2, 2), "matrix"), ("d", (1, 2), "matrix")]
+    )
+    assert [block.role for block in with_ends(chain)] == ["embedding", "vector", "matrix", "head"]
+    assert [block.role for block in with_ends(chain[:2])] == ["head", "vector"]
+    assert with_ends(chain[1:2]) == chain[1:2]
+
+
+def test_a_layout_of_something_else_is_refused():
+    check_layout(LAYOUT, problem.D)
+    with pytest.raises(ValueError, match="blocks of 27 coordinates in all; the vectors have d = 28"):
+        check_layout(LAYOUT, problem.D + 1)
+    with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
+        named("muon").check(problem.D)
+
+
+# AdamW and Muon.
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_adamw_is_torch_s_on_the_mean_gradient(weight_decay):
+    x = torch.nn.Parameter(torch.tensor(problem.START, dtype=torch.float64))
+    optimizer = torch.optim.AdamW([x], lr=LR, weight_decay=weight_decay)
+    path = []
+    for _ in range(ROUNDS):
+        x.grad = gradients(x.detach()).mean(0)
+        optimizer.step()
+        path.append(x.detach().clone())
+    update = Adam(form="torch", decoupled=True, beta2=0.999, weight_decay=weight_decay)
+    assert named("adamw").update == Adam(form="torch", decoupled=True, beta2=0.999)
+    assert_close(run(adam(Identity(), update)), torch.stack(path), 1e-12)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("scale", ["original", "spectral", "match_rms_adamw"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_muon_follows_the_reference(nesterov, scale, weight_decay):
+    options = {"momentum": 0.8, "nesterov": nesterov, "scale": scale, "others_lr": 0.5, "weight_decay": weight_decay}
+    expected = plain_muon(problem.gradient, problem.START, problem.WORKERS, LR, 25, **options)
+    assert_close(run(muon(Identity(), LAYOUT, **options), 25), expected)
+
+
+@pytest.mark.parametrize("scale", ["original", "match_rms_adamw"])
+def test_muon_is_torch_s_up_to_its_bfloat16(scale):
+    x = [torch.nn.Parameter(block.of(torch.tensor(problem.START)).clone()) for block in LAYOUT]
+    matrices = [part for part, block in zip(x, LAYOUT, strict=True) if block.role == "matrix"]
+    others = [part for part, block in zip(x, LAYOUT, strict=True) if block.role != "matrix"]
+    theirs = [
+        torch.optim.Muon(matrices, lr=0.02, momentum=0.95, weight_decay=0.1, adjust_lr_fn=scale),
+        torch.optim.AdamW(others, lr=0.02 * 0.015, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.1),
+    ]
+    for _ in range(10):
+        mean = gradients(torch.cat([part.detach().flatten() for part in x])).mean(0)
+        for part, block in zip(x, LAYOUT, strict=True):
+            part.grad = block.of(mean).clone()
+        for optimizer in theirs:
+            optimizer.step()
+    found = run(muon(Identity(), LAYOUT, scale=scale, weight_decay=0.1), 10, 0.02)[-1]
+    assert_close(found, torch.cat([part.detach().flatten() for part in x]).double(), 0.01)
+
+
+def test_muon_without_matrices_is_adamw():
+    one = muon(Identity(), ALL_OTHERS, others_lr=1.0, beta2=0.999, eps=1e-8, weight_decay=0.1)
+    other = adam(Identity(), Adam(form="torch", decoupled=True, beta2=0.999, weight_decay=0.1))
+    assert_close(run(one), run(other), 1e-13)
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (3, 8), (5, 5)])
+def test_newton_and_schulz_come_near_the_polar_factor(shape):
+    x = torch.randn(4, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    u, s, v = torch.linalg.svd(x, full_matrices=False)
+    found = torch.linalg.svd(newton_schulz(x), full_matrices=False)
+    assert found.S[s / s.norm(dim=-1, keepdim=True) > 0.01].min() > 0.68
+    assert found.S.max() < 1.2
+    factors = u.mT @ newton_schulz(x) @ v.mT  # diagonal: the singular vectors stay
+    assert_close(factors - torch.diag_embed(factors.diagonal(dim1=-2, dim2=-1)), torch.zeros_like(factors), 1e-12)
+
+
+def test_muon_goes_down():
+    norms = gradients(run(muon(Identity(), LAYOUT, others_lr=0.5), 150, 0.02)[-1]).mean(0).norm()
+    assert norms < 0.2 * gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"momentum": 1.0}, {"others_lr": -1.0}, {"scale": "none"}, {"weight_decay": -0.1}, {"beta2": 1.0}],
+    ids=str,
+)
+def test_what_muon_does_not_take(options):
+    with pytest.raises(ValueError, match=r"must"):
+        muon(Identity(), LAYOUT, **options)
+
+
+# PowerSGD.
+
+
+def first_factors(algorithm: Algorithm) -> dict[str, list[list[float]]]:
+    """Q of every compressed tensor before the first round, by its name."""
+    assert isinstance(algorithm, LowRank)
+    replica = algorithm.start_replica(torch.tensor(problem.START, dtype=torch.float64))
+    assert isinstance(replica, Factored)
+    parts = zip(algorithm.compressed, algorithm.factors(replica.q, rows=False), strict=True)
+    return {block.name: part.tolist() for block, part in parts}
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("residual", ["global", "local"])
+@pytest.mark.parametrize("roles", ["all", "matrix"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_powersgd_follows_the_reference(rank, residual, roles, weight_decay):
+    options = {"momentum": 0.8, "weight_decay": weight_decay, "residual": residual}
+    ours = powersgd(Identity(), LAYOUT, SEED, rank=rank, roles=roles, **options)
+    q = first_factors(ours)
+    assert len(q) == (4 if roles == "all" else 2)
+    assert_close(
+        run(ours), plain_powersgd(problem.gradient, problem.START, problem.WORKERS, LR, ROUNDS, q, **options)
+    )
+
+
+def test_powersgd_of_many_workers_is_that_of_one_with_the_mean_gradient():
+    algorithm = powersgd(Identity(), LAYOUT, SEED, rank=1)
+    cluster = Simulated(algorithm, 1, SEED)
+    state, path = cluster.start(torch.tensor(problem.START, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        state = cluster.round(gradients(state.replica.x).mean(0, keepdim=True), state, LR, t)
+        path.append(state.replica.x)
+    assert_close(run(algorithm), torch.stack(path), 1e-11)
+
+
+def test_powersgd_of_full_rank_is_sgd_with_its_gradient_beside_the_momentum():
+    expected = run(Algorithm.both_ways(sgd(Identity(), SGD()).uplink, powersgd(Identity(), momentum=0.5).update))
+    assert_close(run(powersgd(Identity(), LAYOUT, rank=9, momentum=0.5)), expected, 1e-12)
+    assert_close(
+        run(powersgd(Identity(), LAYOUT, rank=9, momentum=0.0)), run(sgd(Identity(), SGD()), lr=2 * LR), 1e-12
+    )
+
+
+def test_powersgd_goes_on_after_a_round_without_gradient():
+    """Q would be zero and P with it, for ever; neither may be NaN."""
+    algorithm, x = powersgd(Identity(), LAYOUT), torch.tensor(problem.START, dtype=torch.float64)
+    cluster = Simulated(algorithm, problem.WORKERS, SEED)
+    state = cluster.start(x)
+    before = state.replica.q
+    state = cluster.round(torch.zeros(problem.WORKERS, problem.D, dtype=x.dtype), state, LR, 1)
+    assert torch.equal(state.replica.x, x)
+    assert torch.equal(state.replica.q, before)
+    assert not torch.equal(cluster.round(gradients(x), state, LR, 2).replica.x, x)
+
+
+@pytest.mark.parametrize(("rank", "floats"), [(1, 45_935), (2, 82_260), (4, 154_910)])
+def test_powersgd_sends_of_a_resnet_what_its_authors_count(rank, floats):
+    model = FlatModel(resnet18(), "cpu")
+    algorithm, meter = powersgd(Identity(), model.layout, rank=rank), Meter()
+    algorithm.check(model.d)
+    meter.count(algorithm, model.d, 1, torch.float32)
+    assert (meter.bits_up, meter.bits_down) == (32 * floats, 32 * floats)
+    assert meter.payload_bytes == 8 * floats
+
+
+def test_powersgd_s_own_errors_stay_where_those_of_all_grow():
+    """Workers that differ: x is the same, up to rounding."""
+    left = {}
+    for residual in ("global", "local"):
+        algorithm = powersgd(Identity(), LAYOUT, rank=1, residual=residual)
+        cluster = Simulated(algorithm, problem.WORKERS, SEED)
+        state = cluster.start(torch.tensor(problem.START, dtype=torch.float64))
+        for t in range(1, 201):
+            state = cluster.round(gradients(state.replica.x), state, LR, t)
+        left[residual] = state.workers.memory.norm(), state.replica.x
+    assert left["global"][0] > 5 * left["local"][0]
+    assert_close(left["global"][1], left["local"][1], 1e-9)
+
+
+def test_powersgd_goes_down():
+    start = gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
+    assert gradients(run(powersgd(Identity(), LAYOUT, rank=1), 400, 0.05)[-1]).mean(0).norm() < 0.01 * start
+
+
+def test_where_there_is_one_exchange_only_powersgd_is_refused_in_words():
+    algorithm = powersgd(Identity(), LAYOUT)
+    with pytest.raises(ValueError, match=r"PowerSGD: may look at the vector as a whole.*cluster.server=rank0"):
+        cuts(algorithm, problem.D, 2)
+    with pytest.raises(ValueError, match="PowerSGD: has several exchanges in a round"):
+        CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
+    with pytest.raises(ValueError, match="rank=0: must be at least 1"):
+        powersgd(Identity(), LAYOUT, rank=0)
