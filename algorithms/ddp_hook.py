@@ -185,7 +185,7 @@ class CompressedGradients:
         return {
             "rank": self.rank,
             "workers": self.workers,
-            "algorithm": re.sub(r" at 0x[0-9a-f]+", "", repr(self.algorithm)),
+            "algorithm": re.sub(r" at 0x[0-9a-f]+|, combine=Mean\(\)", "", repr(self.algorithm)),
             "seed": self.seed,
             "d": len(self._gradient),
             **({"parts": list(self._abreast.sizes)} if len(self._abreast.sizes) > 1 else {}),

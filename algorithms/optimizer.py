@@ -20,7 +20,7 @@ from algorithms.optimizer_state import check_state, of_parts, state_digest, to_d
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
 
-_LATER = r" at 0x[0-9a-f]+|, clip=None|, decay=1\.0|, index_bits=32"
+_LATER = r" at 0x[0-9a-f]+|, clip=None|, decay=1\.0|, index_bits=32|, combine=Mean\(\)"
 """Addresses, and options at their defaults that there were none of in older states."""
 
 
