@@ -1,6 +1,11 @@
-"""The mean over workers, added up in worker order: (((w₁ + w₂) + w₃) + …)/n."""
+"""What is made of the messages of all workers: their mean, added up in worker order, (((w₁ + w₂) + w₃) + …)/n.
 
+Or something else in its place: a `Combine`.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -33,3 +38,39 @@ def mean_of_stacked(vectors: Tensor) -> Tensor:
     return torch.from_numpy(np.add.reduce(vectors.contiguous().numpy(), axis=-2, initial=-0.0)).div_(
         vectors.shape[-2]
     )
+
+
+class Combine(ABC):
+    """What a server makes of decoded messages, in worker order."""
+
+    @abstractmethod
+    def of(self, vectors: Iterable[Tensor]) -> Tensor:
+        """One vector [*T, d] for those of all workers, which come one after the other."""
+
+    def of_stacked(self, vectors: Tensor) -> Tensor:
+        """`of` for vectors [*T, W, d] of one tensor, to the same bits."""
+        return self.of(vectors.unbind(-2))
+
+
+@dataclass(frozen=True)
+class Mean(Combine):
+    """mean_i w_i."""
+
+    def of(self, vectors: Iterable[Tensor]) -> Tensor:
+        return mean_of(vectors)
+
+    def of_stacked(self, vectors: Tensor) -> Tensor:
+        return mean_of_stacked(vectors)
+
+
+@dataclass(frozen=True)
+class SendersMean(Combine):
+    """Of every coordinate the mean over the workers that sent it: whose w_i is not zero there."""
+
+    def of(self, vectors: Iterable[Tensor]) -> Tensor:
+        total, senders = torch.zeros(()), torch.zeros(())
+        for vector in vectors:
+            total, senders = total.to(vector) + vector, senders.to(vector) + (vector != 0)
+        if not senders.dim():
+            raise ValueError("no worker sent anything")
+        return total / senders.clamp(min=1)

@@ -11,7 +11,7 @@ from algorithms.groups import States
 from algorithms.protocol import as_dicts, from_dicts
 from algorithms.randomness import keyed_seed
 
-LATER = r", decay=1\.0|, index_bits=32"
+LATER = r", decay=1\.0|, index_bits=32|, combine=Mean\(\)"
 """Options at their defaults, as algorithms are written out, that there were none of in older states."""
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from algorithms.averaging import mean_of, mean_of_stacked
+from algorithms.averaging import Combine, Mean
 from algorithms.channels import Channel, Memory, dense
 from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Compressor, Identity, Payload
@@ -105,15 +105,17 @@ class Algorithm:
     """A method made of an uplink channel, a downlink channel and an update rule.
 
     clip: the longest norm ‖u‖₂ of the aggregate u that replicas move by, whose direction stays; None for any. The
-    aggregate is what a replica received, before its update and weight decay: the signal g̃_t, in the rounds in which a
-    method sends momentum a momentum. What channels remember is not clipped. A subclass whose replicas do not move by
-    what they receive clips, by `clipped_aggregate`, the mean by which it moves.
+    aggregate is what a replica received, before its update and weight decay: the signal g̃_t, in the rounds in which
+    a method sends momentum a momentum. What channels remember is not clipped. combine: what the server makes of
+    messages, their mean unless a method says otherwise. A subclass whose replicas do not move by what they receive
+    clips, by `clipped_aggregate`, the mean by which it moves.
     """
 
     uplink: Channel
     downlink: Channel
     update: Update
     clip: float | None = field(default=None, kw_only=True)
+    combine: Combine = field(default=Mean(), kw_only=True)
 
     is_coordinatewise: ClassVar[bool] = True
     """Whether `aggregated` and `answer` do to a coordinate what does not depend on the others, but by compressors and
@@ -131,8 +133,10 @@ class Algorithm:
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
     def stages(self, t: int) -> tuple[Stage, ...]:
-        """The exchanges of round t, one after the other: this algorithm itself is one. None in a silent round, of local
-        steps alone."""
+        """The exchanges of round t, one after the other: this algorithm itself is one.
+
+        None in a silent round, of local steps alone.
+        """
         return (self,)
 
     def width(self, d: int) -> int:
@@ -192,13 +196,14 @@ class Algorithm:
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
     def mean(self, payloads: Payloads, d: int, t: int) -> Tensor:
-        """The mean message [*T, d] of all n workers: the one place where workers are averaged, in worker order.
+        """The mean message [*T, d] of all n workers, or what `combine` makes of them: the one place where it is done,
+        in worker order.
 
         Payloads that come one after the other are decoded and added so: one dense message is held at a time.
         """
         if isinstance(payloads, tuple):
-            return mean_of_stacked(self.uplink.decode(payloads, d, t))
-        return mean_of(self.uplink.decode(payload, d, t) for payload in payloads)
+            return self.combine.of_stacked(self.uplink.decode(payloads, d, t))
+        return self.combine.of(self.uplink.decode(payload, d, t) for payload in payloads)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         """The replica after round t, with step size lr (a float or [*T, 1])."""

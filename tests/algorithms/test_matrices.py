@@ -3,15 +3,18 @@
 import pytest
 import torch
 from reference import matrices as problem
+from reference.demo import demo as plain_demo
 from reference.muon import muon as plain_muon
 from reference.powersgd import powersgd as plain_powersgd
 from torch import Tensor
 
-from algorithms.compressors import Identity
+from algorithms.averaging import Mean, SendersMean
+from algorithms.compressors import DctTopK, Identity
 from algorithms.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
 from algorithms.low_rank import Factored, LowRank
 from algorithms.meter import Meter
 from algorithms.methods.adam import adam
+from algorithms.methods.demo import demo
 from algorithms.methods.muon import muon
 from algorithms.methods.powersgd import powersgd
 from algorithms.methods.sgd import sgd
@@ -256,3 +259,52 @@ def test_where_there_is_one_exchange_only_powersgd_is_refused_in_words():
         CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
     with pytest.raises(ValueError, match="rank=0: must be at least 1"):
         powersgd(Identity(), LAYOUT, rank=0)
+
+
+# DeMo.
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("side", [2, 4])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_demo_follows_the_reference(k, side, weight_decay):
+    options = {"beta": 0.9, "weight_decay": weight_decay}
+    expected = plain_demo(problem.gradient, problem.START, problem.WORKERS, LR, ROUNDS, k, side, **options)
+    assert_close(run(demo(DctTopK(k, side), LAYOUT, **options)), expected)
+
+
+@pytest.mark.parametrize("dct", [True, False])
+def test_demo_that_sends_everything_is_sign_descent_on_the_mean_gradient(dct):
+    x, path = torch.tensor(problem.START, dtype=torch.float64), []
+    for _ in range(ROUNDS):
+        x = x - LR * gradients(x).mean(0).sign()
+        path.append(x)
+    assert_close(run(demo(DctTopK(99, 64, dct), LAYOUT)), torch.stack(path), 1e-12)
+
+
+def test_a_coefficient_that_few_sent_is_not_made_small_by_the_others():
+    vectors = torch.tensor([[1.0, 0.0, -2.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert torch.equal(SendersMean().of(vectors.unbind()), torch.tensor([2.0, 0.0, -2.0]))
+    assert torch.equal(SendersMean().of_stacked(vectors[None]), torch.tensor([[2.0, 0.0, -2.0]]))
+    assert torch.equal(Mean().of(vectors.unbind()), Mean().of_stacked(vectors))
+    with pytest.raises(ValueError, match="no worker sent anything"):
+        SendersMean().of([])
+
+
+def test_demo_goes_down():
+    """Where signs of the momentum go, with steps that shrink."""
+    algorithm = demo(DctTopK(2, 4), LAYOUT, beta=0.9)
+    cluster = Simulated(algorithm, problem.WORKERS, SEED)
+    state = cluster.start(torch.tensor(problem.START, dtype=torch.float64))
+    for t in range(1, 401):
+        state = cluster.round(gradients(state.replica.x), state, 0.05 / t**0.7, t)
+    start = gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
+    assert gradients(state.replica.x).mean(0).norm() < 0.3 * start
+
+
+def test_demo_s_layout_is_its_compressor_s():
+    assert demo(DctTopK(layout=LAYOUT)) == demo(DctTopK(), LAYOUT) == named("demo", layout=LAYOUT)
+    with pytest.raises(ValueError, match="needs layout="):
+        named("demo").check(problem.D)
+    with pytest.raises(ValueError, match=r"cluster\.server=rank0"):
+        cuts(named("demo", layout=LAYOUT), problem.D, 2)

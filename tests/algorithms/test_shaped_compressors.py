@@ -1,9 +1,11 @@
 """Compressors that see matrices: what all keep, and what is particular to each."""
 
+import math
+
 import pytest
 import torch
 
-from algorithms.compressors import Blocks, RankK
+from algorithms.compressors import Blocks, ChunkTopK, DctTopK, RankK, tensors
 from algorithms.layout import laid_out
 from algorithms.randomness import Key
 from experiments.conformance.test_compressor import TestCompressor
@@ -12,7 +14,12 @@ __all__ = ["TestCompressor"]
 
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "head")])
 D = 37
-COMPRESSORS = [RankK(1, LAYOUT), RankK(2, LAYOUT), RankK(9, LAYOUT)]
+COMPRESSORS = [
+    RankK(1, LAYOUT),
+    RankK(2, LAYOUT),
+    RankK(9, LAYOUT),
+    *(DctTopK(2, 4, dct, LAYOUT) for dct in (True, False)),
+]
 KEY = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
 
 
@@ -43,7 +50,7 @@ def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(compressor, 
 
 def test_payloads_lie_on_the_device_of_x(compressor):
     payload = compressor.encode(torch.zeros(3, D, device="meta"), KEY)
-    assert {tensor.device.type for tensor in payload} == {"meta"}
+    assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
 
 
 def test_rank_k_is_a_projection_of_every_matrix():
@@ -72,3 +79,57 @@ def test_rank_k_counts_its_factors():
         RankK(0, LAYOUT)
     with pytest.raises(ValueError, match="draws from a key"):
         RankK(2, LAYOUT)(batch())
+
+
+def plain_dct(chunk: list[list[float]]) -> list[list[float]]:
+    """The orthonormal DCT-II along both axes, by its sums."""
+
+    def along(row: list[float]) -> list[float]:
+        n = len(row)
+        sums = [sum(x * math.cos(math.pi * (2 * i + 1) * j / (2 * n)) for i, x in enumerate(row)) for j in range(n)]
+        return [total * math.sqrt((1 if j == 0 else 2) / n) for j, total in enumerate(sums)]
+
+    columns = [list(column) for column in zip(*map(along, chunk), strict=True)]
+    return [list(row) for row in zip(*map(along, columns), strict=True)]
+
+
+def test_the_transform_is_the_sum_that_defines_it():
+    """5 × 4 by chunks of 5 × 4, since 5 is prime; 3 × 1; 2 × 7 by 2 × 7."""
+    x = batch()
+    found = DctTopK(1, 7, True, LAYOUT).chunks.forward(x)
+    for block, part in zip(LAYOUT, found.split([20, 3, 14]), strict=True):
+        expected = torch.tensor(plain_dct(block.of(x).tolist()), dtype=x.dtype)
+        torch.testing.assert_close(part, expected.flatten(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("dct", [True, False])
+def test_chunks_come_back(dct):
+    """24 × 10 at most 4 aside: chunks of 4 × 2, in rows."""
+    layout = laid_out([("a", (24, 10), "matrix"), ("b", (7,), "vector")])
+    x = torch.randn(3, 247, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    chunks = DctTopK(1, 4, dct, layout).chunks
+    torch.testing.assert_close(chunks.back(chunks.forward(x)), x, rtol=0, atol=1e-13)
+    torch.testing.assert_close(chunks.forward(x).norm(dim=-1), x.norm(dim=-1), rtol=1e-13, atol=0)
+    first = DctTopK(1, 4, False, layout).chunks.forward(x)[:, 8:16]
+    assert torch.equal(first, layout[0].of(x)[:, :4, 2:4].flatten(1))
+    assert [chunks.shape(block) for block in layout] == [(4, 2), (1, 1)]
+
+
+def test_all_coefficients_are_everything():
+    x = batch(2, 3)
+    torch.testing.assert_close(DctTopK(99, 64, True, LAYOUT)(x), x, rtol=0, atol=1e-13)
+    assert torch.equal(DctTopK(99, 64, False, LAYOUT)(x), x)
+
+
+def test_one_chunk_of_one_axis_is_chunk_top_k():
+    layout, x = laid_out([("x", (D,), "vector")]), batch(2, 3)
+    assert torch.equal(DctTopK(3, 64, False, layout)(x), ChunkTopK(3, D)(x))
+
+
+def test_dct_top_k_counts_what_it_sends():
+    """20 of 2 and 5 bits; of 3 coordinates 2, 2 bits; of 14 in two chunks of 2 × 1 … : by hand for side 4."""
+    compressor = DctTopK(2, 4, True, LAYOUT)  # 1 × 4 five times, 3 × 1, and 2 × 1 seven times
+    assert compressor.bits(D) == 5 * 2 * (32 + 2) + 2 * (32 + 2) + 7 * 2 * (32 + 1)
+    assert compressor.pi(D) == 0.5
+    with pytest.raises(ValueError, match="k ≥ 1 and 2 ≤ side"):
+        DctTopK(k=0)

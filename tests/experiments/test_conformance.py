@@ -7,7 +7,7 @@ import pytest
 import torch
 from hydra.utils import get_object
 
-from algorithms.compressors import LogQuantize, MinMaxUint8, RandomK, RankK, ScaledSign, Sign, TopK
+from algorithms.compressors import DctTopK, LogQuantize, MinMaxUint8, RandomK, RankK, ScaledSign, Sign, TopK
 from algorithms.updates import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
 from data.markov import markov
@@ -65,6 +65,7 @@ ALGORITHMS = [
     of_configuration("diana", compressor=TopK(k=3), rate=0.5),
     of_configuration("signum", tie="zero"),
     of_configuration("distributed_lion", combine="mean"),
+    of_configuration("demo", compressor=DctTopK(1, 2, False), tie="plus", weight_decay=0.1),
     of_configuration("error_feedback", compressor=RankK(1, LAYOUT), update=SGD()),
     of_configuration("powersgd", residual="local", roles="matrix", rank=1),
     of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),

@@ -1,0 +1,144 @@
+"""The largest coefficients of the discrete cosine transform of chunks of matrices."""
+
+from dataclasses import dataclass
+from functools import cache
+from math import cos, pi, prod
+
+import torch
+from torch import Tensor
+
+from algorithms.compressors.base import Compressor, Payload
+from algorithms.compressors.chunk_top_k import ChunkTopK
+from algorithms.compressors.identity import Identity
+from algorithms.layout import Block, Layout, check_layout
+from algorithms.matrices import product
+from algorithms.randomness import Key
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Vectors as the chunks of their tensors, h × w each, one after the other, and of every chunk its orthonormal
+    DCT-II.
+
+    h and w are the largest divisors of m and n that are no larger than `side`; a tensor of one axis has n = 1.
+    Without `dct` the coordinates of a chunk stand for themselves.
+    """
+
+    layout: Layout
+    side: int
+    dct: bool
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The coefficients [..., d] of vectors."""
+        parts = []
+        for block in self.layout:
+            h, w = self.shape(block)
+            chunks = block.of(x).unflatten(-1, (-1, w)).unflatten(-3, (-1, h)).movedim(-3, -2)
+            parts.append(self._turned(chunks, _basis(h, x.dtype, x.device), _basis(w, x.dtype, x.device)).flatten(-4))
+        return torch.cat(parts, -1)
+
+    def back(self, z: Tensor) -> Tensor:
+        """The vectors [..., d] of coefficients."""
+        parts = []
+        for block in self.layout:
+            (h, w), part = self.shape(block), z[..., block.offset : block.offset + block.size]
+            chunks = part.unflatten(-1, (block.rows // h, block.columns // w, h, w))
+            chunks = self._turned(chunks, _basis(h, z.dtype, z.device).mT, _basis(w, z.dtype, z.device).mT)
+            parts.append(chunks.movedim(-2, -3).flatten(-4))
+        return torch.cat(parts, -1)
+
+    def shape(self, block: Block) -> tuple[int, int]:
+        """h and w."""
+        return _divisor(block.rows, self.side), _divisor(block.columns, self.side)
+
+    def _turned(self, chunks: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """L X Rᵀ of chunks X [..., h, w]."""
+        return product(product(left, chunks), right.mT) if self.dct else chunks
+
+
+@dataclass(frozen=True)
+class InTurn(Compressor):
+    """C(x) = (C₁(x₁), …, C_B(x_B)) for consecutive parts of the given sizes, each with a compressor of its own."""
+
+    compressors: tuple[Compressor, ...]
+    sizes: tuple[int, ...]
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+        return tuple(
+            one.encode(part, key) for one, part in zip(self.compressors, x.split(self.sizes, -1), strict=True)
+        )
+
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        parts = zip(self.compressors, payload, self.sizes, strict=True)
+        return torch.cat([one.decode(part, size) for one, part, size in parts], -1)
+
+    def bits(self, d: int) -> int:
+        return sum(one.bits(size) for one, size in zip(self.compressors, self.sizes, strict=True))
+
+    def pi(self, d: int) -> float:
+        return min(one.pi(size) for one, size in zip(self.compressors, self.sizes, strict=True))
+
+    def check(self, d: int) -> None:
+        if sum(self.sizes) != d:
+            raise ValueError(f"parts of {sum(self.sizes)} coordinates in all: the vectors have d = {d}")
+
+
+@dataclass(frozen=True)
+class DctTopK(Compressor):
+    """C(x) keeps of every chunk of a tensor the k largest coefficients of its DCT: k(32 + ⌈log₂ hw⌉) bits a chunk.
+
+    Chunks are h × w, the largest divisors of m and n up to `side`; tensors of one axis are cut into h × 1, and
+    filters are (out, all else). A chunk with fewer than k coefficients sends all. The transform is the orthonormal
+    DCT-II along both axes, so that π = k/hw of the largest chunk; without `dct` coordinates are chosen as they are.
+
+    Source: DeMo (Peng, Quesnelle and Kingma 2024), whose code sends 64 bits an index.
+    """
+
+    k: int = 32  # coefficients that a chunk sends
+    side: int = 64  # of a chunk, at most; 2 to 256
+    dct: bool = True  # false: the largest coordinates themselves
+    layout: Layout = ()
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or not 2 <= self.side <= 256:
+            raise ValueError(f"k={self.k}, side={self.side}: dct_top_k takes k ≥ 1 and 2 ≤ side ≤ 256")
+
+    @property
+    def chunks(self) -> Chunks:
+        """The transform."""
+        return Chunks(self.layout, self.side, self.dct)
+
+    @property
+    def of_coefficients(self) -> InTurn:
+        """What it does to coefficients."""
+        sizes = {block: prod(self.chunks.shape(block)) for block in self.layout}
+        chosen = (ChunkTopK(min(self.k, size), size) if size > 1 else Identity() for size in sizes.values())
+        return InTurn(tuple(chosen), tuple(block.size for block in sizes))
+
+    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+        return self.of_coefficients.encode(self.chunks.forward(x), key)
+
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        return self.chunks.back(self.of_coefficients.decode(payload, d))
+
+    def bits(self, d: int) -> int:
+        return self.of_coefficients.bits(d)
+
+    def pi(self, d: int) -> float:
+        return self.of_coefficients.pi(d)
+
+    def check(self, d: int) -> None:
+        check_layout(self.layout, d)
+
+
+@cache
+def _basis(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The orthonormal DCT-II [n, n]: row j is √(2/n)·cos(π(2i + 1)j/2n), and 1/√n for j = 0. Not to be changed."""
+    rows = [[cos(pi * (2 * i + 1) * j / (2 * n)) * (2 / n) ** 0.5 for i in range(n)] for j in range(1, n)]
+    return torch.tensor([[n**-0.5] * n, *rows], dtype=dtype, device=device)
+
+
+@cache
+def _divisor(n: int, most: int) -> int:
+    """The largest divisor of n that is no larger."""
+    return next(one for one in range(min(n, most), 0, -1) if n % one == 0)

@@ -1,0 +1,73 @@
+"""DeMo: the fast components of momentum cross, the slow ones stay."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor
+
+from algorithms.averaging import SendersMean
+from algorithms.channels import Direct, ErrorFeedback
+from algorithms.compressors import DctTopK, Payload, Sign
+from algorithms.compressors.dct import Chunks
+from algorithms.layout import Layout, check_layout
+from algorithms.protocol import Algorithm, ReplicaState, WorkerState
+from algorithms.randomness import Key
+from algorithms.server_model import of_workers
+from algorithms.updates import SGD, Moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCoefficients(ErrorFeedback):
+    """Error feedback whose messages are decoded to coefficients, which the receiver turns into coordinates."""
+
+    chunks: Chunks
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+        compensated = w + self.decay * memory
+        payload = self.codec(key.round).encode(self.chunks.forward(compensated), key)
+        sent = self.decode(payload, w.shape[-1], key.round)
+        return payload, compensated - self.chunks.back(sent)
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return self.chunks.back(message)
+
+    def check(self, d: int) -> None:
+        check_layout(self.chunks.layout, d)
+
+
+@dataclass(frozen=True)
+class DeMo(Algorithm):
+    """Rounds in which workers send steps αg_i."""
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        return of_workers(lr) * gradient, state.moments
+
+
+def demo(
+    compressor: DctTopK,
+    layout: Layout = (),
+    beta: float = 0.999,  # β, how much of δ_i is kept each round
+    tie: Literal["zero", "plus"] = "zero",  # the step where nothing was sent; plus: +α, for d bits down
+    weight_decay: float = 0.0,  # λ, of x ← x − αλx
+) -> Algorithm:
+    """Momentum that workers keep to themselves, but for the largest coefficients of its cosine transform.
+
+        worker   δ_i ← βδ_i + αg_i,  c_i = the k largest coefficients of every chunk of DCT(δ_i)
+                 δ_i ← δ_i − DCT⁻¹(c_i)
+        server   z = of every coefficient the mean over the workers that sent it,  s = sgn(DCT⁻¹(z)),  sends s
+        replica  x ← x − α(s + λx)
+
+    All tensors are treated alike, whatever their roles.
+    State: δ_i [d] on every worker, zero at the start.
+    Wire: k(32 + ⌈log₂ hw⌉) bits a chunk up; 2d bits down, or d with `tie: plus`.
+    Source: Peng, Quesnelle and Kingma, DeMo: Decoupled Momentum Optimization, 2024 (arXiv 2411.19870), by its
+    authors' code: α in δ, no 1−β, means over senders. There all workers gather all messages, (n−1) times what goes
+    up, and form s themselves; here a server does and sends signs, which for the defaults are fewer bits from n = 7 on
+    (`tie: plus`: n = 4). An index has 64 bits there. k = 32, chunks of 64 × 64 and β = 0.999 are its defaults.
+    """
+    compressor = replace(compressor, layout=layout or compressor.layout)
+    uplink = OfCoefficients(compressor.of_coefficients, decay=beta, chunks=compressor.chunks)
+    update = SGD(weight_decay=weight_decay, decoupled=True)
+    return DeMo(uplink, Direct(Sign(zero=tie == "zero")), update, combine=SendersMean())
