@@ -87,7 +87,7 @@ class LowRank(Algorithm):
         before = self.left(state.memory, self.split.apart(replica.signal)[0].unsqueeze(-2))
         return self.split.together(matrices + before, others), state.moments
 
-    def stages(self, t: int) -> tuple[Stage, ...]:
+    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
         return LeftFactor(self), RightFactor(self)
 
     def check(self, d: int) -> None:

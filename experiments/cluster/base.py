@@ -58,7 +58,7 @@ class Cluster(ABC):
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
-        for stage, at_replicas in zip(self._path.stages(t), self._replicas.stages(t), strict=True):
+        for stage, at_replicas in zip(self._path.stages(t, lr), self._replicas.stages(t, lr), strict=True):
             up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
             down, server = self._exchange(stage, up, server, replica.x, t)
             replica = at_replicas.replica(down, replica, lr, t)

@@ -223,7 +223,7 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
     for t in range(1, ROUNDS + 1):
         parts = gradients(replicas[0].x).split(WORKERS // 2, -2)
         ups, downs = [], []
-        for stages in zip(first.stages(t), second.stages(t), strict=True):
+        for stages in zip(first.stages(t, LRS), second.stages(t, LRS), strict=True):
             sent = [
                 stage.worker(part.contiguous(), state, replica, LRS, t, SEED)
                 for stage, part, state, replica in zip(stages, parts, workers, replicas, strict=True)
