@@ -17,6 +17,7 @@ from algorithms.compressors import (
     Blocks,
     ChunkTopK,
     Compressor,
+    DctTopK,
     Identity,
     Int4,
     LinfDither,
@@ -26,6 +27,7 @@ from algorithms.compressors import (
     Nuqsgd,
     Qsgd,
     RandomK,
+    RankK,
     ScaledSign,
     Sign,
     SignMean,
@@ -33,6 +35,8 @@ from algorithms.compressors import (
     UniformQuantize,
 )
 from algorithms.compressors.base import tensors
+from algorithms.layout import laid_out
+from algorithms.low_rank import LowRank
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Adam, AMSGrad
 from algorithms.wire import from_bytes, to_bytes
@@ -45,10 +49,14 @@ WHOLE: list[Compressor] = [
     LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(), Sign(), Sign(zero=True), SignMean(4),
     TopK(k=3, index_bits="packed"), Int4(10), LinfDither(10, 1), Nuqsgd(10), BinMeans(), ChunkTopK(3, 10),
 ]  # fmt: skip
-COMPRESSORS = [*WHOLE, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
+LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "matrix")])
+SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]
+COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
 CASES = [
-    *((compressor, ["naive"]) for compressor in [*WHOLE, Blocks(ScaledSign(), (20, D - 20))]),
+    *((compressor, ["naive"]) for compressor in [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))]),
     (ScaledSign(), METHODS),
+    (Identity(), ["muon", "powersgd", "dion"]),
+    (SHAPED[1], ["demo"]),
     *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
 ]
 NAMED = {
@@ -72,7 +80,14 @@ def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | 
     """What a method makes of a compressor, with the first update that it takes; None where it refuses it."""
     factory = NAMED["algorithm"][method]
     parameters = inspect.signature(factory, eval_str=True).parameters
-    given = {**OPTIONS[options], "compressor": compressor, "rounds": ROUNDS, "warmup": WARMUP, "workers": WORKERS}
+    given = {
+        **OPTIONS[options],
+        "compressor": compressor,
+        "rounds": ROUNDS,
+        "warmup": WARMUP,
+        "workers": WORKERS,
+        "layout": LAYOUT,
+    }
     given = {name: value for name, value in given.items() if name in parameters}
     if "update" in parameters:
         given["update"] = next(one for one in UPDATES[options] if isinstance(one, parameters["update"].annotation))
@@ -101,12 +116,13 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
         path.start_replica(x),
     )
     for t in range(1, ROUNDS + 1):
-        up, workers = path.worker(gradients, workers, replica, lr, t, 0)
-        up = crossed(up, 2) if is_packed else up
-        down, server = path.server(up, server, t, 0)
-        down = crossed(down, 1) if is_packed else down
-        replica = path.replica(down, replica, lr, t)
-        assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
+        for stage in path.stages(t, lr):
+            up, workers = stage.worker(gradients, workers, replica, lr, t, 0)
+            up = crossed(up, 2) if is_packed else up
+            down, server = stage.server(up, server, t, 0)
+            down = crossed(down, 1) if is_packed else down
+            replica = stage.replica(down, replica, lr, t)
+            assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
 
 
 def crossed(payload, lead: int):
@@ -114,7 +130,9 @@ def crossed(payload, lead: int):
 
 
 def draws(compressor: Compressor) -> bool:
-    return isinstance(getattr(compressor, "compressor", compressor), (RandomK, Qsgd, Natural, LinfDither, Nuqsgd))
+    return isinstance(
+        getattr(compressor, "compressor", compressor), (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd)
+    )
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -137,7 +155,9 @@ def test_a_round_stays_on_the_gpu(
             assert "to the CPU" in gpu.crossings
         else:
             rounds(one, is_packed)
-            assert set(gpu.crossings) == ({"to the GPU"} if draws(compressor) else set()), one
+            assert set(gpu.crossings) == (
+                {"to the GPU"} if draws(compressor) or isinstance(one, LowRank) else set()
+            ), one
 
 
 def test_every_compressor_and_method_is_tried() -> None:
