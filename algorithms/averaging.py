@@ -68,9 +68,10 @@ class SendersMean(Combine):
     """Of every coordinate the mean over the workers that sent it: whose w_i is not zero there."""
 
     def of(self, vectors: Iterable[Tensor]) -> Tensor:
-        total, senders = torch.zeros(()), torch.zeros(())
+        total = senders = None
         for vector in vectors:
-            total, senders = total.to(vector) + vector, senders.to(vector) + (vector != 0)
-        if not senders.dim():
+            total = vector if total is None else total + vector
+            senders = (vector != 0).to(vector.dtype) if senders is None else senders + (vector != 0)
+        if total is None or senders is None:
             raise ValueError("no worker sent anything")
         return total / senders.clamp(min=1)

@@ -133,12 +133,12 @@ class SideBySide:
         return torch.cat([part.clipped_aggregate(one, norm) for part, one in self._each(aggregates)], -1)
 
     def check(self) -> None:
-        """Raise ValueError where a part cannot take its coordinates, or has several exchanges in a round."""
+        """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""
         for part, size in zip(self.parts, self.sizes, strict=True):
             if part.stages(1) != (part,):
                 raise ValueError(
-                    f"{type(part).__name__}: has several exchanges in a round, which optimizer and hook do not: run "
-                    "it in the harness (experiments.run)"
+                    f"{type(part).__name__}: has several exchanges in a round, or a server that takes steps, which "
+                    "optimizer and hook have not: run it in the harness (experiments.run)"
                 )
             part.check(size)
 

@@ -73,7 +73,7 @@ class LocalSteps(Algorithm):
         models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)
         return replace(super().start_workers(x, ids), moments=self.inner.start(models), x=models)
 
-    def stages(self, t: int) -> tuple[Stage, ...]:
+    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
         return () if t % self.period else (self,)
 
     def local(

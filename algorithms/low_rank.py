@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,13 +41,11 @@ class LowRank(Algorithm):
 
     layout: Layout
     compressed: Layout  # blocks of it
-    rank: int
     seed: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rank < 1:
-            raise ValueError(f"rank={self.rank}: must be at least 1")
+    def rank_of(self, block: Block) -> int:
+        """The rank of a matrix, no larger than its sides."""
+        raise NotImplementedError
 
     def left(self, memory: Tensor, signal: Tensor) -> Tensor:
         """What is left of M_i [*T, W, c] by the next round, where D [*T, 1, c] was made of them all."""
@@ -75,8 +73,7 @@ class LowRank(Algorithm):
     def start_replica(self, x: Tensor) -> Factored:
         state = super().start_replica(x)
         p = x.new_zeros(*x.shape[:-1], self.side(rows=True))
-        q = torch.cat([self._drawn(block) for block in self.compressed] or [torch.zeros(0)])
-        q = q.to(x).expand(*x.shape[:-1], -1).clone()
+        q = self._drawn().to(x).expand(*x.shape[:-1], -1).clone()
         return Factored(x=state.x, signal=state.signal, moments=state.moments, p=p, q=q)
 
     def outgoing(
@@ -87,7 +84,7 @@ class LowRank(Algorithm):
         before = self.left(state.memory, self.split.apart(replica.signal)[0].unsqueeze(-2))
         return self.split.together(matrices + before, others), state.moments
 
-    def stages(self, t: int) -> tuple[Stage, ...]:
+    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
         return LeftFactor(self), RightFactor(self)
 
     def check(self, d: int) -> None:
@@ -101,25 +98,40 @@ class LowRank(Algorithm):
 
     def side(self, rows: bool) -> int:
         """Σ m·r, or Σ n·r."""
-        return sum((block.rows if rows else block.columns) * self.rank_of(block) for block in self.compressed)
+        return sum(one * rank for one, rank in self._shapes(rows))
 
-    def rank_of(self, block: Block) -> int:
-        """The rank of a matrix, which has no more than it has rows or columns."""
-        return min(self.rank, block.rows, block.columns)
+    def is_turned(self, block: Block) -> bool:
+        """Whether M is the transposed of a block, so that m are its columns."""
+        return False
 
     def matrices(self, vectors: Tensor) -> list[Tensor]:
-        """Of the compressed coordinates [..., c] every matrix [..., m, n]."""
-        return cut(vectors, [(block.rows, block.columns) for block in self.compressed])
+        """Of the compressed coordinates [..., c] every M [..., m, n]."""
+        found = cut(vectors, [(block.rows, block.columns) for block in self.compressed])
+        return [one.mT if self.is_turned(block) else one for one, block in zip(found, self.compressed, strict=True)]
+
+    def flat(self, matrices: Iterable[Tensor], none: Tensor) -> Tensor:
+        """The compressed coordinates [..., c] of every M; `none` [..., 0] where there is no matrix."""
+        parts = zip(matrices, self.compressed, strict=True)
+        return joined([one.mT if self.is_turned(block) else one for one, block in parts], none)
 
     def factors(self, vectors: Tensor, rows: bool) -> list[Tensor]:
         """Of P [..., Σ m·r] or Q [..., Σ n·r] every matrix's [..., m, r] or [..., n, r]."""
-        sides = (block.rows if rows else block.columns for block in self.compressed)
-        return cut(vectors, [(side, self.rank_of(block)) for side, block in zip(sides, self.compressed, strict=True)])
+        return cut(vectors, self._shapes(rows))
 
-    def _drawn(self, block: Block) -> Tensor:
-        """The first Q of a matrix, standard normal [n·r], the same numbers everywhere."""
-        generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
-        return torch.randn(block.columns * self.rank_of(block), generator=generator, dtype=torch.float64)
+    def _shapes(self, rows: bool) -> list[tuple[int, int]]:
+        """Of every P, or of every Q."""
+        return [
+            (block.rows if rows != self.is_turned(block) else block.columns, self.rank_of(block))
+            for block in self.compressed
+        ]
+
+    def _drawn(self) -> Tensor:
+        """The first Q of all matrices, standard normal, the same numbers everywhere."""
+        parts = [torch.zeros(0, dtype=torch.float64)]
+        for block, (rows, columns) in zip(self.compressed, self._shapes(rows=False), strict=True):
+            generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
+            parts.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64))
+        return torch.cat(parts)
 
 
 @dataclass(frozen=True)
@@ -194,22 +206,13 @@ class RightFactor(_Averaging):
 
     def replica(self, payload: Payload, state: Any, lr: float | Tensor, t: int) -> Factored:
         """The replica after the round."""
-        of, split = self.of, self.of.split
-        mean = self._received(payload, t)
-        p, right, before = (
-            of.factors(state.p, rows=True),
-            of.factors(mean, rows=False),
-            of.factors(state.q, rows=False),
-        )
-        blocks = zip(of.compressed, p, right, strict=True)
+        of, split, mean = self.of, self.of.split, self._received(payload, t)
+        p, right = of.factors(state.p, rows=True), of.factors(mean, rows=False)
         none, others = mean[..., :0], split.apart(state.signal)[1]
-        signal = split.together(
-            joined([product(one, other.mT) for one, other in zip(p, right, strict=True)], none), others
-        )
-        u = split.together(joined([of.along(*block) for block in blocks], none), others)
+        products = [product(one, other.mT) for one, other in zip(p, right, strict=True)]
+        along = [of.along(*block) for block in zip(of.compressed, p, right, strict=True)]
+        signal, u = (split.together(of.flat(matrices, none), others) for matrices in (products, along))
         x, moments = of.update.step(state.x, of.clipped_aggregate(u), state.moments, lr, t)
-        q = [
-            torch.where(new.any(-2, keepdim=True), of.factor(new), old)
-            for new, old in zip(right, before, strict=True)
-        ]
+        pairs = zip(right, of.factors(state.q, rows=False), strict=True)
+        q = [torch.where(new.any(-2, keepdim=True), of.factor(new), old) for new, old in pairs]
         return replace(state, x=x, moments=moments, signal=signal, q=joined(q, none))

@@ -39,7 +39,7 @@ class MuonMoments(NamedTuple):
     v: Tensor
 
 
-Scale = Literal["original", "spectral", "match_rms_adamw"]
+Scale = Literal["original", "spectral", "match_rms_adamw", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Muon(Update[MuonMoments]):
     """B ← μB + (1−μ)u, X ← X − α·s(m, n)·NS(B) for the matrices of a layout, AdamW with ρα for all else.
 
     `nesterov` takes NS((1−μ)u + μB) of the new B. s(m, n) is √max(1, m/n) (`original`), √(m/n) (`spectral`) or
-    0.2·√max(m, n) (`match_rms_adamw`). Weight decay is x ← x − αλx, with ρα where there is AdamW.
+    0.2·√max(m, n) (`match_rms_adamw`), or 1 (`none`). Weight decay is x ← x − αλx, with ρα where there is AdamW.
     """
 
     layout: Layout
@@ -67,13 +67,16 @@ class Muon(Update[MuonMoments]):
 
     def start(self, x: Tensor) -> MuonMoments:
         matrices, others = self._split.apart(torch.zeros_like(x))
-        return MuonMoments(matrices, *self.others.start(others))
+        return MuonMoments(matrices if self.momentum else matrices[..., :0], *self.others.start(others))
 
     def direction(self, u: Tensor, moments: MuonMoments, t: int) -> tuple[Tensor, MuonMoments]:
         matrices, others = self._split.apart(u)
-        b = self.momentum * moments.b + (1 - self.momentum) * matrices
-        ahead = (1 - self.momentum) * matrices + self.momentum * b if self.nesterov else b
+        b = ahead = matrices
+        if self.momentum:
+            b = self.momentum * moments.b + (1 - self.momentum) * matrices
+            ahead = (1 - self.momentum) * matrices + self.momentum * b if self.nesterov else b
         rest, (m, v) = self.others.direction(others, AdamMoments(moments.m, moments.v), t)
+        b = b if self.momentum else moments.b  # which is nothing
         return self._split.together(self._orthogonal(ahead), self.others_lr * rest), MuonMoments(b, m, v)
 
     def step(
@@ -115,4 +118,6 @@ def factor(scale: Scale, m: int, n: int) -> float:
         return (m / n) ** 0.5
     if scale == "match_rms_adamw":
         return 0.2 * max(m, n) ** 0.5
-    raise ValueError(f"scale={scale!r}: must be 'original', 'spectral' or 'match_rms_adamw'")
+    if scale == "none":
+        return 1.0
+    raise ValueError(f"scale={scale!r}: must be 'original', 'spectral', 'match_rms_adamw' or 'none'")

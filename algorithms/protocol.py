@@ -105,10 +105,10 @@ class Algorithm:
     """A method made of an uplink channel, a downlink channel and an update rule.
 
     clip: the longest norm ‖u‖₂ of the aggregate u that replicas move by, whose direction stays; None for any. The
-    aggregate is what a replica received, before its update and weight decay: the signal g̃_t, in the rounds in which
-    a method sends momentum a momentum. What channels remember is not clipped. combine: what the server makes of
-    messages, their mean unless a method says otherwise. A subclass whose replicas do not move by what they receive
-    clips, by `clipped_aggregate`, the mean by which it moves.
+    aggregate is what a replica received, before its update and weight decay: the signal g̃_t, in the rounds in which a
+    method sends momentum a momentum. What channels remember is not clipped. A subclass whose replicas do not move by
+    what they receive clips, by `clipped_aggregate`, the mean by which it moves.
+    combine: what the server makes of the workers' messages.
     """
 
     uplink: Channel
@@ -132,8 +132,8 @@ class Algorithm:
         """The same channel up and down; with `uplink_only` the downlink is dense."""
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
-    def stages(self, t: int) -> tuple[Stage, ...]:
-        """The exchanges of round t, one after the other: this algorithm itself is one.
+    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
+        """The exchanges of round t, one after the other: this algorithm itself. lr is for servers that step.
 
         None in a silent round, of local steps alone.
         """

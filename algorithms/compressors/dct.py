@@ -10,6 +10,7 @@ from torch import Tensor
 from algorithms.compressors.base import Compressor, Payload
 from algorithms.compressors.chunk_top_k import ChunkTopK
 from algorithms.compressors.identity import Identity
+from algorithms.compressors.tables import table
 from algorithms.layout import Block, Layout, check_layout
 from algorithms.matrices import product
 from algorithms.randomness import Key
@@ -34,7 +35,7 @@ class Chunks:
         for block in self.layout:
             h, w = self.shape(block)
             chunks = block.of(x).unflatten(-1, (-1, w)).unflatten(-3, (-1, h)).movedim(-3, -2)
-            parts.append(self._turned(chunks, _basis(h, x.dtype, x.device), _basis(w, x.dtype, x.device)).flatten(-4))
+            parts.append(self._turned(chunks, basis(h, x), basis(w, x)).flatten(-4))
         return torch.cat(parts, -1)
 
     def back(self, z: Tensor) -> Tensor:
@@ -43,7 +44,7 @@ class Chunks:
         for block in self.layout:
             (h, w), part = self.shape(block), z[..., block.offset : block.offset + block.size]
             chunks = part.unflatten(-1, (block.rows // h, block.columns // w, h, w))
-            chunks = self._turned(chunks, _basis(h, z.dtype, z.device).mT, _basis(w, z.dtype, z.device).mT)
+            chunks = self._turned(chunks, basis(h, z).mT, basis(w, z).mT)
             parts.append(chunks.movedim(-2, -3).flatten(-4))
         return torch.cat(parts, -1)
 
@@ -131,11 +132,16 @@ class DctTopK(Compressor):
         check_layout(self.layout, d)
 
 
+def basis(n: int, like: Tensor) -> Tensor:
+    """The orthonormal DCT-II [n, n], of the dtype and on the device of a tensor: row j is √(2/n)·cos(π(2i + 1)j/2n),
+    and 1/√n for j = 0."""
+    return table(_rows(n), like.dtype, like.device).view(n, n)
+
+
 @cache
-def _basis(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The orthonormal DCT-II [n, n]: row j is √(2/n)·cos(π(2i + 1)j/2n), and 1/√n for j = 0. Not to be changed."""
-    rows = [[cos(pi * (2 * i + 1) * j / (2 * n)) * (2 / n) ** 0.5 for i in range(n)] for j in range(1, n)]
-    return torch.tensor([[n**-0.5] * n, *rows], dtype=dtype, device=device)
+def _rows(n: int) -> tuple[float, ...]:
+    rest = (cos(pi * (2 * i + 1) * j / (2 * n)) * (2 / n) ** 0.5 for j in range(1, n) for i in range(n))
+    return (*[n**-0.5] * n, *rest)
 
 
 @cache

@@ -13,7 +13,7 @@ def muon(
     layout: Layout = (),
     momentum: float = 0.95,  # μ, how much of B is kept each round
     nesterov: bool = True,  # false: NS(B) of the momentum as it is
-    scale: Scale = "original",  # s(m, n): √max(1, m/n); spectral: √(m/n); match_rms_adamw: 0.2√max(m, n)
+    scale: Scale = "original",  # s: √max(1, m/n); spectral: √(m/n); match_rms_adamw: 0.2√max(m, n); none: 1
     others_lr: float = 0.015,  # AdamW's step size for what is no matrix, in units of α
     beta1: float = 0.9,  # β₁ of AdamW
     beta2: float = 0.95,  # β₂ of AdamW

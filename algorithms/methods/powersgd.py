@@ -8,9 +8,9 @@ from torch import Tensor
 
 from algorithms.channels import dense
 from algorithms.compressors import Identity
-from algorithms.layout import Layout, matrices_of
+from algorithms.layout import Block, Layout, matrices_of
 from algorithms.low_rank import LowRank
-from algorithms.matrices import joined, product
+from algorithms.matrices import product
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Momentum
 
@@ -28,12 +28,21 @@ class MomentumBeside(SGD):
 class PowerSGD(LowRank):
     """The rounds of `powersgd`."""
 
+    rank: int
     residual: Literal["global", "local"]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rank < 1:
+            raise ValueError(f"rank={self.rank}: must be at least 1")
+
+    def rank_of(self, block: Block) -> int:
+        return min(self.rank, block.rows, block.columns)
 
     def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
         if self.residual == "global":
             return memory
-        own = joined([product(one, other.mT) for one, other in zip(p, right, strict=True)], memory[..., :0])
+        own = self.flat([product(one, other.mT) for one, other in zip(p, right, strict=True)], memory[..., :0])
         return memory - own
 
     def left(self, memory: Tensor, signal: Tensor) -> Tensor:

@@ -59,8 +59,8 @@ class Cluster(ABC):
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
         workers = self._path.local(gradients, workers, replica, lr, t)
-        stages = self._path.stages(t)
-        for stage, at_replicas in zip(stages, self._replicas.stages(t), strict=True):
+        stages = self._path.stages(t, lr)
+        for stage, at_replicas in zip(stages, self._replicas.stages(t, lr), strict=True):
             up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
             down, server = self._exchange(stage, up, server, replica.x, t)
             replica = at_replicas.replica(down, replica, lr, t)

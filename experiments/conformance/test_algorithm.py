@@ -239,7 +239,7 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
             for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
         ]
         ups, downs = [], []
-        for stages in zip(first.stages(t), second.stages(t), strict=True):
+        for stages in zip(first.stages(t, LRS), second.stages(t, LRS), strict=True):
             sent = [
                 stage.worker(part, state, replica, LRS, t, SEED)
                 for stage, part, state, replica in zip(stages, parts, workers, replicas, strict=True)

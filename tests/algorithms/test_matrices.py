@@ -2,19 +2,24 @@
 
 import pytest
 import torch
+from reference import compressors as plain
 from reference import matrices as problem
 from reference.demo import demo as plain_demo
+from reference.dion import dion as plain_dion
+from reference.ef21_muon import ef21_muon as plain_ef21_muon
 from reference.muon import muon as plain_muon
 from reference.powersgd import powersgd as plain_powersgd
 from torch import Tensor
 
 from algorithms.averaging import Mean, SendersMean
-from algorithms.compressors import DctTopK, Identity
+from algorithms.compressors import DctTopK, Identity, ScaledSign, TopK
 from algorithms.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
 from algorithms.low_rank import Factored, LowRank
 from algorithms.meter import Meter
 from algorithms.methods.adam import adam
 from algorithms.methods.demo import demo
+from algorithms.methods.dion import dion
+from algorithms.methods.ef21_muon import ef21_muon
 from algorithms.methods.muon import muon
 from algorithms.methods.powersgd import powersgd
 from algorithms.methods.sgd import sgd
@@ -158,7 +163,7 @@ def test_muon_goes_down():
 
 @pytest.mark.parametrize(
     "options",
-    [{"momentum": 1.0}, {"others_lr": -1.0}, {"scale": "none"}, {"weight_decay": -0.1}, {"beta2": 1.0}],
+    [{"momentum": 1.0}, {"others_lr": -1.0}, {"scale": "frobenius"}, {"weight_decay": -0.1}, {"beta2": 1.0}],
     ids=str,
 )
 def test_what_muon_does_not_take(options):
@@ -308,3 +313,109 @@ def test_demo_s_layout_is_its_compressor_s():
         named("demo").check(problem.D)
     with pytest.raises(ValueError, match=r"cluster\.server=rank0"):
         cuts(named("demo", layout=LAYOUT), problem.D, 2)
+
+
+# EF21-Muon.
+
+
+@pytest.mark.parametrize("dense_start", [False, True])
+@pytest.mark.parametrize("dense_down", [False, True])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize(("ours", "theirs"), [(TopK(k=2), plain.top_2), (Identity(), plain.identity)], ids=str)
+def test_ef21_muon_follows_the_reference(ours, theirs, dense_start, dense_down, weight_decay):
+    options = {"beta": 0.3, "scale": "original", "others_lr": 0.5, "weight_decay": weight_decay}
+    options["dense_start"] = dense_start
+    expected = plain_ef21_muon(
+        problem.gradient, problem.START, problem.WORKERS, theirs, LR, 25, dense_down=dense_down, **options
+    )
+    assert_close(run(ef21_muon(ours, LAYOUT, uplink_only=dense_down, **options), 25), expected)
+
+
+def test_ef21_muon_without_compression_is_muon():
+    """Of matrices; AdamW sees momenta here, gradients there."""
+    options = {"scale": "none", "others_lr": 0.5, "weight_decay": 0.1}
+    alone = laid_out([("x", (9, 3), "matrix")])
+    found = run(ef21_muon(Identity(), alone, beta=0.2, dense_start=False, **options))
+    assert_close(found, run(muon(Identity(), alone, momentum=0.8, nesterov=False, **options)), 1e-11)
+
+
+def test_ef21_muon_goes_down():
+    start = gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
+    cluster = Simulated(ef21_muon(ScaledSign(), LAYOUT), problem.WORKERS, SEED)
+    state = cluster.start(torch.tensor(problem.START, dtype=torch.float64))
+    for t in range(1, 401):
+        state = cluster.round(gradients(state.replica.x), state, 0.1 / t**0.6, t)
+    assert gradients(state.replica.x).mean(0).norm() < 0.3 * start
+
+
+def test_where_a_server_knows_no_step_size_ef21_muon_is_refused_in_words():
+    algorithm = ef21_muon(TopK(k=2), LAYOUT)
+    with pytest.raises(ValueError, match=r"EF21Muon: may look at the vector as a whole"):
+        cuts(algorithm, problem.D, 2)
+    with pytest.raises(ValueError, match="a server that takes steps"):
+        CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
+    with pytest.raises(ValueError, match=r"beta=0\.0: must lie"):
+        ef21_muon(TopK(k=2), LAYOUT, beta=0.0)
+
+
+# Dion.
+
+
+@pytest.mark.parametrize("fraction", [0.5, 1.0])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_dion_follows_the_reference(fraction, momentum, weight_decay):
+    options = {"momentum": momentum, "others_lr": 0.5, "weight_decay": weight_decay}
+    ours = dion(Identity(), LAYOUT, SEED, fraction=fraction, **options)
+    q = first_factors(ours)
+    assert {name: (len(rows), len(rows[0])) for name, rows in q.items()} == {
+        "tall": (2, 2 * fraction),
+        "wide": (2, 2 * fraction),
+    }
+    expected = plain_dion(problem.gradient, problem.START, problem.WORKERS, LR, ROUNDS, q, **options)
+    assert_close(run(ours), expected)
+
+
+def test_dion_of_many_workers_is_that_of_one_with_the_mean_gradient():
+    algorithm = dion(Identity(), LAYOUT, SEED, fraction=0.5)
+    cluster = Simulated(algorithm, 1, SEED)
+    state, path = cluster.start(torch.tensor(problem.START, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        state = cluster.round(gradients(state.replica.x).mean(0, keepdim=True), state, LR, t)
+        path.append(state.replica.x)
+    assert_close(run(algorithm), torch.stack(path), 1e-9)
+
+
+def test_dion_of_full_rank_finds_the_polar_factor_of_a_momentum_that_stays():
+    """Frobenius distance after 1, 2, 5, 20 and 200 rounds: towards zero."""
+    layout = laid_out([("x", (8, 6), "matrix")])
+    m = torch.randn(48, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    u, _, v = torch.linalg.svd(layout[0].of(m), full_matrices=False)
+    cluster = Simulated(dion(Identity(), layout, fraction=1.0, momentum=0.0), 1, SEED)
+    state, left = cluster.start(torch.zeros(48, dtype=torch.float64)), []
+    for t in range(1, 201):
+        before = state.replica.x
+        state = cluster.round(m[None], state, 1.0, t)
+        step = layout[0].of(before - state.replica.x) / (8 / 6) ** 0.5
+        left.append(float((step - u @ v).norm()))
+    assert left[0] > left[4] > left[19] > left[199]
+    assert left[199] < 1e-6
+
+
+def test_dion_sends_factors_of_matrices_and_all_else_as_it_is():
+    meter = Meter()
+    meter.count(dion(Identity(), LAYOUT, fraction=0.5), problem.D, 1, torch.float64)
+    assert meter.bits_up == meter.bits_down == 32 * (4 + 2 + 3 + 2 + 13)
+    with pytest.raises(ValueError, match="fraction=0"):
+        dion(Identity(), LAYOUT, fraction=0.0)
+    with pytest.raises(ValueError, match=r"momentum=1\.0"):
+        dion(Identity(), LAYOUT, momentum=1.0)
+
+
+def test_dion_goes_down():
+    start = gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
+    cluster = Simulated(dion(Identity(), LAYOUT, fraction=0.5), problem.WORKERS, SEED)
+    state = cluster.start(torch.tensor(problem.START, dtype=torch.float64))
+    for t in range(1, 401):
+        state = cluster.round(gradients(state.replica.x), state, 0.1 / t**0.6, t)
+    assert gradients(state.replica.x).mean(0).norm() < 0.3 * start

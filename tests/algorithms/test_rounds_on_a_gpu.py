@@ -36,6 +36,7 @@ from algorithms.compressors import (
 )
 from algorithms.compressors.base import tensors
 from algorithms.layout import laid_out
+from algorithms.low_rank import LowRank
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Adam, AMSGrad
 from algorithms.wire import from_bytes, to_bytes
@@ -48,12 +49,14 @@ WHOLE: list[Compressor] = [
     LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(), Sign(), Sign(zero=True), SignMean(4),
     TopK(k=3, index_bits="packed"), Int4(10), LinfDither(10, 1), Nuqsgd(10), BinMeans(), ChunkTopK(3, 10),
 ]  # fmt: skip
-LAYOUT = laid_out([("weight", (5, 4), "matrix"), ("bias", (D - 20,), "vector")])
-SHAPED: list[Compressor] = [RankK(2, LAYOUT), DctTopK(layout=LAYOUT)]
+LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "matrix")])
+SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]
 COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
 CASES = [
     *((compressor, ["naive"]) for compressor in [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))]),
     (ScaledSign(), METHODS),
+    (Identity(), ["muon", "powersgd", "dion"]),
+    (SHAPED[1], ["demo"]),
     *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
 ]
 NAMED = {
@@ -108,14 +111,14 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
     )
     for t in range(1, ROUNDS + 1):
         workers = path.local(gradients, workers, replica, lr, t)
-        for stage in path.stages(t):
+        for stage in path.stages(t, lr):
             up, workers = stage.worker(gradients, workers, replica, lr, t, 0)
             up = crossed(up, 2) if is_packed else up
             down, server = stage.server(up, server, t, 0)
             down = crossed(down, 1) if is_packed else down
             replica = stage.replica(down, replica, lr, t)
             assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
-        if path.stages(t):
+        if path.stages(t, lr):
             workers = path.adopted(workers, replica, t)
 
 
@@ -149,7 +152,9 @@ def test_a_round_stays_on_the_gpu(
             assert "to the CPU" in gpu.crossings
         else:
             rounds(one, is_packed)
-            assert set(gpu.crossings) == ({"to the GPU"} if draws(compressor) else set()), one
+            assert set(gpu.crossings) == (
+                {"to the GPU"} if draws(compressor) or isinstance(one, LowRank) else set()
+            ), one
 
 
 def test_every_compressor_and_method_is_tried() -> None:

@@ -66,6 +66,7 @@ ALGORITHMS = [
     of_configuration("signum", tie="zero"),
     of_configuration("distributed_lion", combine="mean"),
     of_configuration("demo", compressor=DctTopK(1, 2, False), tie="plus", weight_decay=0.1),
+    of_configuration("dion", fraction=1.0, momentum=0.5, weight_decay=0.1),
     of_configuration("error_feedback", compressor=RankK(1, LAYOUT), update=SGD()),
     of_configuration("powersgd", residual="local", roles="matrix", rank=1),
     of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),

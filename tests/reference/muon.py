@@ -17,6 +17,7 @@ from reference.matrices import TENSORS, Matrix, as_matrix, combined, flat, norm,
 SCALES = {
     "original": lambda m, n: math.sqrt(max(1.0, m / n)),
     "spectral": lambda m, n: math.sqrt(m / n),
+    "none": lambda m, n: 1.0,
     "match_rms_adamw": lambda m, n: 0.2 * math.sqrt(max(m, n)),
 }
 

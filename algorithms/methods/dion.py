@@ -1,0 +1,104 @@
+"""Dion: orthonormal factors of the momentum, which cross in place of gradients."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from torch import Tensor
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.layout import Block, Layout
+from algorithms.low_rank import LowRank
+from algorithms.matrices import product
+from algorithms.orthogonal import Muon
+from algorithms.protocol import Algorithm
+from algorithms.updates import Adam
+
+
+@dataclass(frozen=True, kw_only=True)
+class Along(Muon):
+    """Muon's step along matrices that are orthonormal as they come."""
+
+    def _orthogonal(self, matrices: Tensor) -> Tensor:
+        return matrices
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dion(LowRank):
+    """The rounds of `dion`."""
+
+    fraction: float
+    momentum: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction={self.fraction}: must lie in (0, 1]")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum={self.momentum}: must lie in [0, 1)")
+
+    def rank_of(self, block: Block) -> int:
+        return ceil(self.fraction * min(block.rows, block.columns))
+
+    def is_turned(self, block: Block) -> bool:
+        return block.rows < block.columns
+
+    def left(self, memory: Tensor, signal: Tensor) -> Tensor:
+        return memory - (1 - self.momentum) * signal
+
+    def factor(self, right: Tensor) -> Tensor:
+        return right / (right.norm(dim=-2, keepdim=True) + 1e-8)
+
+    def along(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
+        return (block.rows / block.columns) ** 0.5 * product(p, self.factor(right).mT)
+
+
+def dion(
+    compressor: Identity,
+    layout: Layout = (),
+    seed: int = 0,
+    fraction: float = 0.25,  # r = ⌈fraction·min(m, n)⌉ of every matrix
+    momentum: float = 0.95,  # μ, how much of what was used is kept
+    others_lr: float = 1.0,  # AdamW's step size for what is no matrix, in units of α
+    beta1: float = 0.9,  # β₁ of AdamW
+    beta2: float = 0.95,  # β₂ of AdamW
+    eps: float = 1e-8,  # ε of AdamW, outside the root
+    weight_decay: float = 0.0,  # λ, of x ← x − αλx
+) -> Algorithm:
+    """Muon of low rank: PowerSGD's two factors of the momentum M, orthonormal, are the step.
+
+        worker   M_i ← M_i + G_i
+        stage 1  up M_i Q, down mean_i M_i Q,  P = orth(mean_i M_i Q)
+        stage 2  up M_iᵀ P, down R = mean_i M_iᵀ P
+        worker   M_i ← M_i − (1−μ)P Rᵀ
+        replica  Q ← the columns of R, each divided by its norm + 10⁻⁸,  X ← X − α(λX + √(m/n)·P Qᵀ)
+
+    for every matrix m × n, of the transposed where m < n; gradients of all else cross as they are in stage 1, and
+    AdamW steps along their mean with `others_lr`·α. A column of Q whose R becomes zero stays what it was.
+    Roles: matrices are the tensors that the task says are; embeddings, heads and vectors are all else.
+    State: M_i [of matrices] on every worker, the last step being formed in the next round; P, Q, P Rᵀ and AdamW's
+    moments on every replica; none on the server. M_i start at zero, Q standard normal, the same everywhere, of the
+    run's seed.
+    Wire: 32(Σ r(m + n) + all else) bits each way.
+    Source: Ahn, Xu, Abreu et al., Dion: Distributed Orthonormalized Updates, 2025 (arXiv 2504.05295), and its
+    authors' reference (microsoft/dion), whose `fraction` is 1 unless said and ¼ or less in what is compared; there a
+    matrix whose factors are longer than itself, with a fraction beyond ½, crosses itself, and here its factors do;
+    filters are refused there, and (out, all else) here. orth is by Householder's QR, there by Cholesky's on a sketch.
+    It is Dion of one worker with the mean gradient, whatever the workers' data.
+    """
+    compressed = tuple(block for block in layout if block.role == "matrix")
+    others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
+    update = Along(
+        layout=layout, momentum=0.0, nesterov=False, others=others, others_lr=others_lr, weight_decay=weight_decay,
+        decoupled=True,
+    )  # fmt: skip
+    return Dion(
+        dense(),
+        dense(),
+        update,
+        layout=layout,
+        compressed=compressed,
+        seed=seed,
+        fraction=fraction,
+        momentum=momentum,
+    )
