@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from algorithms.channels import Direct
 from algorithms.compressors import Identity, ScaledSign
-from algorithms.methods.ef21 import ef21
+from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
 from experiments.conformance.assertions import (
     assert_close,
@@ -62,7 +63,7 @@ class TestTask:
         assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
         for compressor in (Identity(), ScaledSign()):
             with suppress(ValueError):
-                unit = task.step_unit(ef21(compressor, SGD()))
+                unit = task.step_unit(Algorithm.both_ways(Direct(compressor), SGD()))
                 positive = isinstance(unit, int | float) and 0 < unit < float("inf")
                 assert positive, f"expected a positive step_unit, saw {unit!r}"
 
