@@ -27,4 +27,4 @@ class Rank0(Torchrun):
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         self._wire.algorithm = stage
-        return self._wire.exchange(up, server, x[..., :1].expand(*x.shape[:-1], stage.width(x.shape[-1])), t)
+        return self._wire.exchange(up, server, x.new_empty(*x.shape[:-1], stage.width(x.shape[-1])), t)
