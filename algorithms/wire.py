@@ -67,8 +67,9 @@ class Wire:
         else:
             down = self._template(x, t)
         message = to_bytes(down, axis)
-        with contact():
-            dist.broadcast(message, src=0, group=self._group)
+        if message.numel():
+            with contact():
+                dist.broadcast(message, src=0, group=self._group)
         return from_bytes(message, down, axis), server
 
     def _arrived(self, up: Payload, axis: int) -> Iterable[Payload] | None:
@@ -105,8 +106,9 @@ def gather(
         part = torch.cat([part, more], axis)
     first = dist.get_rank(group) == 0
     parts = [torch.empty_like(part) for _ in shares] if first else None
-    with contact():
-        dist.gather(part, parts, dst=0, group=group)
+    if part.numel():  # on all ranks alike: an empty message, as of a stage without matrices, is not sent
+        with contact():
+            dist.gather(part, parts, dst=0, group=group)
     return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
 
 
