@@ -18,7 +18,7 @@ from algorithms.flat import Flat
 from algorithms.groups import SideBySide
 from algorithms.meter import Meter
 from algorithms.named import named
-from algorithms.optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
+from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
 from algorithms.protocol import Algorithm, WorkerState
 from algorithms.updates import SGD, Update
 from algorithms.wire_overlapping import OverlappingWire
@@ -69,7 +69,8 @@ class CompressedGradients:
         self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
         self._abreast.check()
         shapes = [tuple(param.shape) for param in self._flat.params]
-        agree(self._flat.device, **self._identity() | {"rank": "any", "shapes": shapes})
+        same = {"parts": list(sizes)} | self._identity() | {"rank": "any", "shapes": shapes}
+        agree(self._flat.device, **same)
         self._scaler, self._wire = scaler, OverlappingWire(self._abreast, seed)
         self._replicas = self._abreast.start_replica(torch.zeros_like(self._gradient))
         self._workers = self._abreast.start_workers(self._gradient, torch.tensor([self.rank]))
@@ -185,7 +186,7 @@ class CompressedGradients:
         return {
             "rank": self.rank,
             "workers": self.workers,
-            "algorithm": re.sub(r" at 0x[0-9a-f]+|, combine=Mean\(\)", "", repr(self.algorithm)),
+            "algorithm": re.sub(rf" at 0x[0-9a-f]+|{LATER}", "", repr(self.algorithm)),
             "seed": self.seed,
             "d": len(self._gradient),
             **({"parts": list(self._abreast.sizes)} if len(self._abreast.sizes) > 1 else {}),

@@ -24,6 +24,8 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     own = parameters(algorithm) if isinstance(algorithm, str) else []
     if isinstance(algorithm, str):
         algorithm = named(algorithm, **{name: value for name, value in options.items() if name in own})
+    if algorithm.has_local_models:
+        raise ValueError(f"{algorithm}: its workers have models of their own, which no optimizer on common ones has")
     hyperparameters = algorithm.hyperparameters()
     for name in options:
         if name not in (*own, *hyperparameters):

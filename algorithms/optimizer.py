@@ -16,12 +16,9 @@ from algorithms.flat import Flat
 from algorithms.groups import SideBySide, States
 from algorithms.hyperparameters import Settings, check_group, check_step_size, chosen, read_settings, with_settings
 from algorithms.meter import GroupedMeter
-from algorithms.optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
+from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
-
-_LATER = r" at 0x[0-9a-f]+|, clip=None|, decay=1\.0|, index_bits=32|, combine=Mean\(\)"
-"""Addresses, and options at their defaults that there were none of in older states."""
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
@@ -78,6 +75,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.seed, self.t, self.skipped = seed, 0, 0
         self._together = dist.is_available() and dist.is_initialized()
         self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if self._together else (0, 1)
+        if options.get("workers", self.workers) != self.workers:
+            raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
         self._has_looked = False  # for what would average gradients besides
         self._has_started = False
         self._of_groups: list[Algorithm] = []  # of every group
@@ -241,7 +240,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return {
             "rank": self.rank,
             "workers": self.workers,
-            "algorithm": re.sub(_LATER, "", "\n".join(map(repr, parts))),
+            "algorithm": re.sub(rf" at 0x[0-9a-f]+|, clip=None|{LATER}", "", "\n".join(map(repr, parts))),
             "seed": self.seed,
             "d": sizes if len(sizes) > 1 else sizes[0],
             "dtype": str(self._flat.dtype),

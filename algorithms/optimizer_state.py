@@ -11,6 +11,9 @@ from algorithms.groups import States
 from algorithms.protocol import as_dicts, from_dicts
 from algorithms.randomness import keyed_seed
 
+LATER = r", decay=1\.0|, index_bits=32|, combine=Mean\(\)"
+"""Options at their defaults, as algorithms are written out, that there were none of in older states."""
+
 
 def of_parts(states: States) -> Any:
     """The states of all groups as nested dicts: that of a lone group itself, of several by their numbers."""
@@ -39,9 +42,9 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) 
     """
     if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
         raise ValueError(f"this is no state_dict of a {kind}: it does not say what it is of")
-    for what, mine in identity.items():
-        if saved["of"].get(what) != mine:
-            found = saved["of"].get(what, "unknown")
+    for what in identity | saved["of"]:
+        mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
+        if found != mine:
             another = (
                 "; one that other ranks can load is algorithms.resharding's" if what in ("rank", "workers") else ""
             )

@@ -20,6 +20,7 @@ from algorithms.averaging import Combine, Mean
 from algorithms.channels import Channel, Memory, dense
 from algorithms.clipping import check_clip, clipped
 from algorithms.compressors import Compressor, Identity, Payload
+from algorithms.compressors.sign import Unscaled
 from algorithms.randomness import Key
 from algorithms.theory import markov_step_size
 from algorithms.updates import Moments, Update
@@ -32,6 +33,7 @@ class WorkerState:
     ids: Tensor  # int64 [W], which of the n workers these are
     memory: Memory  # [*T, W, d], the uplink senders'
     moments: Moments = ()  # [*T, W, d], where every worker keeps its own
+    x: Tensor | None = None  # [*T, W, d], models of their own, where they have any
 
 
 @dataclass
@@ -119,6 +121,9 @@ class Algorithm:
     """Whether `aggregated` and `answer` do to a coordinate what does not depend on the others, but by compressors and
     the norm they clip by, so that a server may have a span of the vector. Every subclass says so for itself."""
 
+    has_local_models: ClassVar[bool] = False
+    """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and `local` steps."""
+
     def __post_init__(self) -> None:
         check_clip(self.clip, "clip")
 
@@ -128,7 +133,10 @@ class Algorithm:
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
     def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
-        """The exchanges of round t, one after the other: this algorithm itself. lr is for servers that step."""
+        """The exchanges of round t, one after the other: this algorithm itself. lr is for servers that step.
+
+        None in a silent round, of local steps alone.
+        """
         return (self,)
 
     def width(self, d: int) -> int:
@@ -147,6 +155,16 @@ class Algorithm:
     def start_replica(self, x: Tensor) -> ReplicaState:
         """State of every replica, for a model x [*T, d]."""
         return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x))
+
+    def local(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> WorkerState:
+        """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
+        return state
+
+    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+        """The workers after they have seen the replica of round t, in which something crossed."""
+        return state
 
     def outgoing(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
@@ -222,12 +240,15 @@ class Algorithm:
         """This algorithm with another compressor, or dense in both directions.
 
         What has a compressor of its own keeps it: a dense downlink, weights that come down. Raises ValueError where
-        nothing is compressed that another compressor could stand for.
+        nothing is compressed that another compressor could stand for, and where signs without a scale are, whose step
+        size would suit no other.
         """
-        if compressor is None:
-            return replace(self, uplink=dense(), downlink=dense())
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
+        if isinstance(ours, Unscaled) and not isinstance(compressor, Unscaled):
+            raise ValueError(f"compressor={compressor}: this method moves by {ours}, and its step size is for that")
+        if compressor is None:
+            return replace(self, uplink=dense(), downlink=dense())
         if isinstance(ours, Identity):
             raise ValueError(f"compressor={compressor}: this method sends everything uncompressed")
         uplink, downlink = (

@@ -48,6 +48,11 @@ class OverlappingWire(AgreeingWire):
         like = rebuild(payload, (tensor.select(0, 0) for tensor in tensors(payload)))
         self._left = (_Left(like, message, arriving, sending), *self._left)
 
+    def _ahead(self, payload: Payload) -> None:
+        if len(payload) > 1:  # as others, who go on, have sent theirs
+            for part in reversed(payload):
+                self.leave(part)  # pyright: ignore[reportArgumentType]: a payload a part
+
     def _arrived(self, up: Payload, axis: int) -> Iterable[Payload] | None:
         left, self._left = self._left, ()
         if not left:

@@ -52,9 +52,8 @@ def cached(file: Path, build: Callable[[], Arrays], sha256: str | None = None, s
                 arrays = build()
                 if sum(array.nbytes for array in arrays.values()) < LARGE:
                     _write(file, arrays, source)
-                else:
-                    _write_folder(file.with_suffix(""), arrays, source)
-                    with suppress(OSError, ValueError):  # where it could not be written
+                elif _write_folder(file.with_suffix(""), arrays, source):
+                    with suppress(OSError, ValueError):  # another process may have replaced it
                         arrays, _ = _mapped(file.with_suffix(""))
     return arrays
 
@@ -116,7 +115,10 @@ def _write(file: Path, arrays: Arrays, source: str) -> None:
         np.savez(stream, **hashed)  # pyright: ignore[reportArgumentType]: none of them is called allow_pickle
 
 
-def _write_folder(folder: Path, arrays: Arrays, source: str) -> None:
+def _write_folder(folder: Path, arrays: Arrays, source: str) -> bool:
+    """Whether they are there now: what else lies in the folder is older."""
+    for left in folder.parent.glob(f".{folder.name}.*.tmp"):  # by a process that was killed: the lock is ours
+        shutil.rmtree(left, ignore_errors=True)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}-{uuid4().hex}.tmp")
     about = {"sha256": _stamp(digest(arrays.values()), source), "arrays": list(arrays)}
     try:
@@ -127,5 +129,7 @@ def _write_folder(folder: Path, arrays: Arrays, source: str) -> None:
             (temporary / _ABOUT).write_text(json.dumps(about))
             shutil.rmtree(folder, ignore_errors=True)  # damaged, or of another source; who has mapped it keeps it
             os.replace(temporary, folder)
+            return True
+        return False
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -67,7 +67,7 @@ def show(request: dict[str, str], console: Console) -> None:
     networks = [
         replace(
             network({**request, "network.bandwidth": bandwidth, "network.topology": topology}),
-            workers=int(positive("network.workers", workers, "workers")),
+            workers=_whole(workers),
         )
         for workers in request["network.workers"].split(",")
         for bandwidth in request["network.bandwidth"].split(",")
@@ -105,6 +105,14 @@ def show(request: dict[str, str], console: Console) -> None:
         )  # fmt: skip
         _draw(frame, wanted, networks[0], Path(request["out"]))
         console.print(f"picture: {request['out']}")
+
+
+def _whole(workers: str) -> int:
+    """A number of workers. Raises UsageError for another one."""
+    found = positive("network.workers", workers, "workers")
+    if found != int(found):
+        raise UsageError(f"network.workers={workers}: must be whole")
+    return int(found)
 
 
 def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> None:

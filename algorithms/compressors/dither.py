@@ -105,7 +105,7 @@ class Nuqsgd(Dither):
         below = size < least
         chance = torch.where(below, size / least, 2 * fraction - 1)
         low = torch.where(below, 0, exponent - 1 + self.top)  # 2⁰ is level top, 2^{1−s} level 1
-        level = low + (uniform("nuqsgd", key, shares, span) < chance)
+        level = (low + (uniform("nuqsgd", key, shares, span) < chance)).clamp(0, self.top)  # of NaN too
         return torch.where(shares < 0, -level, level)
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:

@@ -91,6 +91,22 @@ class Sign(Unscaled):
         return codes - 1 if self.zero else codes.mul(2).sub_(1)
 
 
+def check_signs(compressor: object) -> None:
+    """Raise ValueError for another compressor than signs: methods that vote take no other."""
+    if not isinstance(compressor, Sign):
+        raise ValueError(f"{compressor}: a vote is of signs; take sign")
+
+
+def vote(tie: str) -> Sign:
+    """What makes the majority's vote of a mean of signs, with +1 (`plus`) or 0 (`zero`) where it is tied.
+
+    Raises ValueError for another word.
+    """
+    if tie not in ("plus", "zero"):
+        raise ValueError(f"tie={tie}: plus or zero")
+    return Sign(zero=tie == "zero")
+
+
 @dataclass(frozen=True)
 class SignMean(Unscaled):
     """C(x) is the nearest of the n + 1 values −1, −1 + 2/n, …, 1 that a mean of n signs takes: ⌈log₂(n+1)⌉·d bits.

@@ -4,6 +4,7 @@ from typing import Literal
 
 from algorithms.channels import Direct
 from algorithms.compressors import Sign, SignMean
+from algorithms.compressors.sign import check_signs, vote
 from algorithms.momentum import WorkerMomentum
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
@@ -30,5 +31,12 @@ def distributed_lion(
     In the code at hand (said to be unofficial) a step of exactly 0 votes −1, and torch.mode decides ties; here both
     are +1. The paper's sgn(0) is taken to be 0, as with `tie: zero`, which was not checked. β₁ = β₂ is Signum.
     """
-    down = SignMean(workers) if combine == "mean" else Sign(zero=tie == "zero")
+    check_signs(compressor)
+    if combine not in ("vote", "mean"):
+        raise ValueError(f"combine={combine}: vote or mean")
+    if combine == "mean" and (tie != "plus" or compressor.zero):
+        raise ValueError(
+            "combine=mean: of signs that are never 0, and no vote that could be tied; leave out zero and tie"
+        )
+    down = SignMean(workers) if combine == "mean" else vote(tie)
     return WorkerMomentum(uplink=Direct(compressor), downlink=Direct(down), update=update, beta1=beta1, beta2=beta2)

@@ -4,6 +4,7 @@ from typing import Literal
 
 from algorithms.channels import Direct
 from algorithms.compressors import Sign
+from algorithms.compressors.sign import check_signs, vote
 from algorithms.momentum import WorkerMomentum
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
@@ -28,6 +29,7 @@ def signum(
     zeros are +1 in its authors' code, and weight decay is added to the vote. β = 0 is signSGD with majority vote, and
     α about Adam's, not SGD's.
     """
+    check_signs(compressor)
     return WorkerMomentum(
-        uplink=Direct(compressor), downlink=Direct(Sign(zero=tie == "zero")), update=update, beta1=beta, beta2=beta
+        uplink=Direct(compressor), downlink=Direct(vote(tie)), update=update, beta1=beta, beta2=beta
     )

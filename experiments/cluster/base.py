@@ -58,10 +58,14 @@ class Cluster(ABC):
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
-        for stage, at_replicas in zip(self._path.stages(t, lr), self._replicas.stages(t, lr), strict=True):
+        workers = self._path.local(gradients, workers, replica, lr, t)
+        stages = self._path.stages(t, lr)
+        for stage, at_replicas in zip(stages, self._replicas.stages(t, lr), strict=True):
             up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
             down, server = self._exchange(stage, up, server, replica.x, t)
             replica = at_replicas.replica(down, replica, lr, t)
+        if stages:
+            workers = self._path.adopted(workers, replica, t)
         return ClusterState(workers, server, replica)
 
     @abstractmethod

@@ -128,7 +128,7 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
     except (LostContact, ValueError) as error:
         raise RunError(unreachable.format(error)) from error
     with roll.naming():
-        yield Group(place.local_rank, roll.missing)
+        yield Group(place.local_rank, place.local_size, roll.missing)
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
 

@@ -27,4 +27,6 @@ class Rank0(Torchrun):
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         self._wire.algorithm = stage
-        return self._wire.exchange(up, server, x.new_empty(*x.shape[:-1], stage.width(x.shape[-1])), t)
+        width = stage.width(x.shape[-1])
+        like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
+        return self._wire.exchange(up, server, like, t)

@@ -16,12 +16,13 @@ def shares(workers: int, ranks: int) -> list[int]:
 
 
 class Ranks:
-    """A process among `size`, of number `rank`, which is `local_rank` on its machine; as it is, the only one.
+    """A process among `size`, of number `rank`, which is `local_rank` of `local_size` on its machine; as it is, the
+    only one.
 
     Rank 0 writes, logs and decides; the others learn from it. All ranks call the same methods in the same order.
     """
 
-    rank, size, local_rank = 0, 1, 0
+    rank, size, local_rank, local_size = 0, 1, 0, 1
 
     @property
     def is_first(self) -> bool:
@@ -61,9 +62,10 @@ class Ranks:
 class Group(Ranks):
     """Those of the default process group, over CPU tensors. Every method raises LostContact."""
 
-    def __init__(self, local_rank: int, missing: Callable[[BaseException], str]) -> None:
+    def __init__(self, local_rank: int, local_size: int, missing: Callable[[BaseException], str]) -> None:
         self._missing = missing
-        self.rank, self.size, self.local_rank = dist.get_rank(), dist.get_world_size(), local_rank
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.local_rank, self.local_size = local_rank, local_size
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
         found = alike() if alike else {}

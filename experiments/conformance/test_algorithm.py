@@ -56,6 +56,11 @@ def gradients(x: Tensor) -> Tensor:
     return (_CURVATURES * (x.double().unsqueeze(-2) - _CENTRES)).to(x.dtype)
 
 
+def gradients_at(x: Tensor) -> Tensor:
+    """∇f_i(x_i) at models [*T, W, d] of workers' own."""
+    return (_CURVATURES * (x.double() - _CENTRES)).to(x.dtype)
+
+
 def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """x₁ [*T, d]: 1/2 everywhere, which those that send weights, quantized by their largest, send exactly."""
     return torch.full((*trials, D), 0.5, dtype=dtype)
@@ -136,7 +141,7 @@ class TestAlgorithm:
         cluster = Simulated(build_algorithm(), WORKERS, SEED)
         state = from_dicts(loaded["cluster"], cluster.start(start(2)))
         for t in range(half + 1, ROUNDS + 1):
-            state = cluster.round(gradients(state.replica.x), state, LRS, t)
+            state = cluster.round(of_state(state), state, LRS, t)
             assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
 
     def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
@@ -145,7 +150,7 @@ class TestAlgorithm:
         for dtype in (torch.float32, torch.float64):
             algorithm, lrs = build_algorithm(), LRS.to(dtype)
             state = states(algorithm, start(2, dtype=dtype), lrs, rounds=3)[-1]
-            wanted, _ = algorithm.outgoing(gradients(state.replica.x), state.workers, state.replica, lrs, ROUNDS)
+            wanted, _ = algorithm.outgoing(of_state(state), state.workers, state.replica, lrs, ROUNDS)
             whole = ("workers.outgoing", "replica.x", "replica.signal")
             for name, tensor in {**named(state), "workers.outgoing": wanted}.items():
                 if name != "workers.ids":
@@ -159,7 +164,7 @@ class TestAlgorithm:
         for t in (4, ROUNDS):
             with given(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
-                assert_pure(a_round, (gradients(state.replica.x), state), (gradients(start(2)), state))
+                assert_pure(a_round, (of_state(state), state), (gradients(start(2)), state))
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
         """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
@@ -207,8 +212,13 @@ def states(
     cluster = Simulated(algorithm, WORKERS, SEED)
     found = [cluster.start(x)]
     for t in range(1, rounds + 1):
-        found.append(cluster.round(slope * gradients(found[-1].replica.x), found[-1], lr, t))
+        found.append(cluster.round(slope * of_state(found[-1]), found[-1], lr, t))
     return found
+
+
+def of_state(state: ClusterState) -> Tensor:
+    """The workers' gradients, at the models that they have."""
+    return gradients(state.replica.x) if state.workers.x is None else gradients_at(state.workers.x)
 
 
 def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState]]]:
@@ -221,11 +231,17 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
     workers = [algorithm.start_workers(start(2), ids) for algorithm, ids in shares]
     replicas, server = [algorithm.start_replica(start(2)) for algorithm in ranks], first.start_server(start(2))
     for t in range(1, ROUNDS + 1):
-        parts = gradients(replicas[0].x).split(WORKERS // 2, -2)
+        models = [state.x for state in workers if state.x is not None]
+        found = gradients_at(torch.cat(models, -2)) if models else gradients(replicas[0].x)
+        parts = [part.contiguous() for part in found.split(WORKERS // 2, -2)]
+        workers = [
+            algorithm.local(part, state, replica, LRS, t)
+            for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
+        ]
         ups, downs = [], []
         for stages in zip(first.stages(t, LRS), second.stages(t, LRS), strict=True):
             sent = [
-                stage.worker(part.contiguous(), state, replica, LRS, t, SEED)
+                stage.worker(part, state, replica, LRS, t, SEED)
                 for stage, part, state, replica in zip(stages, parts, workers, replicas, strict=True)
             ]
             workers = [state for _, state in sent]
@@ -238,4 +254,6 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
             replicas = [
                 a.replica(message, r, LRS, t) for a, message, r in zip(stages, (down, arrived), replicas, strict=True)
             ]
+        if ups:
+            workers = [a.adopted(state, r, t) for a, state, r in zip(ranks, workers, replicas, strict=True)]
         yield tuple(ups), tuple(downs), replicas

@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from algorithms.channels import Direct
 from algorithms.compressors import Identity, ScaledSign
-from algorithms.methods.ef21 import ef21
+from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
 from experiments.conformance.assertions import (
     assert_close,
@@ -62,7 +63,7 @@ class TestTask:
         assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
         for compressor in (Identity(), ScaledSign()):
             with suppress(ValueError):
-                unit = task.step_unit(ef21(compressor, SGD()))
+                unit = task.step_unit(Algorithm.both_ways(Direct(compressor), SGD()))
                 positive = isinstance(unit, int | float) and 0 < unit < float("inf")
                 assert positive, f"expected a positive step_unit, saw {unit!r}"
 
@@ -84,6 +85,23 @@ class TestTask:
                 found, after = task.gradients(x, statistics, t)
                 assert_form(found, (TRIALS, WORKERS, task.d), task.dtype, "gradients")
                 assert_form(after, statistics.shape, task.dtype, "statistics")
+
+    def test_gives_gradients_at_models_of_workers_own(self, build_task: BuildTask) -> None:
+        """Where it has gradients_at(), that is gradients() where models are equal, and each worker's at its own."""
+        task, x, statistics = points(build_task)
+        if not hasattr(task, "gradients_at"):
+            return
+        models = torch.stack([x * (1 - 0.1 * worker) for worker in range(WORKERS)], 1)
+        rtol = 1e4 * torch.finfo(task.dtype).eps
+        for t in ROUNDS[:2]:
+            with given(f"round {t}"):
+                alike = task.gradients_at(x.unsqueeze(1).expand_as(models), statistics, t)
+                assert_close(alike, task.gradients(x, statistics, t), rtol, "at equal models")
+                apart = task.gradients_at(models, statistics, t)
+                for worker in range(WORKERS):
+                    common, after = task.gradients(models[:, worker], statistics, t)
+                    found = apart[0][:, worker], apart[1][:, worker]
+                    assert_close(found, (common[:, worker], after[:, worker]), rtol, f"worker {worker}")
 
     def test_gives_measurements(self, build_task: BuildTask) -> None:
         """evaluate() has train_loss, grad_norm and whatever else, each finite, [T]."""

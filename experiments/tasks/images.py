@@ -127,6 +127,10 @@ class ImageClassification:
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """∇f_i(x) [T, W, d] on the batches of round t (from 1) at x [T, d], and the workers' statistics [T, W, b]."""
+        return self.gradients_at(x.unsqueeze(1), statistics, t)
+
+    def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
         epoch, round = divmod(t - 1, self.rounds_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._draws = epoch, self._drawn(epoch)
@@ -168,15 +172,16 @@ class ImageClassification:
         return torch.from_numpy(np.stack(each, 1)).to(self.device)
 
     def _passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
-        """Forward and backward of every trial and worker, for draws [W, batch_size, 4]."""
+        """Forward and backward of every trial and worker, at models [T, W or 1, d] for draws [W, batch_size, 4]."""
         images = normalised(augmented(self._images, draw.flatten(0, 1), self._padding), self._mean, self._std)
         batches = images.split(self.batch_size)
         labels = self._labels[draw[..., 0]].long()
         gradients, statistics = x.new_empty(*statistics.shape[:2], self.d), statistics.clone()
         self.model.module.train()
         for trial in range(len(x)):
-            self.model.vector.copy_(x[trial])
             for worker, batch in enumerate(batches):
+                if worker < x.shape[1]:  # or it is all workers'
+                    self.model.vector.copy_(x[trial, worker])
                 self.model.statistics.copy_(statistics[trial, worker])
                 self.model.gradient(cross_entropy(self._scores(batch), labels[worker]), gradients[trial, worker])
                 statistics[trial, worker] = self.model.statistics

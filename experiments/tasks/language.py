@@ -117,14 +117,19 @@ class LanguageModel:
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """∇f_i(x) [T, W, d] on the windows of round t (from 1) at x [T, d], and the empty statistics."""
+        return self.gradients_at(x.unsqueeze(1), statistics, t)
+
+    def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
         block, round = divmod(t - 1, _AHEAD)
         if block != self._block:
             self._block, self._starts = block, self._drawn(block)
         gradients = x.new_empty(len(x), len(self._ids), self.d)
         self.model.module.train()
         for trial in range(len(x)):
-            self.model.vector.copy_(x[trial])
             for place, worker in enumerate(self._ids):
+                if place < x.shape[1]:  # or it is all workers'
+                    self.model.vector.copy_(x[trial, place])
                 key_masks(self.model.module, self.seed, worker, t)
                 loss = self._loss(self._windows(self._starts[round, place]))
                 self.model.gradient(loss, gradients[trial, place])

@@ -106,10 +106,25 @@ class LogisticRegression:
             labels, rows = self._labels[self._own], self.rows
             sums = self._backward @ _weights(self._forward @ columns, labels)
         else:
-            sums, rows = self._batch_sums(columns, t), self.batch_size
+            batch, labels, rows = *self._batch(t), self.batch_size
+            weights = _weights(torch.from_numpy(batch @ columns.numpy()), labels)
+            sums = torch.from_numpy(_by_worker(batch, len(self._ids)).T @ weights.numpy())
         sums = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], -1, self.d)
         # In its own place: these are the longest vectors of a round.
         return sums.div_(-rows).add_(self._regularizer_gradient(x).unsqueeze(-2)), statistics
+
+    def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """As `gradients`, of every worker at hand at a model of its own: x [T, W, d]."""
+        columns = x.permute(1, 2, 0).reshape(-1, len(x)).contiguous()  # [Wd, T]
+        if self.batch_size is None:
+            labels, rows = self._labels[self._own], self.rows
+            sums = self._backward @ _weights(self._apart @ columns, labels)
+        else:
+            batch, labels, rows = *self._batch(t), self.batch_size
+            apart = _by_worker(batch, len(self._ids))
+            sums = torch.from_numpy(apart.T @ _weights(torch.from_numpy(apart @ columns.numpy()), labels).numpy())
+        sums = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).contiguous()
+        return sums.div_(-rows).add_(self._regularizer_gradient(x)), statistics
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """f(x), ‖∇f(x)‖₂ and the share of rows classified right, each [*T], over all rows in use.
@@ -178,8 +193,13 @@ class LogisticRegression:
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return self.regularization * 2 * x / (1 + x * x) ** 2
 
-    def _batch_sums(self, columns: Tensor, t: int) -> Tensor:
-        """Σ over the batch of each worker at hand of σ(−y_j a_jᵀx) y_j a_j, as [Wd, T]."""
+    @cached_property
+    def _apart(self) -> Tensor:
+        """The forward product with every worker's columns in a block of their own, for models of their own."""
+        return _torch_csr(_by_worker(_neighbours(self._rows, self._own), len(self._ids)))
+
+    def _batch(self, t: int) -> tuple[sp.csr_array, Tensor]:
+        """The rows a_j that the workers at hand draw in round t, in worker order, and their labels."""
         rows = np.concatenate(
             [
                 worker * self.rows
@@ -189,9 +209,7 @@ class LogisticRegression:
                 for worker in self._ids
             ]
         )
-        batch = self._rows[rows]
-        weights = _weights(torch.from_numpy(batch @ columns.numpy()), self._labels[rows])
-        return torch.from_numpy(_by_worker(batch, len(self._ids)).T @ weights.numpy())
+        return self._rows[rows], self._labels[rows]
 
 
 def _weights(products: Tensor, labels: Tensor) -> Tensor:

@@ -49,6 +49,9 @@ class Task(Protocol):
         """∇f_i(x) [*T, W, d] of this process's workers at x [*T, d] in round t (from 1), and their new statistics."""
         ...
 
+    gradients_at: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+    """As `gradients`, of every worker at a model of its own: x [T, W, d]. A task without it has no local steps."""
+
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """The columns by name, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
         ...

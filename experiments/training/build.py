@@ -118,7 +118,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
     try:
         algorithm.check(task.d)
         cluster = _cluster(run, algorithm, ranks, task.d)
-        check_room(cluster, task, len(run.lr))
+        check_room(cluster, task, len(run.lr), ranks.local_size)
         keep_freed_memory()
         return Trainer(
             task,

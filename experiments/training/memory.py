@@ -28,8 +28,9 @@ def vectors(cluster: Cluster, d: int, dtype: torch.dtype, trials: int) -> int:
     return 2 * remains + gradients * (1 + is_compressed)
 
 
-def check_room(cluster: Cluster, task: Task, trials: int) -> None:
-    """Raise DataError where the vectors of a run take more memory than is free beside the data of its task.
+def check_room(cluster: Cluster, task: Task, trials: int, processes: int = 1) -> None:
+    """Raise DataError where the vectors of a run take more memory than is free beside the data of its task, with so
+    many processes like this one on the machine.
 
     Only on a CPU: a GPU says so at once, and `explained` what would fit.
     """
@@ -37,9 +38,10 @@ def check_room(cluster: Cluster, task: Task, trials: int) -> None:
         return
     workers = len(cluster.ids)
     data = f", beside {in_words(task.nbytes(workers))} of data" if hasattr(task, "nbytes") else ""
+    several = f", in {processes} processes," if processes > 1 else ","
     check_memory(
-        vectors(cluster, task.d, task.dtype, trials),
-        f"a round of {workers} workers and {trials} step sizes with vectors of {task.d} numbers{data},",
+        processes * vectors(cluster, task.d, task.dtype, trials),
+        f"a round of {workers} workers and {trials} step sizes with vectors of {task.d} numbers{data}{several}",
         "take fewer step sizes at a time, fewer workers a process (cluster.workers, or more ranks on more machines), "
         "or a machine with more",
     )

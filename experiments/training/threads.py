@@ -14,8 +14,8 @@ SMALL = 2**21
 """Numbers in the workers' gradients of one round, step sizes · n · d, below which a round has one thread.
 
 Threads meet at the end of every operation. Where one takes microseconds, meeting costs as much, and many times more
-where another program has one of the cores; docs/running.md has the figures. The size of the problem alone decides, so
-that load does not change the order of a sum.
+where another program has one of the cores; docs/running.md has the figures. The size of the problem decides
+which rounds have one, so that load does not change the order of a sum in these.
 """
 
 SHARE = "EXPERIMENTS_CORES"

@@ -41,6 +41,8 @@ class Trainer:
         unit: float = 1.0,
     ) -> None:
         cluster.algorithm.check(task.d)
+        if cluster.algorithm.has_local_models and not hasattr(task, "gradients_at"):
+            raise ValueError(f"{type(task).__name__}: has no gradients_at, which a method with local steps needs")
         self.task, self.cluster, self.lrs, self.rounds = task, cluster, lrs, rounds
         self.schedule, self.clip = schedule, clip
         self.step_sizes = [lr * unit for lr in lrs]
@@ -61,7 +63,7 @@ class Trainer:
         Raises RunError where a gradient is not finite, and LostContact where another process is gone.
         """
         begin, t = time.perf_counter(), self.t + 1
-        gradients, self.statistics = self.task.gradients(self.state.replica.x, self.statistics, t)
+        gradients, self.statistics = self._gradients(t)
         self._note(torch.isfinite(gradients.sum(-1)), t)
         gradients = clipped(gradients, self.clip)
         lr = self._lr * self.schedule(t, self.rounds)
@@ -72,8 +74,9 @@ class Trainer:
             torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
         self.seconds += time.perf_counter() - begin
         self.diagnostics = {}
-        if diagnose:
-            wanted, _ = self.cluster.algorithm.outgoing(gradients, before.workers, before.replica, lr, t)
+        if diagnose and self.cluster.algorithm.stages(t):
+            workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
+            wanted, _ = self.cluster.algorithm.outgoing(gradients, workers, before.replica, lr, t)
             mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state.server)
             self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
 
@@ -141,6 +144,13 @@ class Trainer:
         self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
         server = None if self.state.server is None else _each(state["cluster"]["server"], self._served)
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
+
+    def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
+        """The workers' gradients [T, W, d] of round t, each at the model that it has, and their statistics."""
+        models = self.state.workers.x
+        if models is None:
+            return self.task.gradients(self.state.replica.x, self.statistics, t)
+        return self.task.gradients_at(models, self.statistics, t)
 
     def _served(self, vectors: Tensor) -> Tensor:
         """What this process serves of vectors, in memory of its own where that is not all."""

@@ -38,9 +38,12 @@ def read(path: Path) -> pd.DataFrame:
     missing = [name for name in COLUMNS if name not in found]
     if missing or found.empty:
         raise ValueError(f"{path}: {f'no column {missing[0]}' if missing else 'no rows'}; measure them again")
-    numbers = found[["bandwidth", "seconds"]]
-    if not (numbers.map(np.isreal).all(axis=None) and (numbers > 0).all(axis=None)):
-        raise ValueError(f"{path}: a bandwidth or measured seconds that are not positive; measure them again")
+    numbers = found[["nodes", "bandwidth", "latency", "seconds"]].apply(pd.to_numeric, errors="coerce")
+    if not (np.isfinite(numbers).all(axis=None) and (numbers > 0).all(axis=None)) or found["label"].isna().any():
+        raise ValueError(
+            f"{path}: a label that is missing, or nodes, bandwidth, latency or seconds that are not positive; "
+            "measure them again"
+        )
     found = found.sort_values(["nodes", "latency", "bandwidth"], kind="stable").fillna({"form": ""})
     names = [", ".join(filter(None, pair)) for pair in zip(found["label"], found["form"], strict=True)]
     place = pd.factorize(pd.Series(names))[0]

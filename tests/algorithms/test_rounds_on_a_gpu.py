@@ -80,14 +80,8 @@ def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | 
     """What a method makes of a compressor, with the first update that it takes; None where it refuses it."""
     factory = NAMED["algorithm"][method]
     parameters = inspect.signature(factory, eval_str=True).parameters
-    given = {
-        **OPTIONS[options],
-        "compressor": compressor,
-        "rounds": ROUNDS,
-        "warmup": WARMUP,
-        "workers": WORKERS,
-        "layout": LAYOUT,
-    }
+    run = {"rounds": ROUNDS, "warmup": WARMUP, "workers": WORKERS, "seed": 0, "d": D, "layout": LAYOUT, "period": 2}
+    given = {**OPTIONS[options], "compressor": compressor, **run}
     given = {name: value for name, value in given.items() if name in parameters}
     if "update" in parameters:
         given["update"] = next(one for one in UPDATES[options] if isinstance(one, parameters["update"].annotation))
@@ -116,6 +110,7 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
         path.start_replica(x),
     )
     for t in range(1, ROUNDS + 1):
+        workers = path.local(gradients, workers, replica, lr, t)
         for stage in path.stages(t, lr):
             up, workers = stage.worker(gradients, workers, replica, lr, t, 0)
             up = crossed(up, 2) if is_packed else up
@@ -123,6 +118,8 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
             down = crossed(down, 1) if is_packed else down
             replica = stage.replica(down, replica, lr, t)
             assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
+        if path.stages(t, lr):
+            workers = path.adopted(workers, replica, t)
 
 
 def crossed(payload, lead: int):

@@ -8,10 +8,11 @@ import torch
 from reference import problem, votes
 
 from algorithms.channels import dense
-from algorithms.compressors import Sign, SignMean
+from algorithms.compressors import Sign, SignMean, TopK
 from algorithms.meter import Meter
 from algorithms.methods.distributed_lion import distributed_lion
 from algorithms.methods.signum import signum
+from algorithms.optimizer import CompressedOptimizer
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
 from experiments.cluster.simulated import Simulated
@@ -134,3 +135,22 @@ def test_no_scale_is_counted(algorithm, up, down):
     meter = Meter()
     meter.count(algorithm, 100, 1, torch.float32)
     assert (meter.bits_up, meter.bits_down) == (up, down)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: signum(TopK(k=2), SGD()), "a vote is of signs"),
+        (lambda: signum(Sign(), SGD(), tie="Zero"), "tie=Zero: plus or zero"),
+        (lambda: distributed_lion(Sign(), SGD(), 3, "median"), "combine=median: vote or mean"),
+        (lambda: distributed_lion(Sign(), SGD(), 3, "mean", "zero"), "combine=mean: "),
+        (lambda: distributed_lion(Sign(zero=True), SGD(), 3, "mean"), "combine=mean: "),
+        (lambda: signum(Sign(), SGD()).compressed_by(TopK(k=2)), "its step size is for that"),
+        (lambda: signum(Sign(), SGD()).compressed_by(None), "its step size is for that"),
+        (lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], "distributed_lion", lr=1, workers=3),
+         "workers=3: there are 1 ranks"),
+    ],
+)  # fmt: skip
+def test_what_is_no_vote_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()

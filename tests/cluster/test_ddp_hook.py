@@ -215,6 +215,24 @@ def damaged() -> str:
     return refused(lambda: hooked(network(), SIGN)[1].load_state_dict(saved))
 
 
+def back(message: float | None) -> None:
+    """The last rank loads what it saved before its last round, and the others do not."""
+    model, state = hooked(net := network(), SIGN, bucket_mb=message)
+    for step in (1, 2, 3):
+        if step == 2:
+            saved = state.state_dict()
+        if step == 3 and dist.get_rank() == RANKS - 1:
+            state.load_state_dict(saved)
+        net.zero_grad()
+        loss(model, dist.get_rank(), step).backward()
+
+
+def to_one_message(algorithm: Algorithm) -> None:
+    """Loads the state of messages in parts where there are none."""
+    parted = hooked(network(), algorithm, bucket_mb=SMALL)[1].state_dict()
+    hooked(network(), algorithm)[1].load_state_dict(parted)
+
+
 class Regression(torch.nn.Module):
     """Eq. 7.1 over this rank's rows."""
 
@@ -306,6 +324,10 @@ def everything(target: Path) -> None:
         results[name] = refused(partial(compressed, network().parameters(), algorithm))
     results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
     results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=rank))
+    results["parts"] = refused(partial(compressed, network().parameters(), SIGN, bucket_mb=(None, SMALL)[rank]))
+    results["back"] = refused(partial(back, None))
+    results["back, early"] = refused(partial(back, SMALL))
+    results["to one message"] = refused(partial(to_one_message, SIGN))
     results["drift"] = refused(partial(trained, SIGN, befalls=drift))
     for name, keep in {"too few": slice(2), "too many": slice(None)}.items():
         net = network()
@@ -438,6 +460,10 @@ def test_what_is_not_a_compressed_gradient_is_refused(name: str, ranks: list[dic
     [
         ("frozen", "ValueError: no parameter requires a gradient"),
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
+        ("parts", "Disagreement: step 0: rank 1 differs from the others in parts: "),
+        ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
+        ("back, early", "Disagreement: step 3: rank 1 differs from the others in round: "),
+        ("to one message", "ValueError: this state is of parts [20, 12], not unknown: every rank loads"),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
         ("damaged", "ValueError: this state is damaged: "),
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),

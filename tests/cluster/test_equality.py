@@ -26,6 +26,8 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "clipped cd_adam": ("algorithm=cd_adam", *FORMED),
     "clipped onebit_adam": ("algorithm=onebit_adam", *FORMED),
     "clipped quantized_adam": ("algorithm=quantized_adam", *FORMED),
+    **{name: (f"algorithm={name}", "algorithm.period=3") for name in ("local_sgd", "local_adamw", "diloco")},
+    "diloco top_k": ("algorithm=diloco", "algorithm.period=2", "compressor=top_k", "compressor.ratio=0.1"),
     "dense_start": ("algorithm=cd_adam", "algorithm.dense_start=true", "algorithm.uplink_only=true"),
 }
 
@@ -43,12 +45,12 @@ TASKS["language"] = (
     *("task.dataset.length=2000", "task.evaluation_windows=8", "task.model.dropout=0.2", "warmup_rounds=2"),
 )
 
-SOME = ("adam", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam")
+SOME = ("adam", "local_adamw", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam")
 
 SETTINGS = [  # task, ranks, workers, variants
     ("logreg", 2, 4, tuple(VARIANTS)),
     ("digits", 4, 8, SOME),
-    ("language", 2, 4, ("adam", "cd_adam", "quantized_adam")),
+    ("language", 2, 4, ("adam", "cd_adam", "quantized_adam", "diloco")),
     *(
         pytest.param(*setting, tuple(VARIANTS), marks=pytest.mark.slow)
         for setting in [

@@ -22,8 +22,8 @@ from experiments.record import parts
 from experiments.training.build import build_algorithm
 
 PIECE = 8  # so that vectors of 30 coordinates have some
-WHOLE = {"demo", "dion", "ef21_muon", "powersgd"}  # whose server needs vectors as a whole
-NAMES = tuple(name for name in test_equality.VARIANTS if name not in WHOLE)
+OF_WHOLE_VECTORS = ("powersgd", "demo", "dion", "ef21_muon")
+NAMES = tuple(name for name in test_equality.VARIANTS if name not in OF_WHOLE_VECTORS)
 DIGITS = ("adam", "onebit_adam", "quantized_adam", "layer qadam", "layer top_k", "layer uplink_only", "layer clipped")
 VARIANTS = test_equality.VARIANTS | {
     **{name: (f"algorithm={name}", "compressor.block=8") for name in ("diana", "loco")},  # of 64 there is one here

@@ -139,6 +139,36 @@ def test_a_folder_that_cannot_be_written_is_forgiven(tmp_path: Path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
 
 
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("how", ["of another source", "damaged", "not described"])
+def test_an_older_folder_is_not_taken_for_what_cannot_be_written(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.npz"
+    cache.cached(file, lambda: {"a": np.zeros(3)}, source="a" * 64)
+    if how == "damaged":
+        np.save(tmp_path / "x" / "a.npy", np.full(3, -7.0))
+    elif how == "not described":
+        (tmp_path / "x" / "about.json").write_text("{}")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.np, "save", full)
+    build = Builder()
+    for _ in range(2):
+        assert same(cache.cached(file, build, source="b" * 64))
+    assert build.calls == 2
+
+
+@pytest.mark.usefixtures("large")
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".x.1-abc.tmp").mkdir()
+    (tmp_path / ".x.1-abc.tmp" / "a.npy").write_bytes(b"half")
+    assert same(cache.cached(tmp_path / "x.npz", Builder()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x", "x.lock"]
+
+
 def test_cache_with_other_content_is_rebuilt(tmp_path: Path) -> None:
     file, build = tmp_path / "x.npz", Builder()
     cache.cached(file, lambda: {"a": np.zeros(3)})

@@ -112,7 +112,7 @@ def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None
 @pytest.mark.parametrize(
     ("line", "kind", "checks"),
     [
-        ("theirs.Task regularization=0.2 dataset._target_=theirs.few dataset.rows=30", "task", 12),
+        ("theirs.Task regularization=0.2 dataset._target_=theirs.few dataset.rows=30", "task", 13),
         ("theirs.few", "dataset", 5),
         ("theirs.Sized k=2", "compressor", 11),
         ("algorithms.methods.cd_adam.cd_adam compressor._target_=algorithms.compressors.ScaledSign", "algorithm", 9),

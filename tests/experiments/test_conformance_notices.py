@@ -279,6 +279,11 @@ TASKS = [
     ),
     ("gives_gradients", gradients(lambda g, x: g.mean(-2)), "expected [3, 4, 6], torch.float64, saw [3, 6], "),
     ("gives_gradients", gradients(lambda g, x: g / 0), "gradients: expected finite numbers, saw "),
+    (
+        "gives_gradients_at_models_of_workers_own",
+        task(gradients_at=lambda self, x, statistics, t: self.gradients(x.mean(1), statistics, t)),
+        "worker 0: ",
+    ),
     ("gives_measurements", measures(lambda m: {"train_loss": m["train_loss"]}), "expected both, saw train_loss"),
     (
         "gives_measurements",

@@ -171,9 +171,13 @@ def test_a_model_that_does_not_fit_the_text_is_refused(model, message):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_on_the_embedded_text(method: str, tmp_path: Path) -> None:
-    """Those with dense rounds have six of them, in which they learn a second moment worth freezing."""
+    """Those with dense rounds have six of them, in which they learn a second moment worth freezing; workers that step
+    apart meet every three rounds, and half of the coordinates go where an unbiased few of them would be noise."""
     short = ["rounds=12", "warmup_rounds=2", "eval_every=6", "task.batch_size=2", "task.evaluation_windows=8"]
-    dense = ["algorithm.warmup=6"] if "warmup" in configuration(f"algorithm={method}").algorithm.options else []
+    run = configuration(f"algorithm={method}")
+    dense = ["algorithm.warmup=6"] if "warmup" in run.algorithm.options else []
+    dense += ["algorithm.period=3"] if "period" in run.algorithm.options else []
+    dense += ["compressor.ratio=0.5"] if run.compressor.options.get("unbiased") else []
     found = rows(go(*SMALL, *short, *dense, f"algorithm={method}", "lr=0.003", f"results_dir={tmp_path}"))
     assert [row["round"] for row in found] == [0, 6, 12]
     assert found[0]["test_loss"] == pytest.approx(math.log(16), rel=0.01)

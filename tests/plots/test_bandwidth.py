@@ -175,6 +175,8 @@ def test_the_model_is_held_against_what_was_measured(folders: list[Path], tmp_pa
         (MEASURED.splitlines()[0] + "\n", "no rows"),
         (MEASURED.replace("1e8", "0"), "not positive"),
         (MEASURED.replace("1e8", "fast"), "not positive"),
+        (MEASURED.replace("1e8", "inf"), "not positive"),
+        (MEASURED.replace("Ours", ""), "a label that is missing"),
     ],
 )
 def test_a_damaged_file_of_measured_rounds_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -172,6 +172,7 @@ def test_the_command_draws_what_it_prints(tmp_path, capsys) -> None:
         ([], "level=: give the value of y"),
         (["level=1", "network.topology=star"], "network.topology=star"),
         (["level=1", "network.workers=none"], "network.workers=none: must be a positive number"),
+        (["level=1", "network.workers=8.5"], "network.workers=8.5: must be whole"),
         (["level=1", "out=times.doc"], "out=times.doc: no such picture"),
         (["level=1", "out=times.pdf", "network.bandwidth=10"], "a picture goes from one bandwidth to another"),
         (["level=1", "network.bandwidth=0"], "network.bandwidth=0: must be a positive number, in Mbit/s"),

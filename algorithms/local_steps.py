@@ -1,0 +1,99 @@
+"""Workers that step alone for some rounds, and then bring their models together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from algorithms.protocol import Algorithm, ReplicaState, Stage, WorkerState
+from algorithms.server_model import of_workers
+from algorithms.updates import Moments, Update
+
+
+class OuterMomentum(NamedTuple):
+    """What the outer step remembers."""
+
+    b: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nesterov(Update[OuterMomentum]):
+    """b ← μb + u, x ← x − η(u + μb), as torch's SGD(nesterov=True); with μ = 0 it is x ← x − ηu.
+
+    η = `rate` takes the place of the run's step size.
+    """
+
+    rate: float = 1.0
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.rate > 0:
+            raise ValueError(f"outer_lr={self.rate}: must be positive")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"outer_momentum={self.momentum}: must lie in [0, 1)")
+
+    def start(self, x: Tensor) -> OuterMomentum:
+        return OuterMomentum(b=torch.zeros_like(x))
+
+    def direction(self, u: Tensor, moments: OuterMomentum, t: int) -> tuple[Tensor, OuterMomentum]:
+        b = self.momentum * moments.b + u
+        return u + self.momentum * b, OuterMomentum(b=b)
+
+    def step(
+        self, x: Tensor, u: Tensor, moments: OuterMomentum, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, OuterMomentum]:
+        return super().step(x, u, moments, self.rate, t)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSteps(Algorithm):
+    """Rounds in which worker i moves its own x_i by the `inner` update, H = `period` from exchange to exchange.
+
+    In the others Δ_i = x − x_i goes up, replicas move by `update` with what comes down, the outer step, and every
+    x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update. A method with local
+    steps of another kind overrides `local`, `outgoing` or `adopted`.
+    """
+
+    inner: Update
+    period: int
+
+    is_coordinatewise = True
+    has_local_models = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.period < 1:
+            raise ValueError(f"period={self.period}: must be at least 1")
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)
+        return replace(super().start_workers(x, ids), moments=self.inner.start(models), x=models)
+
+    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
+        return () if t % self.period else (self,)
+
+    def local(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> WorkerState:
+        assert state.x is not None
+        x, moments = self.inner.step(state.x, gradient, state.moments, of_workers(lr), t)
+        return replace(state, x=x, moments=moments)
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        assert state.x is not None
+        return replica.x.unsqueeze(-2) - state.x, state.moments
+
+    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+        return replace(state, x=replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2))
+
+    def hyperparameters(self) -> dict[str, Any]:
+        return self.inner.hyperparameters()
+
+    def with_hyperparameters(self, **values: Any) -> Self:
+        return replace(self, inner=self.inner.with_hyperparameters(**values))

@@ -1,0 +1,34 @@
+"""DiLoCo: many steps of AdamW apart, then one Nesterov step on the mean of how far workers came."""
+
+from algorithms.channels import Channel, Direct, ErrorFeedback, dense
+from algorithms.compressors import Compressor, Identity
+from algorithms.local_steps import LocalSteps, Nesterov
+from algorithms.protocol import Algorithm
+from algorithms.updates import Update
+
+
+def diloco(
+    compressor: Compressor,
+    update: Update,
+    period: int = 100,  # H, rounds from one exchange to the next
+    outer_lr: float = 0.7,  # η of the outer step
+    outer_momentum: float = 0.9,  # μ of the outer step
+    decay: float = 0.95,  # β, how much of the compression error is kept, where there is a compressor
+) -> Algorithm:
+    """Workers train apart for H rounds, and move together by a Nesterov step on the mean of their differences.
+
+        worker   x_i ← x_i − α·step(g_i), g_i being the gradient at x_i;  in rounds that H divides:
+                 Δ_i = x − x_i,  with a compressor c_i = C(Δ_i + βe_i),  e_i ← Δ_i + βe_i − c_i
+        server   Δ̄ = mean_i Δ_i (c_i), dense
+        replica  b ← μb + Δ̄,  x ← x − η(Δ̄ + μb),  x_i ← x
+
+    State: x_i, the inner moments and, with a compressor, e_i [d] on every worker; x and b [d].
+    Wire: in rounds that H divides 32d bits up, or one message of C, and 32d bits down; 0 in the others.
+    Source: Douillard et al., DiLoCo: Distributed Low-Communication Training of Language Models, 2023 (arXiv
+    2311.08105); η and μ as there and in OpenDiLoCo's code, H = 500 there for 88,000 rounds. With C it is the
+    compressed DiLoCo of Thérien et al., MuLoCo, 2025 (arXiv 2505.23725), whose code multiplies by η twice and
+    compresses the mean too. η = 1 and μ = 0 is local SGD.
+    """
+    uplink: Channel = dense() if isinstance(compressor, Identity) else ErrorFeedback(compressor, decay=decay)
+    outer = Nesterov(rate=outer_lr, momentum=outer_momentum)
+    return LocalSteps(uplink=uplink, downlink=Direct(Identity()), update=outer, inner=update, period=period)

@@ -1,0 +1,28 @@
+"""Local SGD, and any other update in its place: steps apart, then the mean of the models."""
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.local_steps import LocalSteps, Nesterov
+from algorithms.protocol import Algorithm
+from algorithms.updates import Update
+
+
+def local_sgd(
+    compressor: Identity,
+    update: Update,
+    period: int = 10,  # H, rounds from one mean to the next
+) -> Algorithm:
+    """Every worker steps on a model of its own; every H rounds the models are averaged.
+
+        worker   x_i ← x_i − α·step(g_i), g_i being the gradient at x_i;  in rounds that H divides: sends x − x_i
+        server   mean_i (x − x_i)
+        replica  x ← x − mean_i (x − x_i) = mean_i x_i,  x_i ← x
+
+    State: x_i and the update's moments [d] on every worker, which an average leaves as they are; x [d].
+    Wire: 32d bits up and down in rounds that H divides, 0 in the others.
+    Source: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2016 (FedAvg),
+    and Stich, Local SGD Converges Fast and Communicates Little, 2018. With SGD and H = 1 it is SGD on the mean
+    gradient; with AdamW and H = 1 it is not AdamW on it, for every worker has moments of its own. What is measured
+    is the last x; between two averages it stands.
+    """
+    return LocalSteps(uplink=dense(), downlink=dense(), update=Nesterov(), inner=update, period=period)
