@@ -321,7 +321,9 @@ def test_demo_s_layout_is_its_compressor_s():
 @pytest.mark.parametrize("dense_start", [False, True])
 @pytest.mark.parametrize("dense_down", [False, True])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-@pytest.mark.parametrize(("ours", "theirs"), [(TopK(k=2), plain.top_2), (Identity(), plain.identity)], ids=str)
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(TopK(k=2), plain.top_2), (Identity(), plain.identity)], ids=["top_2", "identity"]
+)
 def test_ef21_muon_follows_the_reference(ours, theirs, dense_start, dense_down, weight_decay):
     options = {"beta": 0.3, "scale": "original", "others_lr": 0.5, "weight_decay": weight_decay}
     options["dense_start"] = dense_start
