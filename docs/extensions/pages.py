@@ -34,7 +34,9 @@ def pages() -> dict[str, list[str]]:
 def algorithm(name: str) -> list[str]:
     """A method: what its module says. Its options are in the reference of the group."""
     label, module = display(name)
-    return [*_title(label, "="), f".. automodule:: {module}", "   :members:", ""]
+    # Settings of another method's function: names lead to that one's page.
+    again = [] if module.endswith(f".{name}") else ["   :no-index:"]
+    return [*_title(label, "="), f".. automodule:: {module}", "   :members:", *again, ""]
 
 
 def keys() -> list[str]:

@@ -101,7 +101,7 @@ _SHAPES = {
     "cd_adam-dct_top_k": "algorithm=cd_adam compressor=dct_top_k compressor.k=3 compressor.side=8",
     "dion": "algorithm=dion lr=0.02 weight_decay=0.01",
     "dion-half": "algorithm=dion lr=0.02 algorithm.fraction=0.5 algorithm.others_lr=0.1",
-    "ef21_muon": "algorithm=ef21_muon compressor.ratio=0.1 weight_decay=0.1",
+    "ef21_muon": "algorithm=ef21_muon compressor=rank_k weight_decay=0.1",
     "ef21_muon-rank_k-uplink_only": "algorithm=ef21_muon compressor=rank_k algorithm.uplink_only=true "
     "algorithm.dense_start=false algorithm.scale=none algorithm.others_lr=0.1 lr=0.02",
     "error_feedback-rank_k": "algorithm=error_feedback compressor=rank_k",
