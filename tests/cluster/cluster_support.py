@@ -1,5 +1,6 @@
 """Ranks as a launcher starts them, but forked from a process that has imported everything: in a tenth of the time."""
 
+import faulthandler
 import gc
 import os
 import signal
@@ -26,6 +27,9 @@ _CONTEXT.set_forkserver_preload(["tests.cluster.warm"])  # found from the root a
 
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "TORCHELASTIC_")
 """How the names begin of the variables that launchers set."""
+
+HANGS = 240.0
+"""Seconds after which a rank says where it stands: less than it is given, so that one that hangs is understood."""
 
 
 @dataclass
@@ -106,6 +110,7 @@ def _rank(act: Callable[[], object], environment: dict[str, str], said: str) -> 
     for name in [name for name in os.environ if name.startswith(LAUNCHERS)]:
         del os.environ[name]
     os.environ.update(environment)
+    faulthandler.dump_traceback_later(HANGS, file=output)
     gc.freeze()  # or every collection would go through what was imported
     act()
 
