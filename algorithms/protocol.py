@@ -51,7 +51,8 @@ class ReplicaState:
     x: Tensor  # [*T, d] parameters
     signal: Tensor  # g̃_t [*T, d], what was received
     moments: Moments
-    previous: Tensor | None = None  # [*T, d], parameters of the round before, where a method looks back
+    # [*T, d], the parameters of the round before, where a method looks back:
+    previous: Tensor | None = field(default=None, kw_only=True)
 
 
 S = TypeVar("S")
