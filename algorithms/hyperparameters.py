@@ -26,6 +26,10 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
         algorithm = named(algorithm, **{name: value for name, value in options.items() if name in own})
     if algorithm.has_local_models:
         raise ValueError(f"{algorithm}: its workers have models of their own, which no optimizer on common ones has")
+    if algorithm.looks_back:
+        raise ValueError(
+            f"{algorithm}: its workers need gradients at the previous model too, and an optimizer is handed one"
+        )
     hyperparameters = algorithm.hyperparameters()
     for name in options:
         if name not in (*own, *hyperparameters):

@@ -51,6 +51,8 @@ class ReplicaState:
     x: Tensor  # [*T, d] parameters
     signal: Tensor  # g̃_t [*T, d], what was received
     moments: Moments
+    # [*T, d], the parameters of the round before, where a method looks back:
+    previous: Tensor | None = field(default=None, kw_only=True)
 
 
 S = TypeVar("S")
@@ -124,6 +126,9 @@ class Algorithm:
     has_local_models: ClassVar[bool] = False
     """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and `local` steps."""
 
+    looks_back: ClassVar[bool] = False
+    """Whether workers take gradients at `ReplicaState.previous` too, on the same batch, for `estimated`."""
+
     def __post_init__(self) -> None:
         check_clip(self.clip, "clip")
 
@@ -154,7 +159,13 @@ class Algorithm:
 
     def start_replica(self, x: Tensor) -> ReplicaState:
         """State of every replica, for a model x [*T, d]."""
-        return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x))
+        previous = x if self.looks_back else None
+        return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x), previous=previous)
+
+    def estimated(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
+        """What workers take for their gradients [*T, W, d] of round t, told those at the previous model on the same
+        batch, which in round 1 is the model itself. Only a method that looks back is asked."""
+        return gradient
 
     def local(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
@@ -218,7 +229,7 @@ class Algorithm:
     ) -> ReplicaState:
         """The replica after it received a signal; `norm` as `clipped_aggregate` has it."""
         x, moments = self.update.step(state.x, self.clipped_aggregate(signal, norm), state.moments, lr, t)
-        return ReplicaState(x=x, signal=signal, moments=moments)
+        return ReplicaState(x=x, signal=signal, moments=moments, previous=state.x if self.looks_back else None)
 
     def clipped_aggregate(self, aggregate: Tensor, norm: Tensor | None = None) -> Tensor:
         """The aggregate [*T, d], no longer than `clip`; or shortened as if `norm` [*T, 1] were its norm."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,7 @@ class TestAlgorithm:
         cluster = Simulated(build_algorithm(), WORKERS, SEED)
         state = from_dicts(loaded["cluster"], cluster.start(start(2)))
         for t in range(half + 1, ROUNDS + 1):
-            state = cluster.round(of_state(state), state, LRS, t)
+            state = cluster.round(seen(cluster.algorithm, state, t), state, LRS, t)
             assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
 
     def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
@@ -150,8 +150,8 @@ class TestAlgorithm:
         for dtype in (torch.float32, torch.float64):
             algorithm, lrs = build_algorithm(), LRS.to(dtype)
             state = states(algorithm, start(2, dtype=dtype), lrs, rounds=3)[-1]
-            wanted, _ = algorithm.outgoing(of_state(state), state.workers, state.replica, lrs, ROUNDS)
-            whole = ("workers.outgoing", "replica.x", "replica.signal")
+            wanted, _ = algorithm.outgoing(seen(algorithm, state, ROUNDS), state.workers, state.replica, lrs, ROUNDS)
+            whole = ("workers.outgoing", "replica.x", "replica.signal", "replica.previous")
             for name, tensor in {**named(state), "workers.outgoing": wanted}.items():
                 if name != "workers.ids":
                     lead = (2, WORKERS) if name.startswith("workers") else (2,)
@@ -164,7 +164,16 @@ class TestAlgorithm:
         for t in (4, ROUNDS):
             with given(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
-                assert_pure(a_round, (of_state(state), state), (gradients(start(2)), state))
+                assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2)), state))
+
+    def test_looks_back_at_the_last_model(self, build_algorithm: Case) -> None:
+        """Where it takes gradients at the previous model too, replicas have that after every round."""
+        algorithm = build_algorithm()
+        for before, after in pairwise(states(algorithm, start(2), LRS)):
+            there = after.replica.previous
+            assert (there is not None) == algorithm.looks_back, f"expected looks_back, saw {there}"
+            if there is not None:
+                assert_same(there, before.replica.x, "the previous model")
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
         """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
@@ -212,13 +221,15 @@ def states(
     cluster = Simulated(algorithm, WORKERS, SEED)
     found = [cluster.start(x)]
     for t in range(1, rounds + 1):
-        found.append(cluster.round(slope * of_state(found[-1]), found[-1], lr, t))
+        found.append(cluster.round(slope * seen(algorithm, found[-1], t), found[-1], lr, t))
     return found
 
 
-def of_state(state: ClusterState) -> Tensor:
-    """The workers' gradients, at the models that they have."""
-    return gradients(state.replica.x) if state.workers.x is None else gradients_at(state.workers.x)
+def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
+    """What the algorithm sees of the workers' gradients in round t, at the models that they have."""
+    workers, previous = state.workers, state.replica.previous
+    found = gradients(state.replica.x) if workers.x is None else gradients_at(workers.x)
+    return found if previous is None else algorithm.estimated(found, gradients(previous), workers, t)
 
 
 def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState]]]:
@@ -234,6 +245,12 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
         models = [state.x for state in workers if state.x is not None]
         found = gradients_at(torch.cat(models, -2)) if models else gradients(replicas[0].x)
         parts = [part.contiguous() for part in found.split(WORKERS // 2, -2)]
+        if (previous := replicas[0].previous) is not None:
+            earlier = gradients(previous).split(WORKERS // 2, -2)
+            parts = [
+                algorithm.estimated(part, before, state, t)
+                for algorithm, part, before, state in zip(ranks, parts, earlier, workers, strict=True)
+            ]
         workers = [
             algorithm.local(part, state, replica, LRS, t)
             for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)

@@ -24,7 +24,7 @@ class Trainer:
 
     `lrs` are as configured, in units of `unit`: the step size of a trial is lr · unit, before the schedule, which is
     a function of the round and of `rounds`. Every worker's gradient is clipped to the norm `clip`, if there is one,
-    before the method sees it.
+    before the method sees it. Where a method looks back rows hold `gradient_calls`, those of a worker so far.
     `t` is the number of rounds done. `verified` says whether all of them are known to be finite: on a GPU that is
     looked at only where rows are due, so that nothing waits for it in between.
     """
@@ -64,8 +64,6 @@ class Trainer:
         """
         begin, t = time.perf_counter(), self.t + 1
         gradients, self.statistics = self._gradients(t)
-        self._note(torch.isfinite(gradients.sum(-1)), t)
-        gradients = clipped(gradients, self.clip)
         lr = self._lr * self.schedule(t, self.rounds)
         before = self.state
         self.state, self.t = self.cluster.round(gradients, before, lr, t), t
@@ -96,7 +94,8 @@ class Trainer:
                 if not math.isfinite(value):
                     self._spoil(self.t, "all workers", trial, f"{quantity} is {value}")
         cost = {**asdict(self.meter), "bits": self.meter.bits, "seconds": self.seconds}
-        common = {"round": self.t, "epoch": self.task.epoch(self.t), **cost}
+        calls = {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
+        common = {"round": self.t, "epoch": self.task.epoch(self.t), **calls, **cost}
         return [
             {**common, "trial": trial, "lr": lr, "step_size": step_size} | dict(zip(columns, values, strict=True))
             for trial, (lr, step_size, *values) in enumerate(
@@ -146,11 +145,26 @@ class Trainer:
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
 
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
-        """The workers' gradients [T, W, d] of round t, each at the model that it has, and their statistics."""
-        models = self.state.workers.x
-        if models is None:
-            return self.task.gradients(self.state.replica.x, self.statistics, t)
-        return self.task.gradients_at(models, self.statistics, t)
+        """What the method sees of the workers' gradients [T, W, d] of round t, and their new statistics.
+
+        They are taken at the models that workers have. A method that looks back is told them at the previous model as
+        well: of one round they are on one batch.
+        """
+        workers, replica = self.state.workers, self.state.replica
+        if workers.x is None:
+            gradients, statistics = self.task.gradients(replica.x, self.statistics, t)
+        else:
+            gradients, statistics = self.task.gradients_at(workers.x, self.statistics, t)
+        gradients = self._clipped(gradients, t)
+        if replica.previous is not None:
+            earlier, _ = self.task.gradients(replica.previous, self.statistics, t)
+            gradients = self.cluster.algorithm.estimated(gradients, self._clipped(earlier, t), workers, t)
+        return gradients, statistics
+
+    def _clipped(self, gradients: Tensor, t: int) -> Tensor:
+        """The gradients, no longer than `clip`; whether they are finite is noted."""
+        self._note(torch.isfinite(gradients.sum(-1)), t)
+        return clipped(gradients, self.clip)
 
     def _served(self, vectors: Tensor) -> Tensor:
         """What this process serves of vectors, in memory of its own where that is not all."""

@@ -43,6 +43,7 @@ TABLE = (
     Column("trial", filled_by="trainer"),
     Column("lr", "step size as configured", filled_by="trainer"),
     Column("step_size", "step size", filled_by="trainer"),
+    Column("gradient_calls", "gradients taken by a worker", filled_by="trainer", wandb="progress/gradient_calls"),
     Column("bits_up", "uplink bits", "bits", filled_by="meter", wandb="comm/bits_up", axis=True),
     Column("bits_down", "downlink bits", "bits", filled_by="meter", wandb="comm/bits_down", axis=True),
     Column("payload_bytes", "payload", "bytes", filled_by="meter", wandb="comm/payload_bytes"),

@@ -70,6 +70,7 @@ _LATER_METHODS = {
     "ef21_p": "algorithm=ef21_p compressor.k=4 lr=0.1 weight_decay=0.01",
     "marina": "algorithm=marina compressor.k=4 lr=0.1",
     "dasha": "algorithm=dasha compressor.k=4 lr=0.1",
+    "dasha_mvr": "algorithm=dasha_mvr compressor.k=4 lr=0.1",
     "local_sgd": "algorithm=local_sgd algorithm.period=4 lr=0.1",
     "local_adamw": "algorithm=local_adamw algorithm.period=3 weight_decay=0.01",
     "diloco": "algorithm=diloco algorithm.period=3",

@@ -1,0 +1,165 @@
+"""Gradients at the previous model: DASHA-MVR against plain loops and DASHA, and what a trainer asks of its task."""
+
+import math
+
+import pytest
+import torch
+from reference import problem, quantizers
+from reference.dasha_mvr import dasha_mvr as plain_dasha_mvr
+
+from algorithms.compressors import Identity, Natural, RandomK, TopK
+from algorithms.methods.dasha import dasha
+from algorithms.methods.dasha_mvr import dasha_mvr
+from algorithms.optimizer import CompressedOptimizer
+from algorithms.protocol import Algorithm
+from algorithms.randomness import Key
+from algorithms.updates import SGD
+from common.errors import RunError
+from data.synthetic import synthetic
+from experiments.cluster.simulated import Simulated
+from experiments.tasks.logreg import LogisticRegression
+from experiments.training.trainer import Trainer
+
+ROUNDS, SEED, LR, N = 60, 3, 0.1, problem.WORKERS
+START = [0.1] * problem.D
+HALF = RandomK(k=4, unbiased=True)
+
+
+def row_gradient(i: int, x: list[float], t: int) -> list[float]:
+    """∇f_i(x) on the one row that worker i has in round t."""
+    a, y = problem.DATA[i][(3 * t + i) % problem.ROWS]
+    slope = -y / (1 + math.exp(y * sum(a[k] * x[k] for k in range(problem.D))))
+    return [slope * a[k] + problem.LAMBDA * 2 * x[k] / (1 + x[k] ** 2) ** 2 for k in range(problem.D)]
+
+
+def natural(x: list[float], worker: int, t: int) -> list[float]:
+    """Natural compression of a worker's message, with the numbers that its key gives."""
+    generator = torch.Generator().manual_seed(Key(SEED, "up", t, (worker,)).seeds().item())
+    return quantizers.natural(x, torch.rand(len(x), dtype=torch.float64, generator=generator).tolist())
+
+
+def run(algorithm: Algorithm) -> torch.Tensor:
+    """x after each round [rounds, d], of gradients on a row a worker."""
+
+    def gradients(x: torch.Tensor, t: int) -> torch.Tensor:
+        return torch.tensor([row_gradient(i, x.tolist(), t) for i in range(N)], dtype=x.dtype)
+
+    cluster = Simulated(algorithm, N, SEED)
+    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        seen, previous = gradients(state.replica.x, t), state.replica.previous
+        if previous is not None:
+            seen = algorithm.estimated(seen, gradients(previous, t), state.workers, t)
+        state = cluster.round(seen, state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "omega"), [(Natural(), natural, 1 / 8), (Identity(), lambda x, i, t: x, 0.0)]
+)
+@pytest.mark.parametrize("rate", [None, 0.3])
+@pytest.mark.parametrize("b", [0.0, 0.1, 0.7])
+def test_dasha_mvr_follows_the_reference(ours, theirs, omega, rate, b):
+    a = 1 / (2 * omega + 1) if rate is None else rate
+    expected = torch.tensor(plain_dasha_mvr(row_gradient, START, N, theirs, LR, ROUNDS, a, b), dtype=torch.float64)
+    torch.testing.assert_close(run(dasha_mvr(ours, SGD(), b=b, rate=rate)), expected, rtol=0, atol=1e-10)
+
+
+def test_with_b_of_one_it_is_dasha_on_batches():
+    assert torch.equal(run(dasha_mvr(HALF, SGD(), b=1.0)), run(dasha(HALF, SGD())))
+    assert not torch.equal(run(dasha_mvr(HALF, SGD(), b=0.5)), run(dasha(HALF, SGD())))
+
+
+def trainer(algorithm: Algorithm, batch_size: int | None, **settings: object) -> Trainer:
+    data = synthetic(rows=400, features=12, workers=N, heterogeneity=0.5)
+    task = LogisticRegression(data, workers=N, seed=SEED, batch_size=batch_size)
+    return Trainer(task, Simulated(algorithm, N, SEED), rounds=2000, **{"lrs": [0.05, 0.2], **settings})
+
+
+def after(rounds: int, algorithm: Algorithm, batch_size: int | None, **settings: object) -> Trainer:
+    trained = trainer(algorithm, batch_size, **settings)
+    for _ in range(rounds):
+        trained.step()
+    return trained
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+def test_on_full_gradients_it_is_dasha_bit_for_bit(clip):
+    """What was estimated is then the gradient at the previous model: exactly what is taken away from it again."""
+    one, other = (after(30, make(HALF, SGD()), None, clip=clip) for make in (dasha_mvr, dasha))
+    assert torch.equal(one.state.replica.x, other.state.replica.x)
+
+
+def test_a_trainer_asks_for_both_gradients_on_one_batch(monkeypatch):
+    trained, asked = trainer(dasha_mvr(HALF, SGD()), 2), []
+    task, gradients = trained.task, trained.task.gradients
+
+    def watched(x, statistics, t):
+        asked.append((x.clone(), t))
+        return gradients(x, statistics, t)
+
+    monkeypatch.setattr(task, "gradients", watched)
+    path = [trained.state.replica.x]
+    for _ in range(4):
+        trained.step()
+        path.append(trained.state.replica.x)
+    assert [t for _, t in asked] == [1, 1, 2, 2, 3, 3, 4, 4]
+    for t, ((x, _), (previous, _)) in enumerate(zip(asked[::2], asked[1::2], strict=True), 1):
+        assert torch.equal(x, path[t - 1])
+        assert torch.equal(previous, path[max(t - 2, 0)])
+    assert {row["gradient_calls"] for row in trained.evaluate()} == {8}
+    assert "gradient_calls" not in after(1, dasha(HALF, SGD()), 2).evaluate()[0]
+
+
+def test_a_gradient_at_the_previous_model_that_is_not_finite_is_said(monkeypatch):
+    trained = after(2, dasha_mvr(HALF, SGD()), 2)
+    gradients, calls = trained.task.gradients, []
+
+    def spoiled(x, statistics, t):
+        calls.append(t)
+        found, statistics = gradients(x, statistics, t)
+        return (found * math.inf if len(calls) == 2 else found), statistics
+
+    monkeypatch.setattr(trained.task, "gradients", spoiled)
+    with pytest.raises(RunError, match=r"round 3, worker 0, trial 0 .*local gradient is not finite"):
+        trained.step()
+
+
+def test_it_goes_on_from_what_it_saved():
+    whole, half = after(20, dasha_mvr(HALF, SGD()), 2), after(10, dasha_mvr(HALF, SGD()), 2)
+    resumed = trainer(dasha_mvr(HALF, SGD()), 2)
+    resumed.load_state_dict(half.state_dict())
+    for _ in range(10):
+        resumed.step()
+    assert torch.equal(resumed.state.replica.x, whole.state.replica.x)
+
+
+def test_it_ends_lower_than_dasha_on_small_batches():
+    """With a row or two a worker DASHA's messages are mostly the noise of batches, which estimates average out."""
+
+    def level(make) -> float:
+        trained, norms = trainer(make(HALF, SGD()), 2, lrs=[0.02]), []
+        for t in range(1, 1501):
+            trained.step()
+            if t > 1000 and t % 20 == 0:
+                norms.append(trained.evaluate()[0]["grad_norm"])
+        return sum(norms) / len(norms)
+
+    assert level(dasha_mvr) < 0.5 * level(dasha)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: dasha_mvr(TopK(k=2), SGD()), "DASHA needs an unbiased compressor"),
+        (lambda: dasha_mvr(HALF, SGD(), b=1.5), r"b=1.5: must lie in \[0, 1\]"),
+        (
+            lambda: CompressedOptimizer([torch.nn.Parameter(torch.zeros(9))], "dasha_mvr", lr=0.1),
+            "gradients at the previous model too, and an optimizer is handed one",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()
