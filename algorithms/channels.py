@@ -79,7 +79,7 @@ class Channel(ABC):
         self.compressor.check(d)
 
     def _refuse_scaled(self, name: str) -> None:
-        if not self.compressor.keeps_zero:
+        if not self.compressor.is_scaled:
             raise ValueError(
                 f"{self.compressor}: has no scale, and {name} needs a contractive compressor (Assumption 4.1): its "
                 "memory would grow. Take scaled_sign, or send it without memory (algorithm=naive)"

@@ -92,6 +92,9 @@ class LocalSteps(Algorithm):
     def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         return replace(state, x=replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2))
 
+    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
+        raise ValueError("no step size of theory is known for local steps: give lr in units of one")
+
     def hyperparameters(self) -> dict[str, Any]:
         return self.inner.hyperparameters()
 

@@ -49,6 +49,9 @@ class ServerModel(Algorithm):
     ) -> ReplicaState:
         return ReplicaState(x=signal, signal=state.x - signal, moments=state.moments)
 
+    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
+        raise ValueError("no step size of theory is known for a server that holds the model: give lr in units of one")
+
 
 def of_workers(lr: float | Tensor) -> float | Tensor:
     """A step size, a float or [*T, 1], for vectors [*T, W, d]."""

@@ -49,7 +49,10 @@ class Compressor(ABC):
     """Whether E C(x) = x."""
 
     keeps_zero: bool = True
-    """Whether C(0) = 0; a bit without a scale cannot say it, and is off by a share of ‖x‖ for no share."""
+    """Whether C(0) = 0; one bit without a third value cannot say it."""
+
+    is_scaled: bool = True
+    """Whether C(x) is as large as x is; where it is not, no share of ‖x‖ bounds the error."""
 
     is_divisible: bool = False
     """Whether it is a `Divisible`, and so is what it is made of."""
@@ -150,6 +153,10 @@ class Wrapping(Compressor):
     @property
     def keeps_zero(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.compressor.keeps_zero
+
+    @property
+    def is_scaled(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.compressor.is_scaled
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class Unscaled(Divisible):
     """
 
     contractive = False
+    is_scaled = False
 
     width: int
     """Bits of one code."""

@@ -26,7 +26,8 @@ class TopK(Sparsifier):
 
     32 bits an index is a convention: `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
 
-    Of equal magnitudes the lower index is kept, so that every device agrees. π = k/d. On spans of several processes
+    Of equal magnitudes the lower index is kept, so that every device agrees. Of a vector with NaN a message has its
+    size, and nothing else is promised. π = k/d. On spans of several processes
     the k-th largest magnitude is found byte by byte: counts over all of them for every byte of a float.
     Source: Assumption 4.1's canonical example.
     """
@@ -169,7 +170,9 @@ def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
 def _indices(flags: Tensor, k: int) -> Tensor:
     """Where the flags [..., d] are set, k of them in every row: int64 [..., k], ascending."""
     if flags.device.type == "cpu":
-        return flags.nonzero()[:, -1].view(*flags.shape[:-1], -1)
+        found = flags.nonzero()[:, -1]
+        if len(found) == k * flags[..., 0].numel():  # else vectors have NaN, and messages must have their size still
+            return found.view(*flags.shape[:-1], k)
     return indices_by_search(flags, k)
 
 

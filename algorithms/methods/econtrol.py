@@ -72,6 +72,6 @@ def econtrol(
     Source: Gao, Islamov and Stich, EControl: Fast Distributed Optimization with Compression and Error Control, 2023
     (arXiv 2311.05645), in the form of the code of EF21-SGDM's authors. There η = 0.1 with top-k of a ratio of 0.1;
     η = π keeps that proportion, since a gain well above π diverges. The theorems' constants, of η and of the step
-    size, are recalled with uncertainty and not offered. η = 0 is EF21.
+    size, are recalled with uncertainty and not offered: `task.step_unit=theory` counts in EF21's. η = 0 is EF21.
     """
     return Algorithm(ErrorControl(compressor, dense_rounds=int(dense_start), eta=eta), dense(), update)

@@ -12,12 +12,12 @@ from reference.ef21_p import ef21_p as plain_ef21_p
 from reference.ef21_sgdm import ef21_sgdm as plain_ef21_sgdm
 from reference.loco import loco as plain_loco
 
-from algorithms.channels import Direct, ErrorFeedback, dense
-from algorithms.compressors import Identity, Natural, Qsgd, RandomK, ScaledSign, Sign, TopK
+from algorithms.channels import Channel, Direct, ErrorFeedback, Markov, dense
+from algorithms.compressors import Blocks, Identity, Natural, Qsgd, RandomK, ScaledSign, Sign, TopK
 from algorithms.methods.diana import diana
-from algorithms.methods.econtrol import econtrol
+from algorithms.methods.econtrol import ErrorControl, econtrol
 from algorithms.methods.ef21 import ef21
-from algorithms.methods.ef21_p import ef21_p
+from algorithms.methods.ef21_p import FromStart, ef21_p
 from algorithms.methods.ef21_sgdm import ef21_sgdm
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.loco import AveragedError, loco
@@ -197,8 +197,6 @@ def test_loco_at_the_ends_of_its_options():
         lambda: ef21_sgdm(TopK(k=2), eta=0.0),
         lambda: ef21_sgdm(Sign()),
         lambda: ErrorFeedback(TopK(k=2), decay=1.1),
-        lambda: ErrorFeedback(Sign()),
-        lambda: AveragedError(Sign()),
         lambda: AveragedError(TopK(k=2), reset=0),
         lambda: AveragedError(TopK(k=2), beta=-0.1),
     ],
@@ -206,6 +204,15 @@ def test_loco_at_the_ends_of_its_options():
 def test_what_cannot_work_is_refused(make):
     with pytest.raises(ValueError, match=r"contractive|unbiased|must|at least 1"):
         make()
+
+
+@pytest.mark.parametrize("zero", [False, True], ids=["±1", "±1 and 0"])
+@pytest.mark.parametrize("channel", [ErrorFeedback, Markov, AveragedError, FromStart, ErrorControl])
+def test_no_memory_takes_signs_without_a_scale(channel: type[Channel], zero: bool) -> None:
+    with pytest.raises(ValueError, match="no scale"):
+        channel(Sign(zero=zero))
+    with pytest.raises(ValueError, match="no scale"):
+        channel(Blocks(Sign(zero=zero), (2, problem.D - 2)))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.6, 1.0])

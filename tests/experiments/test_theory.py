@@ -89,3 +89,10 @@ def test_a_compressor_without_a_constant_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no contraction constant"):
         go("task=logreg/breast_cancer", "task.step_unit=theory", "algorithm=naive", "compressor=qsgd", "rounds=20",
            f"results_dir={tmp_path}")  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["ef21_p", "local_sgd"])
+def test_a_method_without_a_known_step_size_is_refused(algorithm, tmp_path):
+    with pytest.raises(UsageError, match="no step size of theory"):
+        go("task=logreg/breast_cancer", "task.step_unit=theory", f"algorithm={algorithm}", "rounds=20",
+           f"results_dir={tmp_path}")  # fmt: skip
