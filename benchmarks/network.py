@@ -10,7 +10,7 @@ round      the shortest in some turns, in each of which every contestant has a f
 × DDP      how many times as long a round of DDP takes
 model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
            it, given the bits of a round, the link as it was measured, and as computing a round on links not shaped
-to a loss  the same of the rounds to it, counted once on links not shaped, times the seconds of a round
+to a loss  the same of the rounds to it from the start, counted once on links not shaped, times the seconds of a round
 """
 
 import json
@@ -37,7 +37,7 @@ BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
 OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
 LATENCIES = (OWN_LATENCY, 5)  # ms
 NODES = (2, 4)
-LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 20
+LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 5
 WARM_UP = 3  # rounds
 TURN, MOST_A_TURN = 0.3, 5  # seconds, rounds
 D = sum(parameter.numel() for parameter in mlp().parameters())
@@ -121,7 +121,8 @@ class Session:
         return shortest
 
     def rounds_to_loss(self, number: int) -> float:
-        """Of a contestant; infinite where as many as are tried did not do."""
+        """Of a contestant from its start; infinite where as many as are tried did not do."""
+        self.ask(f"anew {number}")
         for done in range(EVERY, MOST_ROUNDS + 1, EVERY):
             self.ask(f"rounds {number} {EVERY}")
             if self.ask(f"loss {number}") <= LOSS:

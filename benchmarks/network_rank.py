@@ -1,6 +1,7 @@
 """One rank of `benchmarks.network`, which starts it: it holds all contestants and does what lines on stdin ask for.
 
     rounds CONTESTANT COUNT    the seconds of each of so many rounds, and the bits up and down a worker of all
+    anew CONTESTANT            it begins again
     loss CONTESTANT            the loss of the training images
     link MEGABYTES             the seconds of a round trip, and of so much from node 1 to node 0
 
@@ -27,17 +28,24 @@ def main() -> None:
     """Answer until stdin ends."""
     torch.set_num_threads(1)
     with exit_with_message(), joined(launch(), "cpu", TIMEOUT) as ranks:
-        trainings = [training(contestant, ranks) for contestant in CONTESTANTS]
-        _answer(ranks, "ready")
-        for line in sys.stdin:
-            ranks.wait()
-            match line.split():
-                case ["rounds", number, count]:
-                    _answer(ranks, _rounds(trainings[int(number)], int(count)))
-                case ["loss", number]:
-                    _answer(ranks, trainings[int(number)].loss() if ranks.is_first else None)
-                case ["link", megabytes]:
-                    _answer(ranks, _link(ranks, float(megabytes)))
+        _serve(ranks)
+
+
+def _serve(ranks: Ranks) -> None:
+    trainings = [training(contestant, ranks) for contestant in CONTESTANTS]
+    _answer(ranks, "ready")
+    for line in sys.stdin:
+        ranks.wait()
+        match line.split():
+            case ["rounds", number, count]:
+                _answer(ranks, _rounds(trainings[int(number)], int(count)))
+            case ["anew", number]:
+                trainings[int(number)] = training(CONTESTANTS[int(number)], ranks)
+                _answer(ranks, "ready")
+            case ["loss", number]:
+                _answer(ranks, trainings[int(number)].loss() if ranks.is_first else None)
+            case ["link", megabytes]:
+                _answer(ranks, _link(ranks, float(megabytes)))
 
 
 def _rounds(one: Training, count: int) -> dict[str, object]:

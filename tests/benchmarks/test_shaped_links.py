@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import links, network
 from benchmarks.contestants import CONTESTANTS
-from benchmarks.network import Link, Point, report, session, write
+from benchmarks.network import Link, Point, Session, report, session, write
 
 BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
 LINK = Link(bandwidth=1e8, latency=1e-3)
@@ -53,6 +53,25 @@ def test_a_report_compares_with_ddp_and_says_how_good_the_model_is() -> None:
     assert "| DDP, PowerSGD rank 1 | 500 | 500 | 4.00 | – |" in text
     assert "| CD-Adam, rank0 | 50 | 4.00 |" in text  # half the rounds, of half the time
     assert "within 20 % of 2 of 2" in text
+
+
+def test_rounds_to_a_loss_are_counted_from_the_start() -> None:
+    class Trained(Session):
+        """One contestant, trained to the loss already, whose every round takes a hundredth off it."""
+
+        def __init__(self) -> None:
+            self.loss, self.least = 0.0, 0.0
+
+        def ask(self, line: str) -> float:
+            word, number, *count = line.split()
+            assert number == "3"
+            self.loss = {"anew": 1.0, "rounds": self.loss - 0.01 * float(*count or "0"), "loss": self.loss}[word]
+            return max(self.loss, self.least)
+
+    one = Trained()
+    assert one.rounds_to_loss(3) == 90  # from 1 to 0.1
+    one.least = 0.2
+    assert one.rounds_to_loss(3) == float("inf")
 
 
 def test_points_are_written_in_bits_and_seconds(tmp_path: Path) -> None:

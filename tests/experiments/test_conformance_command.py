@@ -115,7 +115,7 @@ def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None
         ("theirs.Task regularization=0.2 dataset._target_=theirs.few dataset.rows=30", "task", 13),
         ("theirs.few", "dataset", 5),
         ("theirs.Sized k=2", "compressor", 11),
-        ("algorithms.methods.cd_adam.cd_adam compressor._target_=algorithms.compressors.ScaledSign", "algorithm", 9),
+        ("algorithms.methods.cd_adam.cd_adam compressor._target_=algorithms.compressors.ScaledSign", "algorithm", 10),
     ],
 )
 def test_every_kind_is_told_from_the_others(line: str, kind: str, checks: int, check: Callable) -> None:
@@ -166,7 +166,7 @@ def test_what_cannot_be_checked(line: str, message: str, check: Callable) -> Non
         (
             "theirs.untyped compressor._target_=algorithms.compressors.ScaledSign",
             "      expected annotations, saw none at compressor, update, eta\n      for ScaledSign(norm='l1'), SGD(",
-            "1 of 9 checks failed, see above",
+            "1 of 10 checks failed, see above",
         ),
     ],
     ids=["no data", "no annotations"],

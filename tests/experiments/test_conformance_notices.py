@@ -185,6 +185,11 @@ def decay(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
     return replace(after, x=after.x - 0.01 * lr * state.x)
 
 
+def looks_ahead(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
+    after = Algorithm.replica(self, payload, state, lr, t)
+    return replace(after, previous=after.x)
+
+
 class InPlace(Markov):
     """The memory that was handed in is the new one."""
 
@@ -226,6 +231,8 @@ ALGORITHMS = [
     ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
     ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
     ("leaves_gradients_and_state", method(InPlace), "later and before: 1.workers.memory: "),
+    ("looks_back_at_the_last_model", method(replica=looks_ahead), "expected looks_back, saw tensor"),
+    ("looks_back_at_the_last_model", method(looks_back=True, replica=looks_ahead), "the previous model: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),
     ("stays_at_rest", method(replica=decay), "x after 16 rounds and before: "),
     ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),

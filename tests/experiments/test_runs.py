@@ -28,9 +28,14 @@ ERRORS = {"aggregate_error", "signal_error"}
 
 ALGORITHMS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 BOTH_WAYS = [name for name in ALGORITHMS if "uplink_only" in (CONF / "algorithm" / f"{name}.yaml").read_text()]
-STEPS = {"sgd": 0.3, "local_sgd": 0.3, "dasha": 0.05, "dasha_mvr": 0.05, "muon": 0.2, "powersgd": 0.05} | dict.fromkeys(
-    ("ef21", "ef21_bc", "ef21_p", "ef21_sgdm", "econtrol", "diana", "marina", "doublesqueeze"), 0.1
-)
+STEPS = {
+    "sgd": 0.3,
+    "local_sgd": 0.3,
+    "dasha": 0.05,
+    "dasha_mvr": 0.05,
+    "muon": 0.2,
+    "powersgd": 0.05,
+} | dict.fromkeys(("ef21", "ef21_bc", "ef21_p", "ef21_sgdm", "econtrol", "diana", "marina", "doublesqueeze"), 0.1)
 
 
 def test_what_a_finished_run_leaves(results: str) -> None:
