@@ -10,9 +10,9 @@ from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import Dataset
 from data.download import download
-from data.limits import PACKED, pieces
 from data.pinned import pinned
 from data.svmlight import VERSION, parse
+from data.unpacking import PACKED, pieces
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 

@@ -7,9 +7,9 @@ import numpy as np
 from common.marks import Place
 from data.cache import Arrays
 from data.download import download
-from data.limits import PACKED, pieces
 from data.pinned import pinned
 from data.text import Text
+from data.unpacking import PACKED, pieces
 
 URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/"

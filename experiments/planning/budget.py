@@ -1,9 +1,6 @@
 """Which budget of a figure is for this machine: by the time that a few rounds take on it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-
-import torch
 
 from common.errors import UsageError
 from common.progress import duration
@@ -11,7 +8,7 @@ from experiments.cluster.launch import launch as place_of
 from experiments.config import figure as figures
 from experiments.config.schema import Launch, Run
 from experiments.planning import held_out
-from experiments.planning.estimate import Share, estimate
+from experiments.planning.estimate import Share, among, estimate
 from experiments.sweep.parallel import settled
 from plots.figure.spec import Figure
 
@@ -35,11 +32,7 @@ def affordable(
     for figure in candidates[:-1]:
         runs = _runs(figure, overrides, packages)
         jobs = settled(launch, runs).jobs or 1
-        threads = torch.get_num_threads()
-        # Several at once share the cores.
-        timed = runs if jobs == 1 else [replace(run, threads=run.threads or 1) for run in runs]
-        missing, seconds = estimate(timed, Share(launch.ranks), say)
-        torch.set_num_threads(threads)
+        missing, seconds = estimate([among(run, jobs) for run in runs], Share(launch.ranks), say)
         seconds /= min(jobs, max(missing, 1))
         taken = seconds <= PATIENCE
         say(f"budget {figure.budget}: about {duration(seconds)}{'' if taken else ', too long for budget=auto'}")

@@ -18,7 +18,7 @@ from experiments.cluster.simulated import Simulated
 from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import Launch, Run
-from experiments.planning.estimate import Share, Trial, kind, trial
+from experiments.planning.estimate import Share, Trial, among, kind, trial
 from experiments.record.checkpoint import Checkpoint
 from experiments.record.folder import RunFolder
 from experiments.sweep.repeats import repeats
@@ -75,12 +75,13 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
     trials: dict[str, Trial | None] = {}
     costs, unknown = [], {}
     copies = repeats(runs)
+    jobs, say = launch.jobs or 1, partial(print, file=sys.stderr)
     for run in runs:
         done = _done(run)
         if isinstance(done, int):
             if kind(run) not in trials:
                 try:
-                    trials[kind(run)] = trial(run, ranks, partial(print, file=sys.stderr))
+                    trials[kind(run)] = trial(among(run, jobs), ranks, say)
                 except (Unavailable, RunError, OSError) as error:
                     trials[kind(run)], unknown[run.task.name] = None, str(error).partition("\n")[0]
             done = _waiting(run, done, trials[kind(run)], ranks)
@@ -89,7 +90,7 @@ def show(runs: list[Run], launch: Launch, console: Console) -> None:
         costs.append(done)
     _table(runs, costs, console)
     for line in [
-        *_totals(costs, launch.jobs or 1),
+        *_totals(costs, jobs),
         *(f"? {name}: {reason}" for name, reason in unknown.items()),
     ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

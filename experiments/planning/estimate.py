@@ -14,7 +14,7 @@ from experiments.config.evaluations import evaluations
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
-from experiments.training.build import build_trainer
+from experiments.training.build import build_algorithm, build_trainer
 from experiments.training.memory import explained
 from experiments.training.threads import chosen
 from experiments.training.trainer import Trainer
@@ -32,13 +32,13 @@ class Trial:
     d: int
     layout: Layout  # of the parameter tensors
     dtype: torch.dtype
-    round: float  # seconds
+    round: float  # seconds, of a method that takes one gradient in it
     evaluation: float  # seconds
     data: int = 0  # bytes in a process, 0 where the task does not say
 
     def seconds(self, run: Run, done: int = 0) -> float:
         """Of a whole run, or of what is left of it after `done` rounds."""
-        whole = self.round * run.rounds + self.evaluation * evaluations(run)
+        whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * evaluations(run)
         return whole * (1 - done / run.rounds)
 
 
@@ -56,8 +56,14 @@ def estimate(runs: list[Run], ranks: Ranks, say: Callable[[str], object]) -> tup
 
 
 def kind(run: Run) -> str:
-    """What one trial serves: a task and a number of step sizes. Methods differ little in what a round takes."""
+    """What one trial serves: a task and a number of step sizes. Methods differ little in what a round takes, but for
+    those that take two gradients."""
     return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
+
+
+def among(run: Run, jobs: int) -> Run:
+    """The run as it computes where so many go on at once: sharing the cores, with one thread unless somebody said."""
+    return run if jobs == 1 else replace(run, threads=run.threads or 1)
 
 
 def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
@@ -67,6 +73,15 @@ def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
     Raises UsageError or DataError for what does not fit together, RunError where memory does not suffice, and
     LostContact.
     """
+    threads = torch.get_num_threads()
+    try:
+        found = _tried(run, ranks, say)
+        return replace(found, round=found.round / _gradients(run, found.layout))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _tried(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
     precision = run.task.options.get("precision")
     where = f", in {precision}" if precision else ""
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{where}")
@@ -98,6 +113,11 @@ class Share(Ranks):
 
     def __init__(self, size: int) -> None:
         self.size = size
+
+
+def _gradients(run: Run, layout: Layout) -> int:
+    """Of a worker in a round."""
+    return 2 if build_algorithm(run, layout).looks_back else 1
 
 
 def _part(run: Run) -> tuple[Run, float]:

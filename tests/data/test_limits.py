@@ -22,8 +22,9 @@ from cifar10_support import OFFICIAL, TARBALL, Npm, npm_files, png, small_arrays
 from data_support import TINY_TEXT, Web
 
 from common.errors import DataError, Unavailable, UsageError
-from data import cache, cifar10, download, libsvm, limits
-from data.limits import Bounded, free_memory, in_words, pieces
+from data import cache, cifar10, download, libsvm, limits, unpacking
+from data.limits import Bounded, free_memory, in_words
+from data.unpacking import pieces
 from experiments.config.run import load_run
 from experiments.tasks.logreg import LogisticRegression
 
@@ -49,12 +50,12 @@ def test_what_unpacks_to_far_more_is_not_unpacked(
     suffix: str, pinned: bool, tmp_path: Path, web: Web, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Valid text hundreds of times its packed size, in two members."""
-    monkeypatch.setattr(limits, "SMALL", MIB // 4)
+    monkeypatch.setattr(unpacking, "SMALL", MIB // 4)
     bomb = PACK[suffix](b"1 1:1\n2 1:1\n" * (MIB // 12)) * 2
     file = tmp_path / f"tiny{suffix}"
     file.write_bytes(bomb)
-    most = max(limits.SMALL, limits.RATIO * len(bomb))
-    with at_most(5 * limits.PIECE), pytest.raises(DataError) as refused:
+    most = max(unpacking.SMALL, unpacking.RATIO * len(bomb))
+    with at_most(5 * unpacking.PIECE), pytest.raises(DataError) as refused:
         libsvm.load("tiny", tmp_path, web.url) if pinned else libsvm.load_file(file, tmp_path)
     said = f"its {in_words(len(bomb))} unpack to more than {in_words(most)}, the most that is read of so few"
     assert said in str(refused.value)
@@ -66,7 +67,7 @@ def test_what_is_regular_but_small_is_unpacked(suffix: str, tmp_path: Path) -> N
     text = b"1 1:1\n2 1:1\n" * (MIB // 12)
     file = tmp_path / f"a{suffix}"
     file.write_bytes(PACK[suffix](text))
-    assert limits.RATIO * file.stat().st_size < len(text)
+    assert unpacking.RATIO * file.stat().st_size < len(text)
     found = list(pieces(file, "it", size=1000))
     assert max(map(len, found)) == 1000
     assert b"".join(found) == text

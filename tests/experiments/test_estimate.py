@@ -9,7 +9,7 @@ from run_support import configuration, go
 from common.errors import RunError
 from experiments.cluster.ranks import Ranks
 from experiments.planning import estimate as module
-from experiments.planning.estimate import estimate
+from experiments.planning.estimate import among, estimate
 from experiments.training.trainer import Trainer
 
 RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
@@ -76,6 +76,21 @@ def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytes
     grid = configuration(*RUN, results, "lr=[0.1,0.2]")
     assert estimate([*methods, grid], Ranks(), print)[0] == 4
     assert [len(run.lr) for run, _ in tried] == [1, 1, 2, 2]  # one worker's part, then all
+
+
+def test_a_method_of_two_gradients_takes_twice_as_long(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of both was tried."""
+    clock = Clock(monkeypatch)
+    clock.takes("step", lambda trainer: 0.02 if trainer.cluster.algorithm.looks_back else 0.01)
+    clock.takes("evaluate", lambda trainer: 0.0)
+    runs = [configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "dasha_mvr")]
+    for order in (runs, runs[::-1]):
+        assert estimate(order, Ranks(), print) == (2, pytest.approx(1 + 2))
+
+
+def test_runs_that_go_on_at_once_share_the_cores() -> None:
+    run, said = configuration(*RUN), configuration(*RUN, "threads=2")
+    assert [among(run, 1).threads, among(run, 3).threads, among(said, 3).threads] == [None, 1, 2]
 
 
 @pytest.mark.parametrize("overrides", [("algorithm=sgd", "lr=1e308"), ("rounds=1",)], ids=["diverging", "short"])
