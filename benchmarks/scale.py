@@ -1,7 +1,7 @@
 """Seconds a round and peak memory over the number of workers, of coordinates and of rows, each with its exponent.
 
     python -m benchmarks.scale                          about two minutes; writes benchmarks/results/scale.md
-    python -m benchmarks.scale long=true out=scale.md   up to 10,000 workers, 10⁸ coordinates and 10⁷ rows
+    python -m benchmarks.scale long=true out=scale.md   up to 10⁸ coordinates and 10⁷ rows
 
 CD-Adam on sparse synthetic data, one thread, every point in a process of its own: seconds are the least of three
 rounds after the first, memory is the largest resident size over what the process had before it made data, so that

@@ -67,11 +67,11 @@ class Compressor(ABC):
 
     def pi(self, d: int) -> float:
         """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
-        raise ValueError(f"{self}: no contraction constant π is known for it")
+        raise ValueError(f"{self}: no contraction constant π is known for it; take top_k, random_k or scaled_sign")
 
     def omega(self, d: int) -> float:
         """ω of E‖C(x) − x‖² ≤ ω‖x‖², for an unbiased C on d coordinates. Raises ValueError where none is stated."""
-        raise ValueError(f"{self}: no variance constant ω is known for it")
+        raise ValueError(f"{self}: no variance constant ω is known for it; take random_k_unbiased, natural or qsgd")
 
     def partitioned(self, other: Compressor) -> Compressor:
         """Another compressor with this one's partition into blocks."""

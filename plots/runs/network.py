@@ -98,7 +98,11 @@ def is_dense(bits: Numbers, rounds: Numbers, d: Numbers) -> Numbers:
 
 
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
-    """Whether the curve that a row belongs to sends nothing but dense vectors."""
+    """Whether the curve that a row belongs to sends nothing but dense vectors. Raises UsageError for runs so old that
+    they do not say how many parameters they have."""
+    if (unsaid := frame["d"].isna()).any():
+        names = ", ".join(sorted(frame["algorithm"][unsaid].unique()))
+        raise UsageError(f"{names}: these runs do not say their number of parameters d; train them again")
     dense = is_dense(frame["bits"], frame["round"], frame["d"])
     return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from folder_support import folder
 
+from common.errors import UsageError
 from experiments import time as command
 from plots.runs.network import (
     FORMS,
@@ -108,6 +109,8 @@ def test_a_method_that_was_dense_at_first_is_compressed() -> None:
     rows.loc[(rows["algorithm"] == "signs") & (rows["round"] <= 1), ["bits_up", "bits_down"]] *= 32
     rows["bits"] = rows["bits_up"] + rows["bits_down"]
     assert set(rows.loc[is_uncompressed(rows) & (rows["lr"] == 0.1), "algorithm"]) == {"dense"}
+    with pytest.raises(UsageError, match="dense: these runs do not say their number of parameters"):
+        is_uncompressed(rows.assign(d=rows["d"].where(rows["algorithm"] != "dense")))
 
 
 def test_computing_can_be_that_of_other_hardware() -> None:
