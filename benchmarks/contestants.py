@@ -57,7 +57,7 @@ CONTESTANTS = (
         for label, lr, settings in (
             ("AMSGrad", 1e-3, ("algorithm=amsgrad",)),
             ("CD-Adam", 3e-4, ("algorithm=cd_adam",)),
-            ("EF21 top-1 %", 0.5, ("algorithm=ef21", "compressor=top_k", "compressor.ratio=0.01")),
+            ("EF21 top-1 %", 0.5, ("algorithm=ef21_both_ways", "compressor=top_k", "compressor.ratio=0.01")),
         )
         for server in ("rank0", "sharded")
     ),

@@ -67,7 +67,7 @@ def _items() -> Iterator[Item]:
         limit=300,
     )
     for precision in ("float32", "tf32", "bf16"):
-        for algorithm in ("cd_adam", "ef21"):
+        for algorithm in ("cd_adam", "ef21_both_ways"):
             name = f"train_step-{algorithm}-{precision}"
             yield Item(
                 name, f"benchmarks.train_step algorithm={algorithm} task.precision={precision}", _SMALL, limit=120
@@ -81,7 +81,7 @@ def _items() -> Iterator[Item]:
     yield Item("one_rank", f"{tests}tests/cluster/test_one_rank.py -k cuda", "-k cpu", limit=240)
     for algorithm, more in [
         ("adam", "lr=0.001 update.form=torch"), ("cd_adam", "lr=0.001"), ("onebit_adam", "lr=0.001"),
-        ("ef21", "lr=0.1"),
+        ("ef21_both_ways", "lr=0.1"),
     ]:  # fmt: skip
         command = f"experiments.run task=text/shakespeare_base algorithm={algorithm} {more}"
         yield Item(

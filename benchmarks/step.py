@@ -61,7 +61,10 @@ def main() -> None:
 
 
 def _methods() -> dict[str, Algorithm]:
-    return {"CD-Adam": cd_adam(ScaledSign(), AMSGrad()), "EF21, top-k": ef21(TopK(), SGD())}
+    return {
+        "CD-Adam": cd_adam(ScaledSign(), AMSGrad()),
+        "EF21, top-k": ef21(TopK(), SGD(), uplink_only=False, dense_start=False),
+    }
 
 
 def _phases(name: str, is_kept: bool, d: int) -> str:

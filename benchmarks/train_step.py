@@ -1,7 +1,7 @@
 """Where the time of a training step goes, and how near its parts come to what the device can do.
 
     python -m benchmarks.train_step                                        ResNet-18 of the paper, CD-Adam, 8 workers
-    python -m benchmarks.train_step task.model.width=8 task.precision=bf16 algorithm=ef21
+    python -m benchmarks.train_step task.model.width=8 task.precision=bf16 algorithm=ef21_both_ways
 
 Times are means of a few calls. Ceilings are measured in the same process: a large matrix product
 in the run's precision, and a large copy. What the network computes is held against the first; every other part, whose

@@ -36,7 +36,7 @@ ALGORITHMS = {
     "cd_adam": cd_adam(ScaledSign(), AMSGrad(weight_decay=0.01)),
     "cd_adam layerwise": cd_adam(Blocks(ScaledSign(), SIZES), AMSGrad()),
     "cd_adam uplink_only": cd_adam(ScaledSign(), AMSGrad(), uplink_only=True),
-    "ef21": ef21(RandomK(k=4), SGD(), dense_start=True),
+    "ef21": ef21(RandomK(k=4), SGD(), uplink_only=False),
     "onebit_adam": onebit_adam(ScaledSign("l2"), ROUNDS, warmup=3),
     "qadam": qadam(MinMaxUint8(), ROUNDS, warmup=3),
     "apmsqueeze": apmsqueeze(ScaledSign(), ROUNDS, warmup=3),

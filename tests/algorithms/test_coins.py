@@ -109,7 +109,7 @@ def test_dasha_at_the_ends_of_its_rate():
     never = 1e-18
     assert_close(run(dasha(THIRD, SGD(), rate=0.0)), run(marina(THIRD, SGD(), SEED, p=never)), 1e-13)
     mild = Natural()
-    as_ef21 = ef21(mild, SGD(), uplink_only=True, dense_start=True)
+    as_ef21 = ef21(mild, SGD())
     assert_close(run(dasha(mild, SGD(), rate=1.0)), run(as_ef21), 1e-13)
 
 

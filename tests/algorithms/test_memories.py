@@ -76,8 +76,7 @@ def test_ef21_sgdm_follows_the_reference(compressor, double, dense_start, weight
 
 @pytest.mark.parametrize("double", [False, True])
 def test_ef21_sgdm_with_the_last_gradient_alone_is_ef21(double):
-    options = {"uplink_only": True, "dense_start": True}
-    assert torch.equal(run(ef21_sgdm(TopK(k=2), eta=1.0, double=double)), run(ef21(TopK(k=2), SGD(), **options)))
+    assert torch.equal(run(ef21_sgdm(TopK(k=2), eta=1.0, double=double)), run(ef21(TopK(k=2), SGD())))
 
 
 def test_ef21_sgdm_without_compression_is_torch_s_sgd_with_dampening():
@@ -112,7 +111,7 @@ def test_econtrol_s_gain_is_what_the_compressor_contracts_by():
 
 @pytest.mark.parametrize("dense_start", [False, True])
 def test_econtrol_without_a_gain_is_ef21(dense_start):
-    expected = run(ef21(TopK(k=2), SGD(), uplink_only=True, dense_start=dense_start))
+    expected = run(ef21(TopK(k=2), SGD(), dense_start=dense_start))
     assert torch.equal(run(econtrol(TopK(k=2), SGD(), eta=0.0, dense_start=dense_start)), expected)
 
 
@@ -144,7 +143,7 @@ def test_diana_follows_the_reference(ours, theirs, rate):
 
 def test_diana_at_the_ends_of_its_rate():
     """a = 1 with a contractive C is EF21 from zero, a = 0 is direct compression."""
-    assert_close(run(diana(TopK(k=2), SGD(), rate=1.0)), run(ef21(TopK(k=2), SGD(), uplink_only=True)), 1e-13)
+    assert_close(run(diana(TopK(k=2), SGD(), rate=1.0)), run(ef21(TopK(k=2), SGD(), dense_start=False)), 1e-13)
     one = RandomK(k=3, unbiased=True)
     assert torch.equal(run(diana(one, SGD(), rate=0.0)), run(naive(one, SGD(), uplink_only=True)))
 
@@ -256,7 +255,7 @@ def test_ef21_sgdm_goes_on_where_noise_stops_ef21():
     left = {}
     for name, algorithm in {
         "momentum": ef21_sgdm(TopK(k=1), eta=0.05),
-        "ef21": ef21(TopK(k=1), SGD(), uplink_only=True, dense_start=True),
+        "ef21": ef21(TopK(k=1), SGD()),
     }.items():
         random = torch.Generator().manual_seed(0)
 

@@ -35,7 +35,7 @@ COMPRESSED = {
     "naive": (naive, methods.naive, ["sgd", "amsgrad"]),
     "error_feedback": (error_feedback, methods.error_feedback, ["sgd", "amsgrad"]),
     "cd_adam": (cd_adam, methods.markov, ["amsgrad"]),
-    "ef21": (ef21, methods.markov, ["sgd"]),
+    "ef21": (partial(ef21, dense_start=False), methods.markov, ["sgd"]),
 }
 ROUNDS = 60
 
@@ -115,7 +115,7 @@ def test_identity_compression_is_the_uncompressed_method(method, update):
         (cd_adam(ScaledSign(), AMSGrad(), uplink_only=True), 10 * 132, 10 * 3200),
         (naive(ScaledSign("l2"), AMSGrad()), 10 * 132, 10 * 132),
         (error_feedback(TopK(ratio=0.05), AMSGrad()), 10 * 64 * 5, 10 * 64 * 5),
-        (ef21(TopK(k=2), SGD(), dense_start=True), 3200 + 9 * 128, 3200 + 9 * 128),
+        (ef21(TopK(k=2), SGD(), uplink_only=False), 3200 + 9 * 128, 3200 + 9 * 128),
         (naive(RandomK(k=7, unbiased=True), SGD()), 10 * (32 * 7 + 64), 10 * (32 * 7 + 64)),
         (qadam(MinMaxUint8(), 10, 4), 4 * 3200 + 6 * 864, 4 * 3200 + 6 * 864),
         (qadam(MinMaxUint8(), 10, 4, uplink_only=True), 4 * 3200 + 6 * 864, 10 * 3200),
@@ -135,7 +135,7 @@ def test_bits_of_ten_rounds(algorithm, up, down):
 @pytest.mark.parametrize(
     ("algorithm", "dtype", "payload_bytes"),
     [
-        (ef21(TopK(k=2), SGD(), dense_start=True), torch.float64, 2 * (800 + 2 * (8 + 4))),
+        (ef21(TopK(k=2), SGD(), uplink_only=False), torch.float64, 2 * (800 + 2 * (8 + 4))),
         (quantized_adam(LogQuantize(3), weight_bits=8), torch.float32, 2 * (38 + 4 + 100 + 4)),
     ],
     ids=["a dense start", "directions that differ"],

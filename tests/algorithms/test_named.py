@@ -32,7 +32,7 @@ def test_every_file_has_a_name() -> None:
 
 
 def test_options_stand_before_the_file() -> None:
-    assert named("ef21", compressor=TopK(k=3), dense_start=True) == ef21(TopK(k=3), SGD(), dense_start=True)
+    assert named("ef21", compressor=TopK(k=3), dense_start=False) == ef21(TopK(k=3), SGD(), dense_start=False)
 
 
 def optimizer(name: str, **options: object) -> CompressedOptimizer:

@@ -50,7 +50,7 @@ ALGORITHMS = {
     "cd_adam": SIGN,
     "cd_adam layer": cd_adam(Blocks(ScaledSign(), SIZES), AMS),
     "cd_adam uplink_only": cd_adam(ScaledSign(), AMS, uplink_only=True),
-    "ef21": ef21(RandomK(k=4), SGD(), dense_start=True),
+    "ef21": ef21(RandomK(k=4), SGD(), uplink_only=False),
     "clipped": replace(SIGN, clip=0.1),
 }
 OTHERS = {
@@ -63,8 +63,8 @@ OTHERS = {
 SMALL, PARTS = 12 * 8 / 2**20, (20, 12)
 PARTED = {
     **{name: ALGORITHMS[name] for name in ("amsgrad", "naive", "error_feedback", "cd_adam", "clipped")},
-    "ef21": ef21(RandomK(k=4), SGD()),
-    "dense start": ef21(TopK(k=4), SGD(), dense_start=True),
+    "ef21": ef21(RandomK(k=4), SGD(), uplink_only=False, dense_start=False),
+    "dense start": ef21(TopK(k=4), SGD(), uplink_only=False),
 }
 SCALER = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ignore[reportPrivateImportUsage]
 HARNESS = ["task=logreg/breast_cancer", "cluster.workers=2", "rounds=40", "eval_every=40"]

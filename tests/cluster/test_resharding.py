@@ -39,7 +39,7 @@ class Own(ErrorFeedback):
 
 ALGORITHMS = {
     "cd_adam": cd_adam(ScaledSign(), AMSGrad()),
-    "ef21": ef21(TopK(k=4), SGD()),
+    "ef21": ef21(TopK(k=4), SGD(), uplink_only=False, dense_start=False),
     "error_feedback": error_feedback(RandomK(k=4), SGD(momentum=0.9)),
     "onebit_adam": onebit_adam(ScaledSign("l2"), 2 * STEPS, warmup=2),
     "naive": naive(ScaledSign(), AMSGrad()),

@@ -74,7 +74,7 @@ def test_claims_derivations_and_cells_fit(name):
 @pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])
 def test_the_full_budget_is_the_papers(name):
     step_sizes = {
-        "ef21": (0.1,),
+        "ef21_both_ways": (0.1,),
         "onebit_adam": (1e-4,),
         "cd_adam": (1e-4,),
         "amsgrad": (1e-4,),
@@ -91,9 +91,9 @@ def test_the_full_budget_is_the_papers(name):
         assert part["weight_decay"] == 5e-4
         assert [part[key] for key in ("beta1", "beta2") if key in part] in ([0.9, 0.99], [])
     assert by_name["onebit_adam"].algorithm.options["warmup"] == 0.13
-    if "ef21" in by_name:
-        assert TopK(**by_name["ef21"].compressor.options).count(1000) == 16
-        assert not by_name["ef21"].algorithm.options["uplink_only"]
+    if "ef21_both_ways" in by_name:
+        assert TopK(**by_name["ef21_both_ways"].compressor.options).count(1000) == 16
+        assert not by_name["ef21_both_ways"].algorithm.options["uplink_only"]
 
 
 @pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])

@@ -193,7 +193,7 @@ def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
     d = int(last["d"].iloc[0])
     assert last.loc["cd_adam", "bits"] == 12 * 2 * (d + 32)
     assert last.loc["onebit_adam", "bits"] == 2 * (1 * 32 * d + 11 * (d + 32))  # ⌊0.13·12⌋ = 1 dense round
-    assert last.loc["ef21", "bits"] == 12 * 2 * 64 * int(0.016 * d)
+    assert last.loc["ef21_both_ways", "bits"] == 12 * 2 * 64 * int(0.016 * d)
     # In float32 the scale is 4 bytes, and d bits are padded to whole bytes.
     assert last.loc["cd_adam", "payload_bytes"] == 12 * 2 * (-(-d // 8) + 4)
     assert claims["number"].astype(str).tolist() == ["6a", "6b", "7", "8", "9"]

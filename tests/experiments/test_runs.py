@@ -35,7 +35,9 @@ STEPS = {
     "dasha_mvr": 0.05,
     "muon": 0.2,
     "powersgd": 0.05,
-} | dict.fromkeys(("ef21", "ef21_bc", "ef21_p", "ef21_sgdm", "econtrol", "diana", "marina", "doublesqueeze"), 0.1)
+} | dict.fromkeys(
+    ("ef21", "ef21_both_ways", "ef21_bc", "ef21_p", "ef21_sgdm", "econtrol", "diana", "marina", "doublesqueeze"), 0.1
+)
 
 
 def test_what_a_finished_run_leaves(results: str) -> None:
@@ -88,7 +90,7 @@ def test_rows_at_the_start_then_regularly_and_at_the_end(
         (["algorithm=error_feedback", "algorithm.uplink_only=true"], 30 + 32, 32 * 30),
         (["algorithm=amsgrad"], 32 * 30, 32 * 30),
         (["algorithm=cd_adam", "compressor=top_k", "compressor.k=7"], 64 * 7, 64 * 7),
-        (["algorithm=ef21"], 64, 64),  # ⌊0.016 · 30⌋ is 0, and one coordinate is sent at least
+        (["algorithm=ef21_both_ways"], 64, 64),  # ⌊0.016 · 30⌋ is 0, and one coordinate is sent at least
         (["algorithm=naive", "compressor=random_k", "compressor.k=5"], 32 * 5 + 64, 32 * 5 + 64),
     ],
 )
@@ -99,7 +101,7 @@ def test_bits(overrides: list[str], up: int, down: int, results: str) -> None:
 
 
 def test_a_dense_start_is_counted(results: str) -> None:
-    found = rows(go(*SMALL, results, "algorithm=ef21", "algorithm.dense_start=true", "eval_every=1"))
+    found = rows(go(*SMALL, results, "algorithm=ef21", "eval_every=1"))
     assert [row["bits_up"] for row in found[:4]] == [0, 960, 960 + 64, 960 + 128]
 
 

@@ -31,10 +31,10 @@ _METHODS = {
     "error_feedback": "algorithm=error_feedback",
     "error_feedback-sgd": "algorithm=error_feedback update=sgd lr=0.1",
     "error_feedback-adam-uplink_only": "algorithm=error_feedback update=adam algorithm.uplink_only=true",
-    "ef21": "algorithm=ef21 compressor.k=4 lr=0.1",
-    "ef21-uplink_only": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=true",
-    "ef21-dense_start-momentum": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.dense_start=true "
-    "update.momentum=0.9",
+    "ef21-both_ways": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=false algorithm.dense_start=false",
+    "ef21-uplink_only": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=true algorithm.dense_start=false",
+    "ef21-dense_start-momentum": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=false "
+    "algorithm.dense_start=true update.momentum=0.9",
     "cd_adam": "algorithm=cd_adam",
     "cd_adam-uplink_only": "algorithm=cd_adam algorithm.uplink_only=true",
     "cd_adam-dense_start-torch": "algorithm=cd_adam algorithm.dense_start=true update.form=torch",
@@ -58,6 +58,7 @@ _METHODS = {
 }
 
 _LATER_METHODS = {
+    "ef21": "algorithm=ef21 compressor.k=4 lr=0.1",
     "ef21_bc": "algorithm=ef21_bc compressor.k=4 lr=0.1",
     "comp_ams": "algorithm=comp_ams compressor.k=4",
     "doublesqueeze": "algorithm=doublesqueeze compressor.k=4 lr=0.1",
@@ -106,7 +107,8 @@ _SHAPES = {
     "ef21_muon-rank_k-uplink_only": "algorithm=ef21_muon compressor=rank_k algorithm.uplink_only=true "
     "algorithm.dense_start=false algorithm.scale=none algorithm.others_lr=0.1 lr=0.02",
     "error_feedback-rank_k": "algorithm=error_feedback compressor=rank_k",
-    "ef21-rank_k-uplink_only": "algorithm=ef21 compressor=rank_k compressor.rank=1 algorithm.uplink_only=true lr=0.1",
+    "ef21-rank_k-uplink_only": "algorithm=ef21 compressor=rank_k compressor.rank=1 algorithm.uplink_only=true lr=0.1 "
+    "algorithm.dense_start=false",
     "powersgd": "algorithm=powersgd lr=0.05 weight_decay=0.01",
     "powersgd-local-matrix": "algorithm=powersgd lr=0.05 algorithm.residual=local algorithm.roles=matrix "
     "algorithm.rank=1",
@@ -142,7 +144,8 @@ _LOGREG = {
     "breast_cancer-shuffled": "task=logreg/breast_cancer task.partition=shuffled lr=0.01",
     "breast_cancer-dirichlet": "task=logreg/breast_cancer task.partition=dirichlet task.alpha=0.3 seed=3",
     "breast_cancer-2-step-sizes": "task=logreg/breast_cancer lr=[0.001,0.01]",
-    "breast_cancer-theory": "task=logreg/breast_cancer algorithm=ef21 compressor.k=4 task.step_unit=theory lr=1",
+    "breast_cancer-theory": "task=logreg/breast_cancer algorithm=ef21 compressor.k=4 task.step_unit=theory lr=1 "
+    "algorithm.uplink_only=false algorithm.dense_start=false",
     "digits": "task=logreg/digits",
     "digits-shuffled": "task=logreg/digits task.partition=shuffled task.batch_size=8 seed=1",
     "digits-dirichlet-2-step-sizes": "task=logreg/digits task.partition=dirichlet task.batch_size=5 lr=[0.003,0.03]",
@@ -166,7 +169,8 @@ _IMAGE_TASKS = {
     "images-amsgrad": "algorithm=amsgrad lr=0.003",
     "images-cd_adam": "algorithm=cd_adam",
     "images-onebit_adam": "algorithm=onebit_adam algorithm.warmup=4",
-    "images-ef21-2-step-sizes": "algorithm=ef21 compressor.ratio=0.1 lr=[0.03,0.3]",
+    "images-ef21-2-step-sizes": "algorithm=ef21 compressor.ratio=0.1 lr=[0.03,0.3] "
+    "algorithm.uplink_only=false algorithm.dense_start=false",
     "images-contiguous-flip-epochs": "algorithm=amsgrad task.partition=contiguous task.flip=true task.padding=2 "
     "rounds=null epochs=2 eval_every=null seed=1",
 }
