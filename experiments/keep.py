@@ -4,9 +4,10 @@
     python -m experiments.keep results other/results dry_run=true
 
 Where only code was edited, a finished run has another id today. Its folder is renamed to it if tests/golden is as it
-was committed and passes, with today's code and with the code that the run was begun with, which was committed too,
-and if golden runs use every module that was edited. A key that there was none of then is taken to have stood at its
-default. Its code.json then says what it was kept from. dry_run=true only says what would be kept.
+was committed and passes, with today's code and with the code that the run was begun with, which was committed too
+(other files may have been edited then), and if golden runs use every module that was edited since. A key that there
+was none of then is taken to have stood at its default. Its code.json then says what it was kept from. dry_run=true
+only says what would be kept.
 """
 
 import io
@@ -17,7 +18,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -111,16 +113,11 @@ def golden_code(commit: str) -> frozenset[str]:
     Raises RunError where the commit is not here, or a run that it can take gives other numbers there.
     """
     print(f"running the golden trajectories with the code of commit {commit}", file=sys.stderr, flush=True)
-    with TemporaryDirectory() as place:
-        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
-        if packed.returncode:
-            raise RunError(f"commit {commit} is not here")
-        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
-            files.extractall(place, filter="data")
+    with _checked_out(commit) as place:
         for file in GOLDEN.iterdir():
             if file.is_file() and file.name != HARNESS:
-                shutil.copy(file, Path(place, "tests", "golden", file.name))
-        done = _python(Path(place), "-c", _COMPARED)
+                shutil.copy(file, place / "tests" / "golden" / file.name)
+        done = _python(place, "-c", _COMPARED)
     if done.returncode:
         raise RunError(f"commit {commit} gives other golden trajectories than today's code")
     groups = runpy.run_path(str(GOLDEN / "cases.py"))["CASES"]
@@ -143,6 +140,41 @@ for group, cases in CASES.items():
 """
 
 
+@contextmanager
+def _checked_out(commit: str) -> Iterator[Path]:
+    """A copy of the project as it was committed. Raises RunError where the commit is not here."""
+    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
+    if packed.returncode:
+        raise RunError(f"commit {commit} is not here")
+    with TemporaryDirectory() as place:
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as files:
+            files.extractall(place, filter="data")
+        yield Path(place)
+
+
+def _is_committed(run: Run) -> bool:
+    """Whether the modules that a run was begun with are those of its commit, whatever else had been edited.
+
+    Raises RunError where that commit is not here.
+    """
+    if not run.environment.get("uncommitted_changes", True):
+        return True
+    with _checked_out(str(run.environment.get("commit"))) as place:
+        return _python(place, "-c", _CODE, json.dumps(run.config)).stdout == json.dumps(run.code, sort_keys=True)
+
+
+_CODE = """
+import json
+import sys
+
+from experiments.config import identity
+from experiments.config.run import read
+
+config = json.loads(sys.argv[1])
+print(json.dumps(identity.code(read(config, config["packages"])), sort_keys=True), end="")
+"""
+
+
 def _python(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """What Python says of the code that lies in `root`."""
     places = os.environ | {"PYTHONPATH": str(root)}
@@ -151,9 +183,9 @@ def _python(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def _doubt(run: Run, edited: set[str]) -> str:
     """Why the golden trajectories say nothing of a run; "" where they do."""
-    if run.environment.get("uncommitted_changes", True):
-        return "it was begun with code that was not committed"
     try:
+        if not _is_committed(run):
+            return "it was begun with code that was not committed"
         unseen = sorted(edited - golden_code(str(run.environment.get("commit"))))
     except RunError as error:
         return str(error)

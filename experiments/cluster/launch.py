@@ -129,6 +129,7 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
         raise RunError(unreachable.format(error)) from error
     with roll.naming():
         yield Group(place.local_rank, place.local_size, roll.missing)
+    gc.collect()  # a module in DDP that outlives its group ends it holding the lock for which gloo's threads may wait
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
 

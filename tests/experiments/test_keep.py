@@ -3,9 +3,11 @@
 import json
 import shutil
 import subprocess
+from contextlib import contextmanager
 from functools import reduce
 from operator import getitem
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -91,12 +93,35 @@ def test_a_run_of_older_code_gets_its_new_id_and_says_where_from(golden, finishe
 
 
 def test_what_golden_runs_do_not_show_is_not_kept(golden, finished):
-    for folder, reason in [
-        (finished("data.partition"), "no golden run uses data.partition"),
-        (finished("algorithms.channels", uncommitted_changes=True, override="seed=1"), "code that was not committed"),
-    ]:
-        assert reason in command.keep(open_run(folder), folder.parents[3])
-        assert folder.exists()
+    folder = finished("data.partition")
+    assert "no golden run uses data.partition" in command.keep(open_run(folder), folder.parents[3])
+    assert folder.exists()
+    folder = finished("algorithms.channels", uncommitted_changes=True, override="seed=1")
+    assert "commit abc is not here" in command.keep(open_run(folder), folder.parents[3])
+    assert folder.exists()
+
+
+@pytest.mark.parametrize("was_edited", [False, True])
+def test_of_a_run_begun_beside_edits_its_own_modules_count(was_edited, golden, finished, monkeypatch):
+    """The commit that it names has the code of `finished` but for the module that is another one today."""
+    folder = finished("algorithms.channels", uncommitted_changes=True)
+    run = open_run(folder)
+    committed = run.code | ({"algorithms.protocol": OLD} if was_edited else {})
+
+    @contextmanager
+    def checked_out(commit: str):
+        assert commit == "abc"
+        yield Path()
+
+    def python(root: Path, option: str, script: str, config: str) -> SimpleNamespace:
+        assert json.loads(config) == run.config
+        return SimpleNamespace(stdout=json.dumps(committed, sort_keys=True))
+
+    monkeypatch.setattr(command, "_checked_out", checked_out)
+    monkeypatch.setattr(command, "_python", python)
+    said = command.keep(run, folder.parents[3])
+    assert ("not kept: it was begun with code that was not committed" in said) == was_edited
+    assert folder.exists() == was_edited
 
 
 def test_a_run_from_before_golden_numbers_were_changed_is_not_kept(golden, finished, monkeypatch):
