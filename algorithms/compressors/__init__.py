@@ -4,6 +4,7 @@ from algorithms.compressors.base import Compressor, Divisible, Payload, Unpacked
 from algorithms.compressors.bin_means import BinMeans
 from algorithms.compressors.blocks import Blocks
 from algorithms.compressors.chunk_top_k import ChunkTopK
+from algorithms.compressors.chunk_top_k_bins import ChunkTopKBins
 from algorithms.compressors.dct import DctTopK
 from algorithms.compressors.dither import LinfDither, Nuqsgd
 from algorithms.compressors.identity import Identity
@@ -23,6 +24,7 @@ __all__ = [
     "BinMeans",
     "Blocks",
     "ChunkTopK",
+    "ChunkTopKBins",
     "Compressor",
     "DctTopK",
     "Divisible",

@@ -7,7 +7,7 @@ import pytest
 import torch
 from reference import groups as plain
 
-from algorithms.compressors import BinMeans, ChunkTopK, Int4, LinfDither, Nuqsgd, TopK
+from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Int4, LinfDither, Nuqsgd, TopK
 from algorithms.compressors.base import payload_bytes
 from algorithms.randomness import Key
 
@@ -78,6 +78,13 @@ def test_the_largest_of_every_chunk_are_kept(k, chunk, x):
 
 
 @every_vector
+@pytest.mark.parametrize("bits", [2, 4])
+@pytest.mark.parametrize(("k", "chunk"), [(1, 2), (3, 10), (4, 37), (30, 36)])
+def test_the_largest_of_every_chunk_are_put_into_bins(k, chunk, bits, x):
+    assert_is(ChunkTopKBins(k, chunk, bits)(x), plain.chunk_top_k_bins(x.tolist(), k, chunk, bits))
+
+
+@every_vector
 def test_one_chunk_is_top_k_and_all_of_a_chunk_is_everything(x):
     assert torch.equal(ChunkTopK(4, D)(x), TopK(k=4)(x))
     assert ChunkTopK(4, D).bits(D) == TopK(k=4, index_bits="packed").bits(D) == 4 * (32 + 6)
@@ -112,6 +119,7 @@ def test_indices_beyond_16_bits_are_packed():
         (BinMeans(), 200 + 160, 25 + 20),
         (ChunkTopK(2, 64), 4 * 38, 16 + 3),
         (ChunkTopK(60, 64), 96 * 38, 384 + 72),
+        (ChunkTopKBins(2, 64), 4 * (2 + 6) + 160, 1 + 3 + 20),
         (TopK(k=5, index_bits="packed"), 5 * 39, 20 + 5),
         (TopK(k=5), 5 * 64, 40),
     ],

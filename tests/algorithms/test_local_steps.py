@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from local_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, run
 from reference import compressors as plain
 from reference import problem
 from reference.local_steps import adamw, local_steps
@@ -16,35 +17,8 @@ from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sgd import sgd
 from algorithms.optimizer import CompressedOptimizer
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Adam
-from experiments.cluster.base import ClusterState
+from algorithms.updates import SGD
 from experiments.cluster.simulated import Simulated
-
-ROUNDS, SEED, LR, N = 60, 3, 0.1, problem.WORKERS
-START = [0.1] * problem.D
-ADAMW = Adam(form="torch", beta2=0.95, decoupled=True, weight_decay=0.1)
-
-
-def gradients(state: ClusterState, alike: bool = False) -> torch.Tensor:
-    """∇f_i at every worker's model [W, d]; `alike`: of f_0 for all."""
-    x = state.replica.x.expand(N, -1) if state.workers.x is None else state.workers.x
-    found = [problem.gradient(0 if alike else i, own.tolist()) for i, own in enumerate(x)]
-    return torch.tensor(found, dtype=torch.float64)
-
-
-def run(algorithm: Algorithm, lr: float = LR, alike: bool = False) -> torch.Tensor:
-    """The common x after each of 60 rounds [60, d]."""
-    cluster = Simulated(algorithm, N, SEED)
-    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(gradients(state, alike), state, lr, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
-def assert_close(one: torch.Tensor, other: torch.Tensor, atol: float) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("period", [1, 3, 7])

@@ -16,6 +16,7 @@ from algorithms.compressors import (
     BinMeans,
     Blocks,
     ChunkTopK,
+    ChunkTopKBins,
     Compressor,
     DctTopK,
     Identity,
@@ -48,6 +49,7 @@ WHOLE: list[Compressor] = [
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(k=3), RandomK(k=3), RandomK(k=3, unbiased=True), MinMaxUint8(),
     LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(), Sign(), Sign(zero=True), SignMean(4),
     TopK(k=3, index_bits="packed"), Int4(10), LinfDither(10, 1), Nuqsgd(10), BinMeans(), ChunkTopK(3, 10),
+    ChunkTopKBins(3, 10),
 ]  # fmt: skip
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "matrix")])
 SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]

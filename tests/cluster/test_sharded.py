@@ -22,7 +22,7 @@ from experiments.record import parts
 from experiments.training.build import build_algorithm
 
 PIECE = 8  # so that vectors of 30 coordinates have some
-WHOLE = {"demo", "dion", "ef21_muon", "powersgd"}  # whose server needs vectors as a whole
+WHOLE = {"demo", "dion", "ef21_muon", "powersgd", "sparseloco"}  # whose server needs vectors as a whole
 NAMES = tuple(name for name in test_equality.VARIANTS if name not in WHOLE)
 DIGITS = ("adam", "onebit_adam", "quantized_adam", "layer qadam", "layer top_k", "layer uplink_only", "layer clipped")
 VARIANTS = test_equality.VARIANTS | {

@@ -7,7 +7,17 @@ import pytest
 import torch
 from hydra.utils import get_object
 
-from algorithms.compressors import DctTopK, LogQuantize, MinMaxUint8, RandomK, RankK, ScaledSign, Sign, TopK
+from algorithms.compressors import (
+    ChunkTopKBins,
+    DctTopK,
+    LogQuantize,
+    MinMaxUint8,
+    RandomK,
+    RankK,
+    ScaledSign,
+    Sign,
+    TopK,
+)
 from algorithms.updates import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
 from data.markov import markov
@@ -73,6 +83,8 @@ ALGORITHMS = [
     of_configuration("error_feedback", compressor=RankK(1, LAYOUT), update=SGD()),
     of_configuration("powersgd", residual="local", roles="matrix", rank=1),
     of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),
+    of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5)),
+    of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5), aggregate="senders"),
     of_configuration("muon", nesterov=False, scale="match_rms_adamw", others_lr=1.0),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)

@@ -21,3 +21,10 @@ def gradient(i: int, x: list[float]) -> list[float]:
         for k in range(D):
             total[k] -= y * a[k] / (1 + math.exp(margin)) / ROWS
     return [total[k] + LAMBDA * 2 * x[k] / (1 + x[k] ** 2) ** 2 for k in range(D)]
+
+
+def loss(i: int, x: list[float]) -> float:
+    """f_i(x)."""
+    margins = [y * sum(a[k] * x[k] for k in range(D)) for a, y in DATA[i]]
+    fit = sum(math.log1p(math.exp(-margin)) for margin in margins) / ROWS
+    return fit + LAMBDA * sum(value**2 / (1 + value**2) for value in x)

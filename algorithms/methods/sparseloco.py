@@ -1,0 +1,50 @@
+"""SparseLoCo: many steps of AdamW apart, then the largest of how far workers came, in two bits."""
+
+from typing import Literal
+
+from algorithms.averaging import Mean, SendersMean
+from algorithms.channels import Direct, ErrorFeedback, dense
+from algorithms.compressors import ChunkTopK
+from algorithms.local_steps import LocalSteps, Nesterov
+from algorithms.protocol import Algorithm
+from algorithms.updates import Update
+
+
+def sparseloco(
+    compressor: ChunkTopK,
+    update: Update,
+    workers: int,
+    period: int = 15,  # H, rounds from one exchange to the next
+    decay: float = 0.95,  # β, how much of e_i is kept from one exchange to the next
+    outer_lr: float = 1.0,  # η of the outer step
+    aggregate: Literal["all", "senders"] = "all",  # whom a coordinate's mean is over; senders: those that sent it
+) -> Algorithm:
+    """DiLoCo whose outer momentum is replaced by the workers' own error feedback, which fades.
+
+        worker   x_i ← x_i − α·step(g_i), g_i being the gradient at x_i;  in rounds that H divides:
+                 e_i ← βe_i + (x − x_i),  c_i = C(e_i),  e_i ← e_i − c_i
+        server   z = mean_i c_i;  with `aggregate: senders` of every coordinate the mean over those that sent it
+        replica  x ← x − ηz,  x_i ← x
+
+    State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x [d]. n = `workers`.
+    Wire: in rounds that H divides one message of C up; down the coordinates that anyone sent, at most nk of a chunk
+    of s, as nk(32 + ⌈log₂ s⌉) bits, or dense where that is fewer, 32s. 0 in the others.
+    Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025
+    (arXiv 2508.15706), by a transcription of its algorithm, which has the mean over all workers; its code (CCLoco)
+    has that over senders, up to n times as long. Which of the two its curves are of is not known here. H, β, η and
+    k = 32 of 4,096 are that code's for 500M parameters. There η multiplies e_i too, and all workers gather all
+    messages, n−1 times what goes up; here a server sends the mean, no entry of which is lost. C with k = s and
+    all its values is local SGD for η = 1.
+    """
+    if aggregate not in ("all", "senders"):
+        raise ValueError(f"aggregate={aggregate!r}: must be 'all' or 'senders'")
+    sent = ChunkTopK(min(workers * compressor.k, compressor.chunk), compressor.chunk)
+    is_sparse = sent.bits(sent.chunk) < 32 * sent.chunk
+    return LocalSteps(
+        uplink=ErrorFeedback(compressor, decay=decay),
+        downlink=Direct(sent) if is_sparse else dense(),
+        update=Nesterov(rate=outer_lr),
+        inner=update,
+        period=period,
+        combine=Mean() if aggregate == "all" else SendersMean(),
+    )
