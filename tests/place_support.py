@@ -34,7 +34,7 @@ SMALLER = {
 }
 """What makes runs small, by the first part of their task's name."""
 
-OF_READERS = ("mine", "my_package")
+OF_READERS = ("mine", "my_package", "strategies")
 """Packages that pages have their readers write, and the examples'."""
 
 SRUN = f"""#!{sys.executable}

@@ -65,12 +65,12 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     folder.tidy()
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
-    declared = _declared(trainer.task)
+    columns = declared(trainer.task)
     data = trainer.task.facts()
     shared = {name: fact for name, fact in data.items() if name != "device"}
     ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
     if not resumed:
-        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **declared, **data})
+        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **columns, **data})
     else:
         changes = folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
@@ -128,7 +128,7 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         ranks.any(False, trainer.fingerprints)
         snapshot = folder.snapshot(trainer.state_dict())
         is_over = trainer.t == trainer.rounds
-        summary = _summary(folder.rows(), trainer.lrs) if is_over and ranks.is_first else {}
+        summary = summarised(folder.rows(), trainer.lrs) if is_over and ranks.is_first else {}
     except BaseException as error:
         folder.check_there()
         with suppress(OSError):  # on a full disk the checkpoint before stays, and less room may do for the status
@@ -184,7 +184,7 @@ def _command(run: Run) -> dict[str, object]:
     }
 
 
-def _declared(task: Task) -> dict:
+def declared(task: Task) -> dict:
     """The columns that a task declares, and the metric by which step sizes are selected."""
     columns = [asdict(column) for column in getattr(task, "columns", ())]
     declare(columns)
@@ -192,7 +192,7 @@ def _declared(task: Task) -> dict:
     return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
 
 
-def _summary(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
+def summarised(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
     """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
     first: dict[int, dict] = {}
     final: dict[int, dict] = {}

@@ -27,6 +27,9 @@ from hydra.utils import get_object
 from place_support import OF_READERS, furnish, kind, lay_out, small, small_runs, with_files
 from terminal_support import printed
 
+from experiments.config.run import load_run
+from experiments.elsewhere.record import check
+
 SHOWN = [command for page in PAGES for command in commands(page)]
 DIFFERENT = list({command.text: command for command in reversed(SHOWN)}.values())[::-1]
 
@@ -80,6 +83,11 @@ def configure_first(words: Words) -> None:
 def configure_launched(words: Words) -> None:
     """The run that a launcher is to start."""
     configure(["python", "-m", *words[words.index("experiments.run") :]])
+
+
+def check_strategy(words: Words) -> None:
+    """A strategy from elsewhere, as far as one process can tell."""
+    check(load_run(words[words.index("experiments.elsewhere") + 1 :]))
 
 
 def find(words: Words) -> None:
@@ -152,6 +160,11 @@ def launch(words: Words) -> None:
     (call if words[0] == "python" else execute)(words)
 
 
+def launch_whole(words: Words) -> None:
+    """The command with its run made small, of as many ranks as it has workers."""
+    execute([*small(words), "threads=1"])
+
+
 def launch_on_both(words: Words) -> None:
     """The first machine's command and the second's, both on this one."""
     port = free_port()
@@ -207,6 +220,8 @@ RULES = [
     Rule(r"torchrun --nnodes=2 --node-rank=0", configure_launched, "a second machine", launch_on_both),
     Rule(r"torchrun --nnodes=2 --node-rank=1", configure_launched, "started by the slow test of the first machine's"),
     Rule(r"(torchrun|srun) .*-m experiments\.run ", configure_launched, "starts processes", launch),
+    Rule(r"torchrun .*-m experiments\.elsewhere .*=exo_", check_strategy, "another program"),
+    Rule(r"torchrun .*-m experiments\.elsewhere ", check_strategy, "starts processes", launch_whole),
     Rule(r"torchrun .*\.py ", is_there, "starts processes", launch),
     Rule(r"python -m benchmarks\.gpu ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
     Rule(r"make ", make, "what it would run is tested in its place", make_for_real),

@@ -12,7 +12,7 @@ import pytest
 from folder_support import folder, rewrite
 
 from experiments.record.folder import RunFolder
-from experiments.training.runner import _summary
+from experiments.training.runner import summarised
 from plots.runs import read
 from plots.runs.checksums import KEY, as_json
 from plots.runs.columns import higher_is_better
@@ -38,7 +38,7 @@ def resumed(place: Path) -> None:
 
 
 def summarized(place: Path) -> None:
-    assert _summary(RunFolder(place).rows(), [0.1])["trials"][0]["final"]["round"] == LAST
+    assert summarised(RunFolder(place).rows(), [0.1])["trials"][0]["final"]["round"] == LAST
 
 
 def peak(act: Callable[[], object]) -> int:
@@ -73,7 +73,7 @@ def test_a_summary_is_what_all_rows_say(seed: int) -> None:
          **({"signal_error": dice.random()} if t else {})}
         for t in range(0, 100, 7) for trial, lr in enumerate(lrs)
     ]  # fmt: skip
-    found = _summary(iter(rows), lrs)
+    found = summarised(iter(rows), lrs)
     assert (found["bits"], found["payload_bytes"], found["seconds"]) == (784, 98, 9.8)
     for trial, lr in enumerate(lrs):
         mine, said = [row for row in rows if row["trial"] == trial], found["trials"][trial]

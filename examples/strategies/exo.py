@@ -1,0 +1,36 @@
+"""EXO Gym's DiLoCo, where its source is installed: `exogym` 0.0.0a0 on PyPI says that it holds no usable code."""
+
+import torch
+import torch.distributed as dist
+
+from experiments.elsewhere.strategy import Carrier, Strategy, set_step_size
+
+
+class Exo(Strategy):
+    """A strategy of EXO Gym's, called as its nodes call it. Its inner optimizer's step sizes are those of the run."""
+
+    def __init__(self, carrier: Carrier, strategy) -> None:
+        self._carrier, self._strategy = carrier, strategy
+        strategy._init_node(carrier, dist.get_rank(), dist.get_world_size())
+
+    def step(self, gradient: torch.Tensor, lr: float) -> None:
+        self._strategy.zero_grad()
+        self._carrier(gradient).backward()
+        set_step_size(self._strategy.optim, lr)
+        self._strategy.step()
+
+
+def exo_diloco(
+    carrier: Carrier,
+    period: int = 100,  # H
+    outer_lr: float = 0.7,  # η of the outer step
+    outer_momentum: float = 0.9,  # μ of the outer step
+    weight_decay: float = 0.0,  # λ of AdamW
+) -> Exo:
+    """AdamW apart, then a Nesterov step on rank 0. It takes the inner optimizer as `optim_spec`, and an `inner_optim`
+    without a word for nothing."""
+    from exogym.strategy import DiLoCoStrategy, OptimSpec
+
+    outer = OptimSpec(torch.optim.SGD, lr=outer_lr, momentum=outer_momentum, nesterov=outer_momentum > 0)
+    inner = OptimSpec(torch.optim.AdamW, weight_decay=weight_decay)
+    return Exo(carrier, DiLoCoStrategy(optim_spec=inner, outer_optim_spec=outer, H=period))

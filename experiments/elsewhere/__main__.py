@@ -1,0 +1,36 @@
+"""Train one configuration whose algorithm is a strategy from elsewhere, one worker a rank.
+
+    PYTHONPATH=examples torchrun --standalone --nproc-per-node=4 -m experiments.elsewhere packages=[strategies] \\
+        algorithm=torch_powersgd task=digits cluster.workers=4 lr=0.1
+
+Keys are those of experiments.run. The task, its data, batches, x₁, step sizes and evaluations are the harness's, as
+is the folder that is left; x moves by the strategy alone, and bits are counted at torch.distributed. A finished run
+is skipped. One that was stopped begins anew: what a strategy remembers is its own.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from common.errors import exit_with_message
+from common.parent import end_with_torchrun
+from experiments.config.run import load_run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line above."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if {"-h", "--help"} & {*given}:
+        print(__doc__)
+        return
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        end_with_torchrun()  # or its ranks would go on without it
+    with exit_with_message():
+        run = load_run(given)
+        from experiments.elsewhere.record import train_here  # torch, once the configuration is known to be right
+
+        train_here(run)
+
+
+if __name__ == "__main__":
+    main()

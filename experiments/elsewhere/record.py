@@ -1,0 +1,161 @@
+"""A run of a strategy from elsewhere, in a folder that all readers of runs take for one of the harness's own."""
+
+import math
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+
+from algorithms.channels import dense
+from algorithms.clipping import clipped
+from algorithms.compressors import Compressor, Identity
+from algorithms.protocol import Algorithm
+from algorithms.schedules import factor
+from algorithms.updates import SGD
+from algorithms.wire import contact
+from common.errors import RunError, UsageError, lost_contact
+from common.progress import Display
+from experiments.cluster.ranks import Group, Ranks
+from experiments.config import identity
+from experiments.config.classes import Classes, called
+from experiments.config.evaluations import is_due
+from experiments.config.run import plain
+from experiments.config.schema import Run
+from experiments.elsewhere.collectives import Collectives
+from experiments.elsewhere.strategy import Carrier, Strategy
+from experiments.record.environment import environment
+from experiments.record.folder import RunFolder
+from experiments.tasks.task import Task, layout_of
+from experiments.training.build import build_task
+from experiments.training.runner import declared, summarised
+from experiments.training.session import session
+
+DENSE = Algorithm.both_ways(dense(), SGD())
+"""The method that a task's theory of step sizes is asked about: nobody has one of strategies from elsewhere."""
+
+
+def train_here(run: Run) -> None:
+    """Bring a run to its end as one of the ranks of a launch, and say what came of it."""
+    check(run)
+    with session([run]) as (ranks, display):
+        folder = bring_to_end(run, display, ranks)
+        if not ranks.is_first:
+            return
+    print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
+
+
+def check(run: Run) -> None:
+    """Raise UsageError for what a strategy from elsewhere does not have, before anything is started."""
+    classes = Classes(run.packages)
+    classes.find(called(run.algorithm), "algorithm", Strategy)
+    if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
+        raise UsageError("compressor, update: a strategy from elsewhere brings its own; leave them out")
+    for key, value, usual in (
+        ("partition", run.partition, "whole"),
+        ("clip_aggregate", run.clip_aggregate, None),
+        ("cluster.server", run.cluster.server, "rank0"),
+    ):
+        if value != usual:
+            raise UsageError(f"{key}={value}: a strategy from elsewhere knows nothing of it; leave it out")
+    if len(run.lr) > 1:
+        raise UsageError(f"lr={list(run.lr)}: a strategy from elsewhere has one model, and so one step size a run")
+
+
+def bring_to_end(run: Run, display: Display, ranks: Ranks) -> RunFolder:
+    """Bring the run to its end, from its beginning unless it is finished. Raises as `experiments.run` does."""
+    if not isinstance(ranks, Group) or ranks.size != run.cluster.workers:
+        raise UsageError(
+            f"cluster.workers={run.cluster.workers}: a strategy from elsewhere has a rank a worker, and there are "
+            f"{ranks.size}; start it by torchrun --nproc-per-node={run.cluster.workers}"
+        )
+    folder = RunFolder(identity.folder(run), ranks, run.durable)
+    display.begin(f"{run.task.name} · {run.algorithm.name}")
+    try:
+        ranks.agree({"id": identity.of(run)})
+        with folder.locked():
+            if ranks.told(folder.is_finished()):
+                display.say(f"already finished: {folder.path}")
+                display.skip(run.rounds)
+            else:
+                _train(run, folder, display, ranks)
+    except ConnectionError as error:
+        raise RunError(f"{lost_contact(error)}: {folder.path}") from error
+    return folder
+
+
+def _train(run: Run, folder: RunFolder, display: Display, ranks: Ranks) -> None:
+    """All rounds of a run, and what it leaves in its folder."""
+    if run.threads:
+        torch.set_num_threads(run.threads)
+    if ranks.local_rank:
+        ranks.wait()  # the first rank of every machine fetches data
+    task = build_task(run, ranks.ids(run.cluster.workers), ranks.local_rank)
+    if not ranks.local_rank:
+        ranks.wait()
+    facts = {**environment(), "ranks": ranks.size, "device": str(task.device), "d": task.d}
+    folder.tidy()
+    folder.describe(plain(run))
+    folder.begin(identity.code(run), {**facts, **declared(task), **task.facts()})
+    folder.set_status("running", round=0)
+    training = Training(run, task)
+    try:
+        folder.append(training.rows(ranks.is_first))
+        while training.t < run.rounds:
+            training.step()
+            if is_due(training.t, run):
+                folder.append(training.rows(ranks.is_first))
+            display.advance(1)
+    except BaseException as error:
+        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        folder.set_status(status, round=training.t, error=str(error) or repr(error))
+        raise
+    folder.finish(summarised(folder.rows(), run.lr) if ranks.is_first else {})
+
+
+class Training:
+    """The rounds of one worker: the task's gradient at x, and what the strategy makes of it.
+
+    x is this worker's, which need not be the others'; measured is worker 0's.
+    """
+
+    def __init__(self, run: Run, task: Task) -> None:
+        self.task, self.clip, self.t, self.seconds = task, run.clip_worker, 0, 0.0
+        self.carrier = Carrier(task.start(), layout_of(task))
+        strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=self.carrier)
+        self.strategy, self.collectives = strategy, Collectives()
+        self.statistics = task.start_statistics().unsqueeze(0)
+        [self.lr] = run.lr
+        self.step_size = self.lr * task.step_unit(DENSE)
+        ends = {"warmup": run.warmup_rounds, "final": run.lr_final}
+        self._schedule = partial(factor, run.lr_schedule, rounds=run.rounds, **ends)
+
+    def step(self) -> None:
+        """One round. Raises RunError where the gradient is not finite."""
+        begin, t = time.perf_counter(), self.t + 1
+        gradient, self.statistics = self.task.gradients(self.carrier.vector().unsqueeze(0), self.statistics, t)
+        if not gradient.sum().isfinite():
+            raise RunError(f"round {t}: local gradient is not finite. A smaller step size avoids it")
+        with self.collectives.counting():
+            self.strategy.step(clipped(gradient, self.clip)[0, 0], self.step_size * self._schedule(t))
+        self.t, self.seconds = t, self.seconds + time.perf_counter() - begin
+
+    def rows(self, measures: bool) -> list[dict[str, float | int]]:
+        """The row of the model after t rounds; none on ranks that do not measure it.
+
+        Bits are those of the worker that handed in most so far, and of the one that was given back most.
+        """
+        up, down = self.collectives.handed.total(), self.collectives.given.total()
+        most = torch.tensor([up, down], device=self.task.device)
+        with contact():
+            dist.all_reduce(most, dist.ReduceOp.MAX)
+        if not measures:
+            return []
+        up, down = most.tolist()
+        x, statistics = self.carrier.vector().unsqueeze(0), self.statistics[..., 0, :]
+        measured = {name: values.item() for name, values in self.task.evaluate(x, statistics).items()}
+        if wrong := [name for name, value in measured.items() if not math.isfinite(value)]:
+            raise RunError(f"round {self.t}: {wrong[0]} is {measured[wrong[0]]}. A smaller step size avoids it")
+        counted = {"bits_up": 8 * up, "bits_down": 8 * down, "bits": 8 * (up + down), "payload_bytes": up + down}
+        about = {"round": self.t, "epoch": self.task.epoch(self.t), **counted, "seconds": self.seconds}
+        return [{**about, "trial": 0, "lr": self.lr, "step_size": self.step_size, **measured}]

@@ -1,0 +1,80 @@
+"""A worker's part of a strategy from elsewhere: what it is given, and what it does with it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from algorithms.layout import Layout
+
+
+class Carrier(nn.Module):
+    """A model of the parameter tensors of a layout, whose loss has the gradient that it is told.
+
+    Strategies take modules and their gradients, and tasks give vectors. Its loss Σ_k x_k g_k for a vector g has the
+    gradient g, exactly, in tensors of the shapes that a network's own would have.
+    """
+
+    def __init__(self, x: Tensor, layout: Layout) -> None:
+        super().__init__()
+        self.layout = layout
+        self.blocks = nn.ParameterList(part.clone() for part in self._parts(x))
+
+    def forward(self, gradient: Tensor) -> Tensor:
+        """The loss for a gradient [d]."""
+        products = [(x * g).sum() for x, g in zip(self.blocks, self._parts(gradient), strict=True)]
+        return torch.stack(products).sum()
+
+    def vector(self) -> Tensor:
+        """The parameters x [d]."""
+        return torch.cat([block.detach().flatten() for block in self.blocks])
+
+    def _parts(self, vector: Tensor) -> list[Tensor]:
+        sizes = [block.size for block in self.layout]
+        return [part.view(block.shape) for part, block in zip(vector.split(sizes), self.layout, strict=True)]
+
+
+class Strategy(ABC):
+    """What one worker does to its copy of the model in a round, by itself and by collectives with the others.
+
+    It is made on every rank alike, of a `Carrier` with x₁ as its first argument and of its options.
+    """
+
+    @abstractmethod
+    def step(self, gradient: Tensor, lr: float) -> None:
+        """Move the carrier's parameters by this worker's gradient [d] at them, with step size lr."""
+
+
+class Hooked(Strategy):
+    """A communication hook of DistributedDataParallel's, with an optimizer of torch's beside it.
+
+    hook and state are what `register_comm_hook` takes. optimizer makes one of parameters; its step sizes are those of
+    the run. Buckets are DDP's own, of 25 MiB after a first one of 1 MiB.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        hook: Callable[..., torch.futures.Future[Tensor]],
+        state: object,
+        optimizer: Callable[..., torch.optim.Optimizer],
+    ) -> None:
+        self._model = DistributedDataParallel(carrier)
+        self._model.register_comm_hook(state, hook)
+        self._optimizer = optimizer(carrier.parameters())
+
+    def step(self, gradient: Tensor, lr: float) -> None:
+        self._optimizer.zero_grad()
+        self._model(gradient).backward()
+        set_step_size(self._optimizer, lr)
+        self._optimizer.step()
+
+
+def set_step_size(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    """Give all of an optimizer's parameters one."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr

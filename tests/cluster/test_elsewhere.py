@@ -1,0 +1,283 @@
+"""Strategies from elsewhere: what they send is counted, and they come to what this project's own methods come to."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.distributed as dist
+from cluster_support import fine, launched
+from run_support import configuration, go, record, rows, stopped
+from torch.distributed import all_reduce
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+
+from algorithms.compressors import Identity
+from algorithms.layout import laid_out
+from algorithms.local_steps import LocalSteps
+from algorithms.methods.diloco import diloco
+from algorithms.methods.powersgd import powersgd
+from algorithms.updates import Adam
+from common.errors import UsageError
+from experiments.cluster.launch import joined, launch
+from experiments.cluster.simulated import Simulated
+from experiments.config.schema import Run
+from experiments.elsewhere import record as elsewhere
+from experiments.elsewhere.collectives import Collectives
+from experiments.elsewhere.strategy import Carrier, Hooked, Strategy
+from experiments.training.session import session
+from plots.plot import main as plot
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SMALL = ("task=digits", "task.rows=64", "task.batch_size=4", "rounds=8", "eval_every=2")
+DIGITS = (*SMALL, "cluster.workers=2", "lr=0.1")
+THEIRS = (*DIGITS, "packages=[strategies]", "threads=1")
+D = 5178
+
+SHAPES = laid_out([("weight", (12, 8), "matrix"), ("bias", (7,), "vector")])
+LR, ROUNDS, PERIOD = 0.05, 23, 5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def examples() -> Iterator[None]:
+    """As PYTHONPATH=examples has it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        yield
+
+
+# What is counted
+
+
+def _send_everything(found: Path) -> None:
+    x, y, z = (torch.arange(6, dtype=kind) for kind in (torch.float32, torch.float16, torch.float64))
+    with joined(launch(), "cpu", 60):
+        first, counted = dist.get_rank() == 0, Collectives()
+        both = [torch.empty(6), torch.empty(6)]
+        all_reduce(x)
+        with counted.counting():
+            all_reduce(x)
+            dist.all_reduce(y, async_op=True).get_future().wait()
+            dist.group.WORLD.allreduce([z]).wait()
+            dist.broadcast(x, src=1)
+            dist.reduce(x, dst=0)
+            dist.all_gather(both, x)
+            dist.gather(y, [y.clone(), y.clone()] if first else None, dst=0)
+            dist.scatter(torch.empty(6), both if first else None, src=0)
+            dist.all_to_all_single(torch.empty(6), x)
+            dist.send(z, 1) if first else dist.recv(z, 0)
+        all_reduce(x)
+    torch.save((counted.handed, counted.given, counted.calls), found / f"{int(not first)}.pt")
+
+
+def test_what_is_handed_to_collectives_and_given_back_is_counted(tmp_path: Path) -> None:
+    fine(launched(tmp_path, 2, partial(_send_everything, tmp_path)))
+    (handed, given, calls), other = (torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in (0, 1))
+    # Six numbers each: 12, 24 or 48 bytes.
+    dense = {"allreduce": 24 + 12 + 48, "reduce": 24, "allgather": 24, "gather": 12, "all_to_all_single": 24}
+    assert +handed == dense | {"scatter": 48, "send": 48}
+    assert +given == {"allreduce": 84, "broadcast": 24, "reduce": 24, "allgather": 48, "gather": 24, "scatter": 24,
+                      "all_to_all_single": 24}  # fmt: skip
+    assert +other[0] == dense | {"broadcast": 24}
+    assert +other[1] == {"allreduce": 84, "allgather": 48, "scatter": 24, "all_to_all_single": 24, "recv": 48}
+    assert calls["allreduce"] == 3
+
+
+# Whole runs
+
+
+def _bring_to_end(runs: list[Run]) -> None:
+    with session(runs) as (ranks, display):
+        for run in runs:
+            elsewhere.bring_to_end(run, display, ranks)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of torch's hooks, the first of them asked for twice."""
+    place = tmp_path_factory.mktemp("elsewhere")
+    names = ("torch_allreduce", "torch_fp16", "torch_powersgd")
+    runs = [configuration(*THEIRS, f"algorithm={name}", f"results_dir={place}") for name in names]
+    said = fine(launched(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]])))
+    assert "already finished" in said[0]
+    return place
+
+
+def _rows(place: Path, name: str) -> list[dict[str, float]]:
+    [folder] = place.glob(f"digits/{name}/*")
+    assert record(folder, "status")["status"] == "finished"
+    return rows(folder)
+
+
+def test_an_all_reduce_is_uncompressed_sgd(place: Path) -> None:
+    ours = rows(go(*DIGITS, "algorithm=sgd", f"results_dir={place}"))
+    theirs = _rows(place, "torch_allreduce")
+    assert [row["bits_up"] for row in theirs] == [8 * 4 * D * row["round"] for row in theirs]
+    for name in ("round", "epoch", "bits_up", "bits_down", "bits", "lr", "step_size", "trial"):
+        assert [row[name] for row in theirs] == [row[name] for row in ours]
+    for name in ("train_loss", "test_loss", "grad_norm"):
+        assert [row[name] for row in theirs] == pytest.approx([row[name] for row in ours], rel=1e-4)
+    assert theirs[0]["train_loss"] == ours[0]["train_loss"] != theirs[-1]["train_loss"]
+
+
+def test_half_precision_is_two_bytes_a_coordinate(place: Path) -> None:
+    half = _rows(place, "torch_fp16")
+    assert [row["payload_bytes"] for row in half] == [2 * 2 * D * row["round"] for row in half]
+    dense = _rows(place, "torch_allreduce")
+    assert [row["train_loss"] for row in half] == pytest.approx([row["train_loss"] for row in dense], rel=1e-3)
+    assert [row["train_loss"] for row in half] != [row["train_loss"] for row in dense]
+
+
+def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
+    matrices, vectors = [(16, 9), (32, 16 * 9), (10, 32)], 2 * 16 + 2 * 32 + 10
+    floats = vectors + sum(2 * (m + n) for m, n in matrices)
+    found = _rows(place, "torch_powersgd")
+    assert [row["bits_up"] for row in found] == [0, *(32 * (2 * D + floats * (t - 2)) for t in (2, 4, 6, 8))]
+    ours = rows(go(*DIGITS, "algorithm=powersgd", f"results_dir={place}"))
+    assert ours[-1]["bits_up"] == 32 * floats * 8
+
+
+def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
+    go(*DIGITS, "algorithm=sgd", f"results_dir={place}")
+    plot([f"results_dir={place}", "y=train_loss", f"out={place / 'curves.csv'}"])
+    found = pd.read_csv(place / "curves.csv")
+    assert {"sgd", "torch_powersgd", "torch_fp16"} <= {*found["algorithm"]}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["algorithm=cd_adam"], "must be a subclass of experiments.elsewhere.strategy.Strategy"),
+        (["algorithm=torch_fp16", "compressor=top_k"], "brings its own; leave them out"),
+        (["algorithm=torch_fp16", "update=sgd"], "brings its own; leave them out"),
+        (["algorithm=torch_fp16", "partition=layer"], "partition=layer: "),
+        (["algorithm=torch_fp16", "lr=[0.1,0.2]"], "one step size a run"),
+    ],
+)
+def test_what_a_strategy_does_not_have_is_refused(overrides: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        elsewhere.check(configuration(*THEIRS, *overrides))
+
+
+def test_a_strategy_needs_a_rank_a_worker(tmp_path: Path) -> None:
+    run = configuration(*THEIRS, "algorithm=torch_fp16", f"results_dir={tmp_path}")
+    with pytest.raises(UsageError, match=r"there are 1; start it by torchrun --nproc-per-node=2"):
+        _bring_to_end([run])
+    assert stopped([*THEIRS, "algorithm=torch_fp16"]) == 2  # as a method of experiments.run
+
+
+# Strategies against methods, on quadratics
+
+
+def test_a_carrier_has_the_gradient_that_it_is_told() -> None:
+    x, gradient = torch.randn(2, 103, generator=torch.Generator().manual_seed(0))
+    carrier = Carrier(x, SHAPES)
+    carrier(gradient).backward()
+    assert torch.equal(carrier.vector(), x)
+    assert torch.equal(torch.cat([block.grad.flatten() for block in carrier.blocks]), gradient)
+
+
+def _gradients(x: torch.Tensor, t: int) -> torch.Tensor:
+    """Of two workers [2, 103], at models [2, 103] or at one [103]."""
+    noise = torch.randn(2, 3, 103, dtype=torch.float64, generator=torch.Generator().manual_seed(t))
+    return (1 + noise[:, 0] ** 2) * (x - noise[0, 1]) + noise[:, 2]
+
+
+def _follow(make: Callable[[Carrier], Strategy], found: Path) -> None:
+    """The models of every worker after each round."""
+    carrier = Carrier(torch.zeros(103, dtype=torch.float64), SHAPES)
+    models = []
+    with joined(launch(), "cpu", 60):
+        rank, strategy = dist.get_rank(), make(carrier)
+        for t in range(1, ROUNDS + 1):
+            strategy.step(_gradients(carrier.vector(), t)[rank], LR)
+            models.append(carrier.vector())
+    torch.save(torch.stack(models), found / f"{rank}.pt")
+
+
+def _models(found: Path, make: Callable[[Carrier], Strategy]) -> torch.Tensor:
+    """[rounds, 2, 103]"""
+    fine(launched(found, 2, partial(_follow, make, found)))
+    return torch.stack([torch.load(found / f"{rank}.pt") for rank in (0, 1)], 1)
+
+
+def _torch_powersgd(carrier: Carrier) -> Strategy:
+    state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1)
+    return Hooked(carrier, powerSGD_hook, state, partial(torch.optim.SGD, lr=LR))
+
+
+def test_the_hook_takes_powersgd_s_steps(tmp_path: Path) -> None:
+    theirs = _models(tmp_path, _torch_powersgd)
+    assert torch.equal(theirs[:, 0], theirs[:, 1])
+    # Two rounds of means; then the method, from the Q that the hook draws. Without momentum it steps by 2D.
+    cluster = Simulated(powersgd(Identity(), SHAPES, momentum=0.0), 2, seed=0)
+    x = torch.zeros(103, dtype=torch.float64)
+    for t in (1, 2):
+        x = x - LR * _gradients(x, t).mean(0)
+        torch.testing.assert_close(theirs[t - 1, 0], x)
+    torch.manual_seed(np.random.RandomState(0).randint(1_000_000_000))
+    q = torch.randn(8, 2, dtype=torch.float64).reshape(1, 16)
+    state = cluster.start(x.unsqueeze(0))
+    state = replace(state, replica=replace(state.replica, q=q))
+    for t in range(3, ROUNDS + 1):
+        state = cluster.round(_gradients(state.replica.x[0], t).unsqueeze(0), state, LR / 2, t)
+        torch.testing.assert_close(theirs[t - 1, 0], state.replica.x[0], rtol=1e-9, atol=1e-11)
+
+
+class Late(LocalSteps):
+    """Exchanges after H + 1 rounds, 2H + 1, and so on."""
+
+    def stages(self, t: int, lr: float | torch.Tensor = 0.0) -> tuple:
+        return super().stages(t - 1, lr) if t > 1 else ()
+
+
+def _exo(carrier: Carrier, copies: bool) -> Strategy:
+    from exogym.strategy import DiLoCoCommunicator
+    from strategies.exo import exo_diloco
+
+    def synchronize(self: DiLoCoCommunicator, model: Carrier) -> None:
+        for mine, master in zip(model.parameters(), self.master_model.parameters(), strict=True):
+            mine.data.copy_(master.data)
+
+    if copies:
+        DiLoCoCommunicator._synchronize_master_model = synchronize
+    return exo_diloco(carrier, period=PERIOD)
+
+
+def _ours(kind: type[LocalSteps]) -> torch.Tensor:
+    """The workers' models [rounds, 2, 103]."""
+    method = diloco(Identity(), Adam(form="torch", decoupled=True, beta2=0.999), period=PERIOD)
+    cluster, models = Simulated(kind(**vars(method)), 2, seed=0), []
+    state = cluster.start(torch.zeros(1, 103, dtype=torch.float64))
+    for t in range(1, ROUNDS + 1):
+        state = cluster.round(_gradients(state.workers.x[0], t).unsqueeze(0), state, LR, t)
+        models.append(state.workers.x[0])
+    return torch.stack(models)
+
+
+def test_exo_gym_s_diloco_drops_inner_optim() -> None:
+    exo = pytest.importorskip("exogym.strategy")
+    strategy = exo.DiLoCoStrategy(inner_optim=exo.OptimSpec(torch.optim.SGD, lr=0.5))
+    strategy._init_node(Carrier(torch.zeros(103), SHAPES), 0, 1)
+    assert isinstance(strategy.optim, torch.optim.AdamW)
+    assert strategy.optim.defaults["lr"] == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("copies", "agree"),
+    [
+        # On a CPU rank 0's model and its outer optimizer's share their tensors from the first exchange on; the second
+        # one, in round 2H + 1, is the first to see that.
+        pytest.param(False, 2 * PERIOD, id="as it is"),
+        pytest.param(True, ROUNDS, id="with a copy"),
+    ],
+)
+def test_exo_gym_s_diloco_is_ours_one_round_late(copies: bool, agree: int, tmp_path: Path) -> None:
+    pytest.importorskip("exogym.strategy")
+    theirs, late = _models(tmp_path, partial(_exo, copies=copies)), _ours(Late)
+    torch.testing.assert_close(theirs[:agree], late[:agree], rtol=1e-9, atol=1e-11)
+    assert agree == ROUNDS or not torch.allclose(theirs[agree], late[agree])
+    assert not torch.allclose(theirs[PERIOD - 1], _ours(LocalSteps)[PERIOD - 1])
