@@ -106,23 +106,28 @@ def check_golden() -> None:
         raise RunError(f"{last}\ntests/golden does not pass, so that nothing is kept: the code gives other numbers")
 
 
-@cache
 def golden_code(commit: str) -> frozenset[str]:
     """The modules of today that those golden runs compute with which the code of a commit, in a copy of it, can take.
 
     Raises RunError where the commit is not here, or a run that it can take gives other numbers there.
     """
-    print(f"running the golden trajectories with the code of commit {commit}", file=sys.stderr, flush=True)
-    with _checked_out(commit) as place:
-        for file in GOLDEN.iterdir():
-            if file.is_file() and file.name != HARNESS:
-                shutil.copy(file, place / "tests" / "golden" / file.name)
-        done = _python(place, "-c", _COMPARED)
+    done = _compared(commit)
     if done.returncode:
         raise RunError(f"commit {commit} gives other golden trajectories than today's code")
     groups = runpy.run_path(str(GOLDEN / "cases.py"))["CASES"]
     cases = (groups[group][name] for group, name in map(str.split, done.stdout.splitlines()))
     return frozenset(module for case in cases for module in identity.code(load_run(case)))
+
+
+@cache
+def _compared(commit: str) -> subprocess.CompletedProcess[str]:
+    """What today's golden runs that the code of a commit can take came to there: once for all runs of that commit."""
+    print(f"running the golden trajectories with the code of commit {commit}", file=sys.stderr, flush=True)
+    with _checked_out(commit) as place:
+        for file in GOLDEN.iterdir():
+            if file.is_file() and file.name != HARNESS:
+                shutil.copy(file, place / "tests" / "golden" / file.name)
+        return _python(place, "-c", _COMPARED)
 
 
 _COMPARED = """

@@ -162,7 +162,6 @@ def test_todays_trajectories_are_trained_with_the_code_of_a_commit(tmp_path, mon
 
     git("init", "-q")
     other, first, second, third = commit("A", x=2), commit("A", x=1), commit("B", x=1), commit("B", x=1, y=3)
-    command.golden_code.cache_clear()
     assert command.golden_code(first) == command.golden_code(second) == {"module.x"}
     assert command.golden_code(third) == {"module.x", "module.y"}
     with pytest.raises(RunError, match=f"commit {other} gives other golden trajectories than today's code"):

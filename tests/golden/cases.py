@@ -58,7 +58,7 @@ _METHODS = {
 }
 
 _LATER_METHODS = {
-    "ef21": "algorithm=ef21 compressor.k=4 lr=0.1",
+    "ef21": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=true algorithm.dense_start=true",
     "ef21_bc": "algorithm=ef21_bc compressor.k=4 lr=0.1",
     "comp_ams": "algorithm=comp_ams compressor.k=4",
     "doublesqueeze": "algorithm=doublesqueeze compressor.k=4 lr=0.1",
