@@ -38,7 +38,9 @@ class ChunkTopKBins(ChunkTopK):
         if self.value_bits not in range(2, 9):
             raise ValueError(f"value_bits={self.value_bits}: chunk_top_k_bins takes 2 to 8 bits a value")
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> ChosenBins:
+    def encode_span(  # pyright: ignore[reportIncompatibleMethodOverride]: another payload
+        self, x: Tensor, span: Span, key: Key | None = None
+    ) -> ChosenBins:
         values, indices = super().encode_span(x, span, key)
         return ChosenBins(self._bins.encode_span(values, whole(values.shape[-1])), indices)
 
