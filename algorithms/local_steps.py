@@ -92,6 +92,10 @@ class LocalSteps(Algorithm):
     def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         return replace(state, x=replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2))
 
+    def check(self, d: int) -> None:
+        super().check(d)
+        self.inner.check(d)
+
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
         raise ValueError("no step size of theory is known for local steps: give lr in units of one")
 

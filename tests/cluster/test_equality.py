@@ -12,6 +12,7 @@ from experiments.config.identity import folder
 
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 
+LOCAL = ("local_sgd", "local_adamw", "diloco", "muloco")
 FORMED = ("clip_worker=0.05", "clip_aggregate=0.005", "warmup_rounds=2", "lr_schedule=cosine")
 
 VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
@@ -26,7 +27,7 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "clipped cd_adam": ("algorithm=cd_adam", *FORMED),
     "clipped onebit_adam": ("algorithm=onebit_adam", *FORMED),
     "clipped quantized_adam": ("algorithm=quantized_adam", *FORMED),
-    **{name: (f"algorithm={name}", "algorithm.period=3") for name in ("local_sgd", "local_adamw", "diloco")},
+    **{name: (f"algorithm={name}", "algorithm.period=3") for name in LOCAL},
     "sparseloco": ("algorithm=sparseloco", "algorithm.period=3", "compressor.k=1", "compressor.chunk=8"),
     "diloco top_k": ("algorithm=diloco", "algorithm.period=2", "compressor=top_k", "compressor.ratio=0.1"),
     "dense_start": ("algorithm=cd_adam", "algorithm.dense_start=true", "algorithm.uplink_only=true"),

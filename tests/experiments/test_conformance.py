@@ -10,6 +10,7 @@ from hydra.utils import get_object
 from algorithms.compressors import (
     ChunkTopKBins,
     DctTopK,
+    Identity,
     LogQuantize,
     MinMaxUint8,
     RandomK,
@@ -60,7 +61,7 @@ ALGORITHMS = [
     ),
     *(of_configuration("quantized_adam", compressor=LogQuantize(), uplink_only=only) for only in (False, True)),
     *(of_configuration(name, compressor=TopK(k=3), update=SGD()) for name in ("naive", "error_feedback")),
-    of_configuration("ef21", dense_start=True),
+    of_configuration("ef21", dense_start=False),
     of_configuration("ef21", compressor=TopK(k=3), update=SGD(weight_decay=0.1)),
     of_configuration("qadam", compressor=MinMaxUint8()),
     of_configuration("sgd", update=SGD()),
@@ -85,6 +86,7 @@ ALGORITHMS = [
     of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5)),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5), aggregate="senders"),
+    of_configuration("muloco", compressor=Identity(), nesterov=True, scale="original"),
     of_configuration("muon", nesterov=False, scale="match_rms_adamw", others_lr=1.0),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)

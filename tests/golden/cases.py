@@ -104,6 +104,9 @@ _SHAPES = {
     "demo-plus-coordinates": "algorithm=demo compressor.k=2 compressor.side=8 compressor.dct=false "
     "algorithm.beta=0.9 algorithm.tie=plus weight_decay=0.1",
     "cd_adam-dct_top_k": "algorithm=cd_adam compressor=dct_top_k compressor.k=3 compressor.side=8",
+    "muloco": "algorithm=muloco algorithm.period=3 lr=0.02 weight_decay=0.01",
+    "muloco-top_k-nesterov": "algorithm=muloco algorithm.period=4 algorithm.nesterov=true compressor=top_k "
+    "compressor.ratio=0.1 lr=0.02",
     "dion": "algorithm=dion lr=0.02 weight_decay=0.01",
     "dion-half": "algorithm=dion lr=0.02 algorithm.fraction=0.5 algorithm.others_lr=0.1",
     "ef21_muon": "algorithm=ef21_muon compressor=rank_k weight_decay=0.1",

@@ -1,0 +1,48 @@
+"""MuLoCo: many steps of Muon apart, then one Nesterov step on the mean of how far workers came, in few bits."""
+
+from algorithms.compressors import Compressor
+from algorithms.layout import Layout
+from algorithms.methods.diloco import diloco
+from algorithms.orthogonal import Muon, Scale
+from algorithms.protocol import Algorithm
+from algorithms.updates import Adam
+
+
+def muloco(
+    compressor: Compressor,
+    layout: Layout = (),
+    period: int = 30,  # H, rounds from one exchange to the next
+    outer_lr: float = 0.9,  # η of the outer step
+    outer_momentum: float = 0.8,  # μ of the outer step
+    decay: float = 0.95,  # β, how much of the compression error is kept
+    momentum: float = 0.9,  # Muon's, of B
+    nesterov: bool = False,  # true: NS of Nesterov's momentum
+    scale: Scale = "spectral",  # s: √(m/n); original: √max(1, m/n); match_rms_adamw: 0.2√max(m, n); none: 1
+    others_lr: float = 1.0,  # AdamW's step size for what is no matrix, in units of α
+    beta1: float = 0.9,  # β₁ of AdamW
+    beta2: float = 0.99,  # β₂ of AdamW
+    eps: float = 1e-8,  # ε of AdamW, outside the root
+    weight_decay: float = 0.0,  # λ, of x ← x − αλx
+) -> Algorithm:
+    """DiLoCo with Muon inside, whose differences stand a compression to two bits.
+
+        worker   x_i by `muon`'s step with g_i, the gradient at x_i;  in rounds that H divides:
+                 c_i = C(Δ_i + βe_i), Δ_i = x − x_i,  e_i ← Δ_i + βe_i − c_i
+        server   Δ̄ = mean_i c_i, dense
+        replica  b ← μb + Δ̄,  x ← x − η(Δ̄ + μb),  x_i ← x
+
+    Roles: as `muon` has them, matrices by Muon and all else by AdamW.
+    State: x_i, B [of matrices], m and v [of all else] and e_i [d] on every worker; x and b [d].
+    Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, which
+    leaves no e_i, and 32d bits down; 0 in the others.
+    Source: Thérien et al., MuLoCo: Muon is a Practical Inner Optimizer for DiLoCo, 2025 (arXiv 2505.23725). Defaults
+    are its code's example of two workers, with α = 0.044, λ = 0.00125, a warm-up and a cosine; there Newton-Schulz is
+    Dion's, with other coefficients in each of its steps, η multiplies twice, bins are of a tensor, and the mean is
+    compressed too. With n = 1, η = 1, μ = 0 and no compressor x is Muon's in rounds that H divides.
+    """
+    others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
+    inner = Muon(
+        layout=layout, momentum=momentum, nesterov=nesterov, scale=scale, others=others, others_lr=others_lr,
+        weight_decay=weight_decay, decoupled=True,
+    )  # fmt: skip
+    return diloco(compressor, inner, period, outer_lr, outer_momentum, decay)

@@ -1,0 +1,75 @@
+"""MuLoCo: against plain loops, at the ends of its options, and where it is no method."""
+
+import pytest
+import torch
+from reference import compressors as plain
+from reference import matrices as problem
+from reference.groups import bin_means
+from reference.local_steps import local_steps
+from reference.muloco import muon_apart
+from torch import Tensor
+
+from algorithms.compressors import BinMeans, Compressor, Identity, ScaledSign
+from algorithms.layout import laid_out
+from algorithms.meter import Meter
+from algorithms.methods.muloco import muloco
+from algorithms.methods.muon import muon
+from algorithms.named import named
+from algorithms.protocol import Algorithm
+from experiments.cluster.simulated import Simulated
+
+ROUNDS, LR = 40, 0.02
+LAYOUT = laid_out(problem.TENSORS)
+
+
+def run(algorithm: Algorithm, workers: int = problem.WORKERS) -> Tensor:
+    """The common x after each round [rounds, d]."""
+    algorithm.check(problem.D)
+    cluster = Simulated(algorithm, workers, seed=3)
+    state, path = cluster.start(torch.tensor(problem.START, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        models = state.replica.x.expand(workers, -1) if state.workers.x is None else state.workers.x
+        found = [problem.gradient(i, own.tolist()) for i, own in enumerate(models)]
+        state = cluster.round(torch.tensor(found, dtype=torch.float64), state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+@pytest.mark.parametrize(("period", "nesterov", "scale"), [(1, True, "original"), (4, False, "spectral")])
+@pytest.mark.parametrize(
+    ("compressor", "theirs"),
+    [
+        (Identity(), plain.identity),
+        (ScaledSign(), plain.scaled_sign),
+        (BinMeans(), lambda x: bin_means(x, 2)),
+    ],
+    ids=["identity", "scaled_sign", "bin_means"],
+)
+def test_muloco_follows_the_reference(compressor: Compressor, theirs, period: int, nesterov: bool, scale) -> None:
+    inner = muon_apart(problem.WORKERS, LR, 0.9, nesterov, scale, 0.5, 0.1)
+    expected = local_steps(
+        problem.gradient, list(problem.START), problem.WORKERS, inner, ROUNDS, period, 0.9, 0.8, theirs, 0.95
+    )
+    found = run(muloco(compressor, LAYOUT, period, nesterov=nesterov, scale=scale, others_lr=0.5, weight_decay=0.1))
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("period", [1, 5])
+def test_of_one_worker_it_is_muon(period: int) -> None:
+    alone = muloco(Identity(), LAYOUT, period, outer_lr=1.0, outer_momentum=0.0)
+    options = {"momentum": 0.9, "nesterov": False, "scale": "spectral", "others_lr": 1.0, "beta2": 0.99, "eps": 1e-8}
+    expected = run(muon(Identity(), LAYOUT, **options), workers=1)  # pyright: ignore[reportArgumentType]
+    found = run(alone, workers=1)
+    torch.testing.assert_close(found[period - 1 :: period], expected[period - 1 :: period], rtol=0, atol=1e-12)
+
+
+def test_its_bits_are_two_a_coordinate_up() -> None:
+    meter, algorithm = Meter(), muloco(BinMeans(), LAYOUT, period=3)
+    for t in range(1, 7):
+        meter.count(algorithm, problem.D, t, torch.float32)
+    assert (meter.bits_up, meter.bits_down) == (2 * (2 * problem.D + 160), 2 * 32 * problem.D)
+
+
+def test_without_shapes_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
+        named("muloco").check(problem.D)
