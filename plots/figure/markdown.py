@@ -28,13 +28,15 @@ def grids(frame: pd.DataFrame) -> list[str]:
 
 
 def targets(reached: pd.DataFrame, metric: str) -> list[str]:
-    """The bits to reach each level, a table a task: methods down, levels across."""
+    """The bits to reach each level, a table a task: methods down, ranked, levels across."""
     lines = [
         "",
         f"## Bits to reach a {metric}",
         "",
         "Bits of one worker, both directions, at the first evaluation there, over all step sizes of the grid (the",
         "one that got there with the fewest bits in parentheses). A dash: none did.",
+        "Methods in order of their bits to the hardest level; behind these those that did not get there, in order of",
+        "the next hardest, and so on.",
     ]
     if higher_is_better(metric):
         lines += ["There means at the level or above it."]
@@ -45,9 +47,18 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
         ]
     reached = reached.assign(cell=[_bits(row) for _, row in reached.iterrows()])
     for task, rows in reached.groupby("task", sort=False):
-        cells = rows.assign(level=rows["level"].map("{:g}".format), method=rows["label"])
+        ranked = _ranked(rows, metric)
+        cells = ranked.assign(level=ranked["level"].map("{:g}".format), method=ranked["label"])
         lines += ["", f"### {task}", "", *table(cells, "method", "level")]
     return lines
+
+
+def _ranked(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows of one task with its methods in order of bits to the hardest level, then to the next."""
+    levels = sorted(rows["level"].unique(), reverse=higher_is_better(metric))
+    bits = rows.pivot(index="algorithm", columns="level", values="bits").astype(float)
+    bits = bits.loc[rows["algorithm"].unique()].sort_values(levels)  # of equals the first stays first
+    return rows.set_index("algorithm").loc[bits.index].reset_index()
 
 
 def in_short(findings: pd.DataFrame) -> list[str]:

@@ -274,3 +274,14 @@ def test_a_step_size_that_a_task_was_not_given_is_a_dash(tmp_path):
     text = written(runs, claims=(AS_LOW,))[1]
     assert "| task | best | 0.1 | 0.3 | 0.5 |\n" in text
     assert "| b | holds (1×) | – | holds (1×) | holds (1×) |" in text
+
+
+def test_methods_are_ranked_by_bits_to_the_hardest_level_that_they_reach(tmp_path):
+    ends = {"last": 0.2, "third": 0.02, "first": 1e-4, "second": 1e-3}
+    runs = [run_folder(tmp_path, name, [0.1], [end], 2.0) for name, end in ends.items()]
+    asked = Target(metric="grad_norm", levels=(0.5, 0.05, 0.002))
+    rows = written(runs, targets=(asked,))[1].partition("### toy\n\n")[2].splitlines()
+    assert [row.split(" | ")[0] for row in rows[2:6]] == ["| First", "| Second", "| Third", "| Last"]
+    of_accuracy = Target(metric="test_accuracy", levels=(0.6, 0.95))
+    rows = written(runs, targets=(of_accuracy,))[1].partition("### toy\n\n")[2].splitlines()
+    assert rows[2].startswith("| Last | ")  # of equals the first stays first
