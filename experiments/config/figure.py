@@ -15,7 +15,7 @@ from experiments.config.compose import Config, split
 from experiments.config.run import check_text, load_run, path_name
 from experiments.config.schema import Reproduction, Run
 from experiments.config.values import check_keys, checked, held
-from plots.claims.claims import CHECKS, ROLES
+from plots.claims.claims import CHECKS, methods_of
 from plots.figure.derive import DERIVATIONS
 from plots.figure.look import MOST, Look
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target, Times
@@ -105,10 +105,15 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
     found = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
     methods = {run.algorithm.name for run in found}
     for claim in figure.claims:
-        named = {name for role in ROLES for name in _listed(claim.options.get(role, ()))}
-        if not named <= methods:
-            missing = ", ".join(sorted(named - methods))
+        if not methods_of(claim) <= methods:
+            missing = ", ".join(sorted(methods_of(claim) - methods))
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
+    tasks, drawn = {run.task.name for run in found}, {panel.task for panel in figure.rows}
+    for key, some in (("rows", figure.rows), ("targets", figure.targets)):
+        for name in {one.task for one in some} - {None}:
+            _named(name, tasks, f"{place}: {key}: task")
+    if drawn and None not in drawn and not tasks <= drawn:
+        raise UsageError(f"{place}: rows: {', '.join(sorted(tasks - drawn))}: has no panel, so it would not be drawn")
     for some in figure.families:
         for name in some:
             _named(name, methods, f"{place}: families")

@@ -144,6 +144,39 @@ def fewer_bits(
     return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), "; ".join(texts))
 
 
+def fewer_bits_to(
+    curves: Curves, subject: str, reference: str, metric: str, level: float, axis: str = "bits", times: float = 1.0
+) -> Finding:
+    """Whether the reference needs more than `times` what the subject needs on `axis` (bits, or those of a direction)
+    until the metric is at the level or beyond.
+
+    Counted is what was spent at the first evaluation there. Who is never seen there needs more than all that it
+    spent: the claim holds where that of the reference is `times` the subject's need or more, and fails where the
+    reference's need is at most `times` that of the subject. It is not decidable otherwise, nor of a level that both
+    have at the start. Measured: what each needs, or spends without getting there.
+    """
+    (mine, is_there), (theirs, are_there) = (
+        _needed(curves[name], metric, level, axis) for name in (subject, reference)
+    )
+    text = f"{_amount(mine, is_there)} against {_amount(theirs, are_there)}"
+    if is_there and are_there:
+        return Finding(decide(theirs > times * mine) if mine or theirs else NOT_DECIDABLE, text)
+    if is_there and theirs >= times * mine:
+        return Finding(HOLDS, text)
+    return Finding(FAILS if are_there and theirs <= times * mine else NOT_DECIDABLE, text)
+
+
+def _needed(frame: pd.DataFrame, metric: str, level: float, axis: str) -> tuple[float, bool]:
+    """What a curve spent until it is at a level or beyond, or in all; and whether it gets there."""
+    there = frame[sign(metric) * frame[metric] <= sign(metric) * level]
+    return float(there[axis].iloc[0] if len(there) else frame[axis].max()), len(there) > 0
+
+
+def _amount(spent: float, is_there: bool) -> str:
+    number = f"{spent:.3g}".replace("e+0", "e").replace("e+", "e")
+    return number if is_there else f"more than {number}"
+
+
 def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
     """Axis and metric from a round on, and where something has been spent: methods start alike and for nothing."""
     return frame.loc[(frame[axis] > 0) & (frame["round"] >= since), [axis, metric]].astype(float)

@@ -32,6 +32,7 @@ CHECKS: dict[str, Callable[..., Finding]] = {
         budgets.below_at_equal_bits,
         budgets.alike_early,
         budgets.fewer_bits,
+        budgets.fewer_bits_to,
         frozen.ends_above,
         frozen.ends_below,
         seconds.times_faster,
@@ -51,7 +52,7 @@ COLUMNS = ["number", "statement", "task", "step_size", "verdict", "measured"]
 
 
 def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
-    """Every claim on every task, under every protocol.
+    """Every claim on the tasks that it is about, under every protocol.
 
     `frame` is that of `mark_best`, with a column `published` where the figure has such step sizes. Returns columns
     number, statement, task, step_size (the protocol), verdict, measured.
@@ -59,11 +60,27 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     findings = []
     for claim in claims:
         for task, rows in frame.groupby("task", sort=False):
+            if not _is_about(claim, rows):
+                continue
             for setting, chosen in protocols(rows).items():
                 finding = _in_every_seed(chosen, claim)
                 place = (claim.number, claim.statement, task, setting)
                 findings.append((*place, finding.verdict, finding.measured))
     return pd.DataFrame(findings, columns=COLUMNS)
+
+
+def methods_of(claim: Claim) -> set[str]:
+    """Those that a claim names."""
+    named = (claim.options.get(role, ()) for role in ROLES)
+    return {name for some in named for name in ([some] if isinstance(some, str) else some)}
+
+
+def _is_about(claim: Claim, rows: pd.DataFrame) -> bool:
+    """Whether a task's rows hold the methods that the claim names, and what it says of them."""
+    metrics = [claim.options.get("metric", ()), claim.options.get("metrics", ())]
+    wanted = [name for some in metrics for name in ([some] if isinstance(some, str) else some)]
+    measured = all(name in rows and rows[name].notna().any() for name in wanted)
+    return measured and methods_of(claim) <= set(rows["algorithm"])
 
 
 def unjudged(claims: Sequence[Claim], task: str, step_size: str, why: str) -> pd.DataFrame:

@@ -48,11 +48,11 @@ def draw(
     """Panels of `rows` × tasks with one curve a method, and a note in small print below.
 
     Where there is only one task its panels stand beside each other, with its name above the legend, and so do the
-    tasks of a single panel, up to four to a row. `frame` holds one trial per task, algorithm and seed (columns of
-    `Run.frame`, or of `Variant.frame`). Of several
-    seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
-    Round 0 has no place on a logarithmic axis of bits and is left out there. Methods are drawn by `families`, each in
-    panels and with a legend of its own; without any, all in one or, of more than seven, in as many as that takes.
+    tasks of a single panel, or with panels of their own, up to four to a row. `frame` holds one trial per task,
+    algorithm and seed (columns of `Run.frame`, or of `Variant.frame`). Of several seeds the curve is the mean,
+    geometric on a logarithmic axis, in a band from the least to the greatest. Round 0 has no place on a logarithmic
+    axis of bits and is left out there. Methods are drawn by `families`, each in panels of the tasks that it has
+    curves on and with a legend of its own; without any, all in one or, of more than seven, in as many as that takes.
     Curves that lie on one another are named in the note. Close the figure after use.
     """
     names = dict(zip(frame["algorithm"].astype(str), frame["label"].astype(str), strict=True))
@@ -62,17 +62,17 @@ def draw(
     with plt.style.context([str(STYLE), look.settings()]):
         width = look.width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if len(tasks) > 1 else len(rows)))
         across = max(1, min(WIDEST if len(rows) == 1 or len(tasks) == 1 else len(tasks), int(width / 1.45)))
-        places = _places(list(tasks), rows, across)
+        parts = [_parts(tasks, some) for some in groups]
+        places = [_places(list(part), rows, across) for part in parts]
         legends = [_labels(frame, some, width, look) for some in groups]
-        heights = [_height(places, len(tasks), width, labels, look) for labels in legends]
+        heights = [_height(at, len(tasks), width, labels, look) for at, labels in zip(places, legends, strict=True)]
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
         blocks: Iterable[FigureBase] = [figure]
         if len(groups) > 1:
             blocks = figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights)[:, 0]
         same = []
-        for block, some, labels in zip(blocks, groups, legends, strict=True):
-            parts = {task: of_task[of_task["algorithm"].isin(some)] for task, of_task in tasks.items()}
-            same += _draw_block(block, parts, places, labels, len(rows), width, look, some is groups[0])
+        for block, part, at, labels in zip(blocks, parts, places, legends, strict=True):
+            same += _draw_block(block, part, at, labels, len(rows), width, look, len(tasks) > 1, part is parts[0])
         _share(figure)
         where = {what: dict.fromkeys(title for other, title in same if other == what) for what, _ in same}
         alike = [
@@ -113,27 +113,28 @@ def _draw_block(
     panels: int,
     width: float,
     look: Look,
+    several: bool,
     titled: bool,
 ) -> list[tuple[str, str]]:
     """The panels of some methods with their legend; which of their curves lie on one another, in words, and where."""
     axes, same, handles = block.subplots(len(places), len(places[0]), squeeze=False), [], {}
     for row, cells in enumerate(places):
         for column, (task, panel) in enumerate(cells):
-            axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0]) if len(tasks[task]) else task
+            axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0])
             lines = _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             same += [
                 (f"{_joined(some)} coincide over {in_words(panel.x)}", title) for some in _coinciding(axis, lines)
             ]
-            if len(tasks) == 1 or column == 0:
+            if not several or column == 0 or cells[column - 1][1] != panel:
                 axis.set_ylabel(drawable(label(panel.y)))
-            if len(tasks) > 1 and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
+            if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
                 axis.set_title(drawable(title))
             if panels == 1 and column < len((*places, ())[row + 1]):
                 axis.set_xlabel("")  # the same stands below
         for axis in axes[row][len(cells) :]:
             axis.remove()
-    title = drawable(next(iter(tasks.values()))["task_label"].iloc[0]) if len(tasks) == 1 and titled else None
+    title = None if several or not titled else drawable(next(iter(tasks.values()))["task_label"].iloc[0])
     columns = _legend_columns(handles, width, look)
     block.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, title=title)
     return same
@@ -243,8 +244,17 @@ def _parses(line: str) -> bool:
     return True
 
 
+def _parts(tasks: Mapping[str, pd.DataFrame], names: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """By task the rows of some methods, where there are any."""
+    parts = {task: rows[rows["algorithm"].isin(names)] for task, rows in tasks.items()}
+    return {task: rows for task, rows in parts.items() if len(rows)}
+
+
 def _places(tasks: list[str], panels: Sequence[Panel], across: int) -> list[list[tuple[str, Panel]]]:
     """Which task and panel lies where, row by row, so many beside each other."""
+    if any(panel.task for panel in panels):
+        named = {task: (None, task.partition(" · ")[0]) for task in tasks}  # before what tells protocols apart
+        return _rows([(task, panel) for task in tasks for panel in panels if panel.task in named[task]], across)
     if len(tasks) > 1 and len(panels) > 1:
         return [[(task, panel) for task in some] for some in _rows(tasks, across) for panel in panels]
     return _rows([(task, panel) for task in tasks for panel in panels], across)

@@ -66,7 +66,10 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
     findings = claims.judge(judged, figure.claims)
     text = [*_head(figure, caption), *markdown.in_short(findings), *_introduction(figure, judged, tried)]
     if figure.targets:
-        parts = {some.metric: bits_to_reach(judged, some.metric, list(some.levels)) for some in figure.targets}
+        parts = {
+            some.metric: bits_to_reach(_of(judged, some.task), some.metric, list(some.levels))
+            for some in figure.targets
+        }
         reached = pd.concat([part.assign(metric=metric) for metric, part in parts.items()])
         reached.to_csv(target / "targets.csv", index=False)
         text += [line for metric, part in parts.items() for line in markdown.targets(part, metric)]
@@ -75,6 +78,11 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
         text += markdown.judged(findings, figure, repeated(judged))
     (target / "report.md").write_text("\n".join(text) + "\n")
     return findings
+
+
+def _of(frame: pd.DataFrame, task: str | None) -> pd.DataFrame:
+    """The rows of one task, or of all."""
+    return frame if task is None else frame[frame["task"] == task]
 
 
 def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:

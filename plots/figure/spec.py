@@ -12,7 +12,10 @@ from plots.runs.network import Network
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """The column y over the column x; curves are cut beyond y_min and y_max, and `guide` is a dotted line's slope."""
+    """The column y over the column x; curves are cut beyond y_min and y_max, and `guide` is a dotted line's slope.
+
+    task: the only one that has this panel; None for all.
+    """
 
     x: str
     y: str
@@ -21,6 +24,7 @@ class Panel:
     y_min: float | None = None
     y_max: float | None = None
     guide: float | None = None
+    task: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +48,11 @@ class Derivation:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Levels of a metric, whose bits are tabled."""
+    """Levels of a metric, whose bits are tabled, of one task or, where that is None, of all."""
 
     metric: str
     levels: tuple[float, ...]
+    task: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

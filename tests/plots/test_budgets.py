@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from curve_support import curve
 
-from plots.claims.budgets import ahead_at_equal, alike_early, below_at_equal_bits, fewer_bits
+from plots.claims.budgets import ahead_at_equal, alike_early, below_at_equal_bits, fewer_bits, fewer_bits_to
 from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
 
 EVERY_TEN = np.arange(0, 101, 10)
@@ -241,3 +241,40 @@ def test_fewer_bits(
     finding = fewer_bits({"a": subject, "r": reference}, "a", "r", metrics.split(), times, within=1.5, alike=1.1)
     assert finding.verdict == expected
     assert text in finding.measured
+
+
+# fewer_bits_to
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "times", "expected", "measured"),
+    [
+        # evaluations at 0, 100, … 1,000 bits; a loss of 1 or less is the level
+        ([9, 9, 1], [9, 9, 9, 1], 1.0, HOLDS, "200 against 300"),
+        ([9, 9, 9, 1], [9, 9, 1], 1.0, FAILS, "300 against 200"),
+        ([9, 9, 1], [9, 9, 1], 1.0, FAILS, "200 against 200"),
+        ([9, 9, 9, 1], [9, 9, 1], 0.5, HOLDS, "300 against 200"),
+        ([9, 9, 1], [9, 9, 9, 1], 1.5, FAILS, "200 against 300"),
+        ([9, 9, 1, 9], [9, 9, 9, 1], 1.0, HOLDS, "200 against 300"),  # that it rises again does not matter
+        ([9, 9, 1], [9], 1.0, HOLDS, "200 against more than 1e3"),
+        ([9, 9, 1], [9], 5.0, HOLDS, "200 against more than 1e3"),
+        ([9, 9, 1], [9], 6.0, NOT_DECIDABLE, "200 against more than 1e3"),
+        ([9], [9, 9, 1], 1.0, FAILS, "more than 1e3 against 200"),
+        ([9], [9, 9, 1], 0.1, NOT_DECIDABLE, "more than 1e3 against 200"),
+        ([9], [9], 1.0, NOT_DECIDABLE, "more than 1e3 against more than 1e3"),
+        ([math.nan], [9, 9, 1], 1.0, FAILS, "more than 1e3 against 200"),
+        ([1], [1], 1.0, NOT_DECIDABLE, "0 against 0"),
+        ([1], [9, 1], 1.0, HOLDS, "0 against 100"),
+    ],
+)
+def test_bits_to_a_level(mine: list[float], theirs: list[float], times: float, expected: str, measured: str) -> None:
+    # of each the values as far as they are given, and then the last
+    curves = losses(**{name: (np.array(some + some[-1:] * 11)[:11],) for name, some in (("a", mine), ("b", theirs))})
+    finding = fewer_bits_to(curves, "a", "b", "train_loss", 1.0, times=times)
+    assert (finding.verdict, finding.measured) == (expected, measured)
+
+
+def test_bits_to_a_level_are_those_of_the_axis_and_of_an_accuracy_above() -> None:
+    curves = {"a": with_metric("test_accuracy", [0.5] * 3 + [0.9] * 8), "b": with_metric("test_accuracy", 0.5)}
+    finding = fewer_bits_to(curves, "a", "b", "test_accuracy", 0.8, axis="round")
+    assert (finding.verdict, finding.measured) == (HOLDS, "30 against more than 100")

@@ -334,10 +334,30 @@ def test_seeds_are_judged_at_equal_step_sizes_too() -> None:
     assert findings.to_dict() == {"best": HOLDS, "0.1": HOLDS, "0.2": NOT_DECIDABLE}
 
 
+# the tasks that a claim is about
+
+
+def test_claims_are_judged_on_the_tasks_that_have_their_methods_and_measure_their_metric() -> None:
+    both = pd.concat([labelled(name, "s", flat(value)) for name, value in (("a", 1.0), ("b", 9.0))])
+    alone = labelled("a", "t", flat(1.0))
+    measured = pd.concat(
+        [labelled(name, "u", flat(1.0).assign(test_loss=value)) for name, value in (("a", 1.0), ("b", 9.0))]
+    )
+    frame = mark_best(pd.concat([both, alone, measured], ignore_index=True))
+    low = Claim(
+        number="1", statement="", check="reaches_level", options={"subject": "a", "reference": "b", "within": 2.0}
+    )
+    ahead = Claim(number="2", statement="", check="clearly_ahead",
+                  options={"subject": "a", "other": "b", "metric": "test_loss", "factor": 2.0})  # fmt: skip
+    findings = judge(frame, [low, ahead])
+    assert set(zip(findings["number"], findings["task"], strict=True)) == {("1", "s"), ("1", "u"), ("2", "u")}
+    assert set(findings["verdict"]) == {HOLDS}
+
+
 # the roles
 
 NOT_METHODS = {"alike", "curves", "within", "share", "factor", "exponent", "tolerance", "metric", "metrics", "axis",
-               "until", "times", "since", "low", "high"}  # fmt: skip
+               "until", "times", "since", "low", "high", "level"}  # fmt: skip
 
 
 def test_every_option_that_names_methods_is_a_role() -> None:

@@ -95,6 +95,24 @@ def test_tasks_of_a_single_panel_stand_four_to_a_row() -> None:
     assert len({round(axis.get_position().y0, 2) for axis in axes}) == 2
 
 
+def test_a_panel_of_one_task_is_drawn_of_that_alone() -> None:
+    frame = two_by_two()
+    rows = [replace(ROWS[0], task="s"), replace(ROWS[1], task="t")]
+    axes = panels(frame, rows)
+    assert [axis.get_title() for axis in axes] == ["S", "T"]
+    assert [axis.get_xlabel() for axis in axes] == [label("bits"), label("round")]
+    assert [axis.get_ylabel() for axis in axes] == [label("grad_norm")] * 2
+    assert len({round(axis.get_position().y0, 2) for axis in axes}) == 1
+    protocols = frame.assign(task=frame["task"] + " · best step sizes")  # the same task, drawn by protocol
+    assert [axis.get_xlabel() for axis in panels(protocols, rows)] == [label("bits"), label("round")]
+
+
+def test_a_family_has_no_panel_of_a_task_without_its_curves() -> None:
+    frame = two_by_two().query("not (task == 't' and algorithm == 'b')")
+    axes = draw(frame, ROWS[:1], "caption", families=[["a"], ["b"]]).axes
+    assert [axis.get_title() for axis in axes] == ["S", "T", "S"]
+
+
 def test_panels_of_a_single_task_say_what_they_show() -> None:
     figure = one_task(4)
     assert [axis.get_xlabel() for axis in figure.axes] == ["epochs"] + ["communication bits"] * 3

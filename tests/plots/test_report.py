@@ -285,3 +285,12 @@ def test_methods_are_ranked_by_bits_to_the_hardest_level_that_they_reach(tmp_pat
     of_accuracy = Target(metric="test_accuracy", levels=(0.6, 0.95))
     rows = written(runs, targets=(of_accuracy,))[1].partition("### toy\n\n")[2].splitlines()
     assert rows[2].startswith("| Last | ")  # of equals the first stays first
+
+
+def test_targets_of_one_task_are_tabled_of_that_alone(tmp_path):
+    runs = [folder(tmp_path, "run", task=task) for task in ("a", "b")]
+    asked = [Target(metric="grad_norm", levels=(level,), task=task) for task, level in (("a", 0.5), (None, 0.25))]
+    text = written(runs, targets=asked[:1])[1]
+    assert "### a\n" in text
+    assert "### b\n" not in text
+    assert "### b\n" in written(runs, targets=asked[1:])[1]
