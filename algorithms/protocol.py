@@ -129,6 +129,9 @@ class Algorithm:
     looks_back: ClassVar[bool] = False
     """Whether workers take gradients at `ReplicaState.previous` too, on the same batch, for `estimated`."""
 
+    has_common_model: ClassVar[bool] = True
+    """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
+
     def __post_init__(self) -> None:
         check_clip(self.clip, "clip")
 

@@ -68,6 +68,16 @@ class Cluster(ABC):
             workers = self._path.adopted(workers, replica, t)
         return ClusterState(workers, server, replica)
 
+    def model(self, state: ClusterState) -> Tensor | None:
+        """The model [*T, d] that is measured. None where only the first process knows it.
+
+        Raises LostContact.
+        """
+        if self.algorithm.has_common_model:
+            return state.replica.x
+        assert state.workers.x is not None
+        return self.mean(state.workers.x)
+
     @abstractmethod
     def mean(self, vectors: Tensor) -> Tensor | None:
         """The mean [*T, d] over all n workers of vectors [*T, W, d]; None where this process is not the first.

@@ -85,9 +85,10 @@ class Trainer:
         """
         self.verify()
         self._check_state()
-        if not self.cluster.is_first:
+        x = self.cluster.model(self.state)
+        if not self.cluster.is_first or x is None:
             return []
-        measured = self.task.evaluate(self.state.replica.x, self.statistics[..., 0, :]) | self.diagnostics
+        measured = self.task.evaluate(x, self.statistics[..., 0, :]) | self.diagnostics
         columns = {name: values.tolist() for name, values in measured.items()}
         for quantity, values in columns.items():
             for trial, value in enumerate(values):
