@@ -1,0 +1,215 @@
+"""0/1 Adam: one bit from the start, a second moment learnt ever more seldom, then ever longer local steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import ErrorFeedback
+from algorithms.compressors import Compressor, Identity, Payload
+from algorithms.decimals import floored_share
+from algorithms.frozen import warmup_rounds
+from algorithms.protocol import Algorithm, ReplicaState, Stage, WorkerState
+from algorithms.randomness import Key
+from algorithms.server_model import of_workers
+from algorithms.updates import Adam, AdamMoments, Moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Which rounds do what: the first `freeze` have a common model, those after them local steps."""
+
+    freeze: int  # T_v
+    kappa: int  # κ, dense rounds after which the interval between them doubles
+    stretch: int  # rounds of local steps after which the interval between exchanges doubles
+    longest: int  # H, the longest of these intervals
+
+    def __post_init__(self) -> None:
+        for name in ("kappa", "stretch", "longest"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
+
+    def learns(self, t: int) -> bool:
+        """Whether round t is one of those in which gradients cross uncompressed and v takes them up."""
+        if t > self.freeze:
+            return False
+        end, interval = self.kappa, 1  # the last dense round of this interval
+        while t > end:
+            interval *= 2
+            end = interval * (end // interval + self.kappa)
+        return t % interval == 0
+
+    def exchanges(self, t: int) -> bool:
+        """Whether anything crosses in round t."""
+        doublings = min((t - self.freeze - 1) // self.stretch, self.longest.bit_length())
+        return t <= self.freeze or t % min(self.longest, 2**doublings) == 0
+
+
+@dataclass(frozen=True)
+class Intermittent(ErrorFeedback):
+    """Error feedback but in dense rounds, which leave the memory as it is; from T_v on what is sent is another
+    quantity, so that the memory begins anew."""
+
+    schedule: Schedule = field(kw_only=True)
+
+    is_coordinatewise = True
+
+    def codec(self, t: int) -> Compressor:
+        return Identity() if self.schedule.learns(t) else super().codec(t)
+
+    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+        if self.schedule.learns(key.round):
+            return self.codec(key.round).encode(w, key), memory
+        begins = key.round == self.schedule.freeze + 1
+        return super().send(w, torch.zeros_like(memory) if begins else memory, key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntermittentAdam(Adam):
+    """Adam whose v takes up the gradients of dense rounds alone; m is zero in all others where v is, since one bit
+    cannot hold the gradient of a coordinate that has none."""
+
+    schedule: Schedule
+
+    def direction(self, u: Tensor, moments: AdamMoments, t: int) -> tuple[Tensor, AdamMoments]:
+        if self.schedule.learns(t):
+            return super().direction(u, moments, t)
+        v = moments.v
+        m = torch.where(v > 0, self.beta1 * moments.m + (1 - self.beta1) * u, 0)
+        return self._direction(m, v, t), AdamMoments(m=m, v=v)
+
+    def root(self, v: Tensor) -> Tensor:
+        """What a step divides by."""
+        return v.sqrt() + self.nu
+
+
+class LocalMoments(NamedTuple):
+    """What a worker remembers of its own steps."""
+
+    m: Tensor  # [*T, W, d]
+    lr: Tensor  # [*T, W, 1], the step sizes since the last exchange, added up
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroOneAdam(Algorithm):
+    """A common model for T_v rounds, then local steps under its second moment.
+
+    From then on m of a replica is Σαm over the rounds since the exchange before, of all workers.
+    """
+
+    update: IntermittentAdam
+
+    is_coordinatewise = True
+    has_local_models = True
+
+    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
+        models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)
+        moments = LocalMoments(m=torch.zeros_like(models), lr=torch.zeros_like(models[..., :1]))
+        return replace(super().start_workers(x, ids), moments=moments, x=models)
+
+    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
+        return (self,) if self.update.schedule.exchanges(t) else ()
+
+    def local(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> WorkerState:
+        if t <= self.update.schedule.freeze:
+            return state
+        own = _own(state)
+        moments = AdamMoments(m=own.m, v=_second(replica).unsqueeze(-2))
+        x, moments = self.update.step(_model(state), gradient, moments, of_workers(lr), t)
+        return replace(state, x=x, moments=LocalMoments(m=moments.m, lr=own.lr + of_workers(lr)))
+
+    def outgoing(
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, Moments]:
+        if t <= self.update.schedule.freeze:
+            return gradient, state.moments
+        root = self.update.root(_second(replica)).unsqueeze(-2)
+        return (_model(state) - replica.x.unsqueeze(-2)) * root, state.moments
+
+    def moved(
+        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
+    ) -> ReplicaState:
+        if t <= self.update.schedule.freeze:
+            return super().moved(signal, state, lr, t, norm)
+        v = _second(state)
+        u = torch.where(v > 0, self.clipped_aggregate(signal, norm), 0)
+        x = state.x + u / self.update.root(v)
+        return replace(state, x=x, signal=signal, moments=AdamMoments(m=-u, v=v))
+
+    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+        models = replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2)
+        own, m = _own(state), replica.moments[0].unsqueeze(-2)
+        if t > self.update.schedule.freeze:
+            m = torch.where(own.lr > 0, m / own.lr, own.m)  # where α was zero nothing was stepped
+        m = m.expand_as(models).contiguous()
+        return replace(state, x=models, moments=LocalMoments(m=m, lr=torch.zeros_like(own.lr)))
+
+    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
+        raise ValueError("no step size of theory is known for local steps: give lr in units of one")
+
+
+def zero_one_adam(
+    compressor: Compressor,
+    rounds: int,
+    freeze: float = 0.25,  # T_v, rounds of a common model, in which v is learnt: a share of the run, or a number
+    kappa: int = 16,  # κ, dense rounds after which the interval between them doubles
+    stretch: float = 0.25,  # rounds of local steps after which the interval between exchanges doubles: as T_v
+    longest: int = 16,  # H, the longest interval between exchanges
+    beta1: float = 0.9,  # β₁, how much of m is kept each round
+    beta2: float = 0.999,  # β₂, how much of v is kept each dense round
+    eps: float = 1e-8,  # ε, added to the root of v
+    weight_decay: float = 0.0,  # λ, of x ← x − αλx
+) -> Algorithm:
+    """Adam that compresses gradients from the start, learns v in ever fewer rounds, and then steps apart.
+
+        t ≤ T_v  t = I, 2I, …   ḡ = mean_i g_i,  v ← β₂v + (1−β₂)ḡ²                    I = 1, and 2I after κ of these
+                 else           ḡ = z of y = mean_i C(g_i + δ_i) + δ_s,  z = C(y)       v stays
+                 replica        m ← β₁m + (1−β₁)ḡ,  x ← x − α(m/(√v + ε) + λx)
+        t > T_v  worker         m_i ← β₁m_i + (1−β₁)g_i,  x_i ← x_i − α(m_i/(√v + ε) + λx_i)
+                 t = J, 2J, …   u_i = (x_i − x)(√v + ε),  z of u_i as of g_i above      J = 1, and min(H, 2J) after
+                                x ← x + z/(√v + ε),  x_i ← x,  m_i ← −z/Σα              `stretch` rounds each
+
+    Σα is over the rounds since the last exchange; ḡ and z are zero where v = 0. With κ ≥ T_v the first T_v rounds are
+    Adam's.
+    State: δ_i, m_i and x_i [d] and Σα on every worker, δ_s [d] on the server, both δ zero at T_v; m, v and x [d] on
+    every replica.
+    Wire: 32d bits each way in rounds that learn v, one message of C each way in the others up to T_v and in exchanges
+    after it, d + 32 bits with the scaled sign; 0 in the rounds between exchanges.
+    Source: Lu et al., Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam, 2022
+    (arXiv 2202.06009), by its authors' DeepSpeed optimizer: no bias correction, ε outside the root, `stretch` in
+    rounds and H of the interval itself. There T_v = 100,000 and `stretch` = 32,678; intervals begin anew when a
+    checkpoint is loaded, a first gradient is dropped by a dry run, v may be learnt once more after T_v, with n = 1 m
+    moves in dense rounds alone, and nothing is zero where v is. One server holds δ_s here instead of all workers.
+    """
+    schedule = Schedule(
+        freeze=warmup_rounds(freeze, rounds),
+        kappa=kappa,
+        stretch=stretch if isinstance(stretch, int) else max(1, floored_share(stretch, rounds)),
+        longest=longest,
+    )
+    update = IntermittentAdam(
+        schedule=schedule, beta1=beta1, beta2=beta2, nu=eps, form="uncorrected", weight_decay=weight_decay,
+        decoupled=True,
+    )  # fmt: skip
+    channel = Intermittent(compressor, schedule=schedule)
+    return ZeroOneAdam(uplink=channel, downlink=channel, update=update)
+
+
+def _own(state: WorkerState) -> LocalMoments:
+    assert isinstance(state.moments, LocalMoments)
+    return state.moments
+
+
+def _model(state: WorkerState) -> Tensor:
+    assert state.x is not None
+    return state.x
+
+
+def _second(replica: ReplicaState) -> Tensor:
+    moments: Any = replica.moments
+    return moments.v
