@@ -110,8 +110,9 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
             raise UsageError(f"claim {claim.number} is about {missing}: not among the figure's algorithms")
     tasks, drawn = {run.task.name for run in found}, {panel.task for panel in figure.rows}
     for key, some in (("rows", figure.rows), ("targets", figure.targets)):
-        for name in {one.task for one in some} - {None}:
-            _named(name, tasks, f"{place}: {key}: task")
+        for one in some:
+            if one.task is not None:
+                _named(one.task, tasks, f"{place}: {key}: task")
     if drawn and None not in drawn and not tasks <= drawn:
         raise UsageError(f"{place}: rows: {', '.join(sorted(tasks - drawn))}: has no panel, so it would not be drawn")
     for some in figure.families:

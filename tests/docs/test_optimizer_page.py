@@ -62,9 +62,7 @@ def test_the_table_has_all_methods_but_those_of_the_harness_alone() -> None:
     others = re.findall(r"`(\w+)`", said)
     assert sorted([*ROWS, *others]) == names()
     for name in others:
-        options: dict[str, Any] = {
-            key: n for key, n in {"workers": 1, "rounds": 9}.items() if key in parameters(name)
-        }
+        options: dict[str, Any] = {key: 9 for key in ("workers", "rounds") if key in parameters(name)}
         refusals = "several exchanges in a round, or a server that takes|models of their own|the previous model"
         with pytest.raises(ValueError, match=refusals):
             CompressedOptimizer([torch.nn.Parameter(torch.zeros(D))], name, lr=0.1, **options)
