@@ -19,7 +19,7 @@ from experiments.config.identity import of as identity
 from experiments.config.schema import Reproduction, Run
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
-from plots.figure.spec import Figure
+from plots.figure.spec import Figure, Panel
 
 FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
 CIFAR10 = ["figure_1", "figure_3", "figure_3_vgg16", "figure_3_wrn16_4"]
@@ -246,8 +246,12 @@ def test_budgets_and_seeds_that_are_not(options, message):
         ("why", {"step_size": 0.5}, ["rounds=5"], "step_size=0.5: none of its runs has this one"),
         ("demo", {"families": (("cd_adam", "ef12"),)}, [], "families=ef12: no such choice"),
         ("demo", {"families": (("cd_adam",),)}, [], "in none of them, so it would not be drawn"),
+        ("demo", {"rows": (Panel(x="bits", y="grad_norm", task="logreg/phishing"),)}, [],
+         "rows: task=logreg/phishing: no such choice"),
+        ("modern", {"rows": (Panel(x="bits", y="grad_norm", task="logreg/phishing"),), "targets": ()}, [],
+         "rows: text/markov: has no panel, so it would not be drawn"),
     ],
-    ids=["claim", "twice", "override", "step size", "family", "no family"],
+    ids=["claim", "twice", "override", "step size", "family", "no family", "another task", "no panel"],
 )  # fmt: skip
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):
