@@ -33,6 +33,8 @@ STEPS = {
     "local_sgd": 0.3,
     "dasha": 0.05,
     "dasha_mvr": 0.05,
+    "lamb": 0.03,
+    "onebit_lamb": 0.03,
     "muon": 0.2,
     "powersgd": 0.05,
 } | dict.fromkeys(

@@ -110,6 +110,8 @@ _SHAPES = {
     "muloco": "algorithm=muloco algorithm.period=3 lr=0.02 weight_decay=0.01",
     "muloco-top_k-nesterov": "algorithm=muloco algorithm.period=4 algorithm.nesterov=true compressor=top_k "
     "compressor.ratio=0.1 lr=0.02",
+    "lamb": "algorithm=lamb lr=0.02 weight_decay=0.01",
+    "onebit_lamb": "algorithm=onebit_lamb algorithm.warmup=4 lr=0.02 weight_decay=0.01",
     "dion": "algorithm=dion lr=0.02 weight_decay=0.01",
     "dion-half": "algorithm=dion lr=0.02 algorithm.fraction=0.5 algorithm.others_lr=0.1",
     "ef21_muon": "algorithm=ef21_muon compressor=rank_k weight_decay=0.1",

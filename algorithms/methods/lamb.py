@@ -1,0 +1,80 @@
+"""LAMB, uncompressed: Adam's step, of every tensor as long as the tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.channels import dense
+from algorithms.compressors import Identity
+from algorithms.layout import Layout, check_layout
+from algorithms.protocol import Algorithm
+from algorithms.updates import Adam, AdamMoments
+
+LEAST, MOST = 0.01, 10.0
+"""Between which the ratio of lengths is kept, as in DeepSpeed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lamb(Adam):
+    """x_j ← x_j − α·r_j·U_j for every tensor j, U = m/(√v + ε) + λx, r_j = ‖x_j‖/‖U_j‖ within LEAST and MOST.
+
+    r_j = 1 where one of the two is zero.
+    """
+
+    layout: Layout = ()
+
+    def step(
+        self, x: Tensor, u: Tensor, moments: AdamMoments, lr: float | Tensor, t: int
+    ) -> tuple[Tensor, AdamMoments]:
+        direction, moments = self.direction(u, moments, t)
+        direction = direction + self.weight_decay * x
+        return x - lr * self.spread(self.ratio(x, direction)) * direction, moments
+
+    def ratio(self, x: Tensor, direction: Tensor) -> Tensor:
+        """r [*T, B], one for each of the B tensors."""
+        lengths, steps = self.lengths(x), self.lengths(direction)
+        return torch.where((lengths > 0) & (steps > 0), (lengths / steps).clamp(LEAST, MOST), 1.0)
+
+    def lengths(self, vectors: Tensor) -> Tensor:
+        """The norm of every tensor [*T, B]."""
+        return self.of_tensors(vectors, lambda part: torch.linalg.vector_norm(part, dim=-1))
+
+    def of_tensors(self, vectors: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """What a function makes of every tensor [*T, size], side by side [*T, B]."""
+        return torch.stack([function(block.of(vectors).flatten(-2)) for block in self.layout], -1)
+
+    def spread(self, numbers: Tensor) -> Tensor:
+        """Numbers of tensors [*T, B] as vectors [*T, d]."""
+        columns = zip(numbers.unbind(-1), self.layout, strict=True)
+        return torch.cat([one.unsqueeze(-1).expand(*one.shape, block.size) for one, block in columns], -1)
+
+    def check(self, d: int) -> None:
+        check_layout(self.layout, d)
+
+
+def lamb(
+    compressor: Identity,
+    layout: Layout = (),
+    beta1: float = 0.9,  # β₁, how much of m is kept each round
+    beta2: float = 0.999,  # β₂, how much of v is kept each round
+    eps: float = 1e-8,  # ε, added to the root of v
+    weight_decay: float = 0.0,  # λ, in the step whose length is taken
+) -> Algorithm:
+    """The baseline of 1-bit LAMB: Adam whose steps have, tensor by tensor, the length of what they change.
+
+        all      ḡ = mean_i g_i
+        replica  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  U = m/(√v + ε) + λx
+                 x_j ← x_j − α·r_j·U_j of every tensor j,  r_j = ‖x_j‖/‖U_j‖ within [0.01, 10], 1 where one is zero
+
+    All tensors are treated alike, whatever their roles.
+    State: replica, m and v [d].
+    Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
+    Source: You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020 (arXiv
+    1904.00962), as the warm-up of DeepSpeed's 1-bit LAMB has it: no bias correction, ε outside the root.
+    """
+    update = Lamb(layout=layout, beta1=beta1, beta2=beta2, nu=eps, form="uncorrected", weight_decay=weight_decay)
+    return Algorithm.both_ways(dense(), update)

@@ -1,0 +1,92 @@
+"""LAMB and 1-bit LAMB: against plain loops, at the ends of their options, and where they are no methods."""
+
+import math
+
+import pytest
+import torch
+from reference import compressors as plain
+from reference import matrices as problem
+from reference.lamb import onebit_lamb as plain_onebit_lamb
+from torch import Tensor
+
+from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
+from algorithms.layout import laid_out
+from algorithms.meter import Meter
+from algorithms.methods.lamb import Lamb, lamb
+from algorithms.methods.onebit_lamb import onebit_lamb
+from algorithms.named import named
+from algorithms.protocol import Algorithm
+from experiments.cluster.simulated import Simulated
+
+ROUNDS, LR = 60, 0.02
+LAYOUT = laid_out(problem.TENSORS)
+SIZES = [math.prod(shape) for _, shape, _ in problem.TENSORS]
+
+
+def run(algorithm: Algorithm, start: list[float] = problem.START) -> Tensor:
+    """x after each round [60, d]."""
+    algorithm.check(problem.D)
+    cluster = Simulated(algorithm, problem.WORKERS, seed=3)
+    state, path = cluster.start(torch.tensor(start, dtype=torch.float64)), []
+    for t in range(1, ROUNDS + 1):
+        x = state.replica.x.tolist()
+        found = [problem.gradient(i, x) for i in range(problem.WORKERS)]
+        state = cluster.round(torch.tensor(found, dtype=torch.float64), state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+def expected(warmup: int, compress=plain.identity, start: list[float] = problem.START, **options: float) -> Tensor:
+    path = plain_onebit_lamb(
+        problem.gradient, list(start), problem.WORKERS, LR, ROUNDS, warmup, SIZES, compress, **options
+    )
+    return torch.tensor(path, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("zeros", [False, True], ids=["", "from zero"])
+def test_lamb_follows_the_reference(weight_decay: float, zeros: bool) -> None:
+    start = [0.0] * problem.D if zeros else problem.START
+    found = run(lamb(Identity(), LAYOUT, weight_decay=weight_decay), start)
+    torch.testing.assert_close(found, expected(ROUNDS, start=start, weight_decay=weight_decay), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("warmup", [5, 20])
+@pytest.mark.parametrize(
+    ("compressor", "theirs"),
+    [(Identity(), plain.identity), (ScaledSign("l2"), plain.scaled_sign_l2), (TopK(k=2), plain.top_2)],
+    ids=["identity", "scaled_sign", "top_k"],
+)
+def test_onebit_lamb_follows_the_reference(compressor: Compressor, theirs, warmup: int, weight_decay: float) -> None:
+    found = run(onebit_lamb(compressor, ROUNDS, LAYOUT, warmup, beta2=0.99, weight_decay=weight_decay))
+    wanted = expected(warmup, theirs, beta2=0.99, weight_decay=weight_decay)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_its_warm_up_is_lamb() -> None:
+    options = {"beta2": 0.99, "weight_decay": 0.1}
+    one = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 30, **options))
+    other = run(lamb(Identity(), LAYOUT, **options))
+    assert torch.equal(one[:30], other[:30])
+    assert not torch.equal(one[30], other[30])
+
+
+def test_a_step_is_as_long_as_its_tensor() -> None:
+    update = Lamb(layout=LAYOUT, form="uncorrected")
+    x = torch.tensor([problem.START, [10 * a for a in problem.START]], dtype=torch.float64)
+    moved, _ = update.step(x, torch.ones_like(x), update.start(x), 0.5, 1)
+    torch.testing.assert_close(update.lengths(moved - x), 0.5 * update.lengths(x), rtol=1e-12, atol=0)
+
+
+def test_its_bits_are_dense_and_then_one_a_coordinate_each_way() -> None:
+    meter, algorithm = Meter(), onebit_lamb(ScaledSign("l2"), 10, LAYOUT, warmup=3)
+    for t in range(1, 11):
+        meter.count(algorithm, problem.D, t, torch.float32)
+    assert meter.bits_up == meter.bits_down == 3 * 32 * problem.D + 7 * (problem.D + 32)
+
+
+@pytest.mark.parametrize("name", ["lamb", "onebit_lamb"])
+def test_without_shapes_they_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
+        named(name, **({"rounds": 9} if name == "onebit_lamb" else {})).check(problem.D)
