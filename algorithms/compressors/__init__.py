@@ -7,6 +7,7 @@ from algorithms.compressors.chunk_top_k import ChunkTopK
 from algorithms.compressors.chunk_top_k_bins import ChunkTopKBins
 from algorithms.compressors.dct import DctTopK
 from algorithms.compressors.dither import LinfDither, Nuqsgd
+from algorithms.compressors.four_bits import Dynamic4, Nf4
 from algorithms.compressors.identity import Identity
 from algorithms.compressors.int4 import Int4
 from algorithms.compressors.log_quantize import LogQuantize
@@ -28,12 +29,14 @@ __all__ = [
     "Compressor",
     "DctTopK",
     "Divisible",
+    "Dynamic4",
     "Identity",
     "Int4",
     "LinfDither",
     "LogQuantize",
     "MinMaxUint8",
     "Natural",
+    "Nf4",
     "Nuqsgd",
     "Payload",
     "Qsgd",

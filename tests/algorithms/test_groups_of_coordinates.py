@@ -7,7 +7,7 @@ import pytest
 import torch
 from reference import groups as plain
 
-from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Int4, LinfDither, Nuqsgd, TopK
+from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Dynamic4, Int4, LinfDither, Nf4, Nuqsgd, TopK
 from algorithms.compressors.base import payload_bytes
 from algorithms.randomness import Key
 
@@ -49,6 +49,14 @@ def assert_is(ours: torch.Tensor, theirs: list[float]) -> None:
 @pytest.mark.parametrize("block", [1, 5, 64])
 def test_int4_is_the_nearest_level_of_its_group(block, x):
     assert_is(Int4(block)(x), plain.int4(x.tolist(), block))
+
+
+@every_vector
+@pytest.mark.parametrize("block", [1, 5, 64])
+@pytest.mark.parametrize(("kind", "values"), [(Nf4, plain.nf4()), (Dynamic4, plain.dynamic4())])
+def test_four_bits_are_the_nearest_value_of_their_group(kind, values, block, x):
+    assert kind.values == pytest.approx(values, rel=0, abs=2e-7)  # published as float32
+    assert_is(kind(block)(x), plain.nearest(x.tolist(), kind.values, block))
 
 
 @every_vector
@@ -117,6 +125,8 @@ def test_indices_beyond_16_bits_are_packed():
         (LinfDither(levels=7, block=10), 400 + 320, 50 + 40),
         (Nuqsgd(), 400 + 32, 50 + 4),
         (BinMeans(), 200 + 160, 25 + 20),
+        (Nf4(), 4 * 100 + 2 * 32, 50 + 8),
+        (Dynamic4(30), 4 * 100 + 4 * 32, 50 + 16),
         (ChunkTopK(2, 64), 4 * 38, 16 + 3),
         (ChunkTopK(60, 64), 96 * 38, 384 + 72),
         (ChunkTopKBins(2, 64), 4 * (2 + 6) + 160, 1 + 3 + 20),
@@ -135,6 +145,32 @@ def test_the_worst_group_of_int4_attains_its_constant(block):
     x[3] = 1
     error = (Int4(block)(x) - x).square().sum() / x.square().sum()
     assert float(error) == pytest.approx(1 - Int4(block).pi(block), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "constants"), [(Nf4, (0.884, 0.792, 0.654)), (Dynamic4, (0.871, 0.839, 0.815))], ids=["nf4", "dynamic4"]
+)
+def test_the_worst_group_of_four_bits_attains_its_constant(kind, constants):
+    """One coordinate at −1 and the others alike, wherever between −1 and 1 that is."""
+    others = torch.linspace(-1, 1, 200_001, dtype=torch.float64)
+    x = torch.cat([-torch.ones(1, dtype=torch.float64), others])
+    errors = (kind(len(x))(x) - x).square()
+    for block, pi in zip((64, 128, 256), constants, strict=True):
+        lost = (errors[0] + (block - 1) * errors[1:]) / (1 + (block - 1) * others.square())
+        assert 1 - float(lost.max()) == pytest.approx(kind(block).pi(1000), abs=1e-4)
+        assert kind(block).pi(1000) == pytest.approx(pi, abs=1e-3)
+
+
+def test_what_four_bits_lose_of_normal_and_of_heavy_tailed_vectors():
+    """NormalFloats lose least; dynamic values more than equal steps, but for heavy tails."""
+    x = torch.randn(20_000, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    heavy = x.sign() * x.abs().exp() ** 3
+
+    def lost(compressor, x):
+        return float(((compressor(x) - x).square().sum(-1) / x.square().sum(-1)).mean())
+
+    assert [lost(one, x) for one in (Int4(), Nf4(), Dynamic4())] == pytest.approx([0.0117, 0.0085, 0.0194], abs=2e-4)
+    assert lost(Nf4(), heavy) < lost(Dynamic4(), heavy) < lost(Int4(), heavy)
 
 
 @pytest.mark.parametrize("levels", [1, 7])

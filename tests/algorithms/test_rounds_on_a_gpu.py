@@ -19,12 +19,14 @@ from algorithms.compressors import (
     ChunkTopKBins,
     Compressor,
     DctTopK,
+    Dynamic4,
     Identity,
     Int4,
     LinfDither,
     LogQuantize,
     MinMaxUint8,
     Natural,
+    Nf4,
     Nuqsgd,
     Qsgd,
     RandomK,
@@ -49,7 +51,7 @@ WHOLE: list[Compressor] = [
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(k=3), RandomK(k=3), RandomK(k=3, unbiased=True), MinMaxUint8(),
     LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(), Sign(), Sign(zero=True), SignMean(4),
     TopK(k=3, index_bits="packed"), Int4(10), LinfDither(10, 1), Nuqsgd(10), BinMeans(), ChunkTopK(3, 10),
-    ChunkTopKBins(3, 10),
+    ChunkTopKBins(3, 10), Nf4(10), Dynamic4(10),
 ]  # fmt: skip
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "matrix")])
 SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]

@@ -17,12 +17,14 @@ from algorithms.compressors import (
     ChunkTopK,
     Compressor,
     Divisible,
+    Dynamic4,
     Identity,
     Int4,
     LinfDither,
     LogQuantize,
     MinMaxUint8,
     Natural,
+    Nf4,
     Nuqsgd,
     Qsgd,
     RandomK,
@@ -50,7 +52,7 @@ SIZES = (1, 100, 3, 7, 89)
 PLAIN: list[Divisible] = [
     *(Identity(), ScaledSign(), ScaledSign(norm="l2"), TopK(k=9), TopK(ratio=0.3), RandomK(k=30)),
     *(RandomK(k=30, unbiased=True), MinMaxUint8(), LogQuantize(), LogQuantize(bits=5), UniformQuantize(bits=12)),
-    *(Qsgd(), Qsgd(levels=1), Natural(), Sign(), Sign(zero=True), SignMean(20)),
+    *(Nf4(10), Dynamic4(10), Qsgd(), Qsgd(levels=1), Natural(), Sign(), Sign(zero=True), SignMean(20)),
     *(Int4(10), LinfDither(10, levels=1), Nuqsgd(12), BinMeans(), ChunkTopK(3, 10), TopK(k=9, index_bits="packed")),
 ]
 BLOCKWISE: list[Divisible] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]

@@ -175,7 +175,8 @@ def test_the_citation_has_what_the_format_requires():
         assert reference["type"] in {"article", "conference-paper"}
         assert isinstance(reference["year"], int)
         assert all(set(author) == {"family-names", "given-names"} for author in reference["authors"])
-        assert all(re.fullmatch(r"arXiv:\d{4}\.\d{4,5}", one["value"]) for one in reference["identifiers"])
+        place = r"arXiv:\d{4}\.\d{4,5}|https://openreview\.net/forum\?id=\w+"
+        assert all(re.fullmatch(place, one["value"]) for one in reference["identifiers"])
 
 
 def test_the_papers_are_those_that_the_sources_of_the_methods_name():

@@ -4,6 +4,7 @@ The randomised ones are given their uniform numbers.
 """
 
 import math
+from statistics import NormalDist
 
 
 def _parts(x: list[float], size: int) -> list[list[float]]:
@@ -16,6 +17,29 @@ def int4(x: list[float], block: int) -> list[float]:
         scale = max(map(abs, group))
         out += [scale and scale * round(value / scale * 7) / 7 for value in group]
     return out
+
+
+def nearest(x: list[float], values: tuple[float, ...], block: int) -> list[float]:
+    """Of equally near values the lower."""
+    out = []
+    for group in _parts(x, block):
+        scale = max(map(abs, group))
+        out += [scale and scale * min((abs(value / scale - one), one) for one in values)[1] for value in group]
+    return out
+
+
+def nf4() -> tuple[float, ...]:
+    """Quantiles of the normal distribution from 1/2 to 0.9677083, 8 of them above zero and 7 below, over the last."""
+    last, quantile = 0.9677083, NormalDist().inv_cdf
+    above = [quantile(0.5 + (last - 0.5) * k / 8) for k in range(9)]
+    below = [-quantile(0.5 + (last - 0.5) * k / 7) for k in range(7, 0, -1)]
+    return tuple(value / above[-1] for value in below + above)
+
+
+def dynamic4() -> tuple[float, ...]:
+    """Middles of 1, 2 and 4 equal parts of 0.1 to 1, times 0.01, 0.1 and 1, in both signs; 0 and 1."""
+    above = [10.0 ** (e - 2) * (0.1 + 0.9 * (k + 0.5) / 2**e) for e in range(3) for k in range(2**e)]
+    return (*(-value for value in reversed(above)), 0.0, *above, 1.0)
 
 
 def linf_dither(x: list[float], levels: int, block: int, uniform: list[float]) -> list[float]:
