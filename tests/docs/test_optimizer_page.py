@@ -83,9 +83,8 @@ def test_a_row_is_what_is_counted(name: str) -> None:
     optimizer = trained(name)
     state, algorithm = optimizer.state_dict(), optimizer.algorithm
     at_worker = nbytes({"worker": state["worker"], "replica": state["replica"]})
-    a_coordinate = [
-        found // D for found in (at_worker, at_worker + nbytes(state["server"]))
-    ]  # numbers a tensor aside
+    # A coordinate; what there is of a tensor, such as a factor, is left out.
+    a_coordinate = [found // D for found in (at_worker, at_worker + nbytes(state["server"]))]
     assert [int(worker), int(server)] == a_coordinate
     sent = [sum(channel.bits(D, t) for channel in (algorithm.uplink, algorithm.downlink)) / D for t in (1, STEPS)]
     expected = [int(number) for number in re.findall(r"\d+", bits)]
