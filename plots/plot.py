@@ -42,7 +42,7 @@ from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, u
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.network import modelled_seconds
 from plots.runs.read import Run
-from plots.runs.seeds import about_runs, at_mean_times, in_order, over_seeds, repeated
+from plots.runs.seeds import about_runs, at_mean_costs, in_order, over_seeds, repeated
 from plots.runs.variants import Variant, settled, table, tell_apart
 
 AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"}
@@ -190,7 +190,7 @@ def _curves(request: Mapping[str, str], console: Console) -> tuple[pd.DataFrame,
         frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
     else:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
-    return at_mean_times(frame.assign(modelled_seconds=modelled_seconds(frame, modelled))), y
+    return at_mean_costs(frame.assign(modelled_seconds=modelled_seconds(frame, modelled))), y
 
 
 def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> pd.DataFrame:

@@ -208,7 +208,11 @@ class TestAlgorithm:
         """Some step size brings a small quadratic down to a tenth in 150 rounds."""
         grid = [10 ** (-k / 2) for k in range(7)]
         run = states(build_algorithm(rounds=150), start(7), torch.tensor(grid).double().unsqueeze(-1), rounds=150)
-        above = [(_CURVATURES * (state.replica.x - _CENTRES.mean(0)) ** 2).sum(-1) for state in (run[0], run[-1])]
+        cluster, above = Simulated(build_algorithm(), WORKERS, SEED), []
+        for state in (run[0], run[-1]):
+            x = cluster.model(state)
+            assert x is not None, "no model"
+            above.append((_CURVATURES * (x - _CENTRES.mean(0)) ** 2).sum(-1))
         reached = {f"{lr:.2g}": f"{left:.2g}" for lr, left in zip(grid, (above[1] / above[0]).tolist(), strict=True)}
         kept = (above[1] <= 0.1 * above[0]).any()
         assert kept, f"expected a tenth of f(x₁) − min f, saw by step size {reached} of it"

@@ -19,7 +19,7 @@ from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.levels import bits_to_reach
 from plots.runs.network import modelled_seconds
 from plots.runs.read import Run, open_run, table
-from plots.runs.seeds import about_runs, at_mean_times, in_order, repeated
+from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
@@ -54,7 +54,7 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
-    shown = at_mean_times(_shown(judged, figure))
+    shown = at_mean_costs(_shown(judged, figure))
     frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
     caption, inside = _caption(figure, shown, tried, precisions), figure.look.caption == "inside"

@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 
 
+BITS = ("bits", "bits_up", "bits_down")
+
+
 def repeated(frame: pd.DataFrame) -> bool:
     """Whether some method was run on some task with more than one seed."""
     return bool((frame.groupby(["task", "algorithm"])["seed"].nunique() > 1).any())
@@ -53,11 +56,12 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     return pd.DataFrame({"x": points[x].first().array, "mean": mean, "low": values.min(1), "high": values.max(1)})
 
 
-def at_mean_times(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with every time the mean over the seeds of its curve at that round.
+def at_mean_costs(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with all times and bits the means over the seeds of their curve at that round.
 
-    Seeds take different times for the same rounds, and a curve over them has one point a round.
+    Seeds take different times for the same rounds, and different bits where a coin decides what is sent; a curve over
+    them has one point a round.
     """
-    times = [column for column in ("seconds", "modelled_seconds") if column in frame]
+    costs = [column for column in ("seconds", "modelled_seconds", *BITS) if column in frame]
     curves = frame.groupby(["task", "algorithm", "lr", "round"])
-    return frame.assign(**{column: curves[column].transform("mean") for column in times})
+    return frame.assign(**{column: curves[column].transform("mean") for column in costs})

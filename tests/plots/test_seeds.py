@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
 from plots.runs.find import find
-from plots.runs.seeds import at_mean_times, geometric_mean, over_seeds, repeated
+from plots.runs.seeds import at_mean_costs, geometric_mean, over_seeds, repeated
 from plots.runs.variants import tell_apart
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
@@ -100,11 +100,17 @@ def test_the_start_is_left_out_of_line_and_band_on_a_logarithmic_axis_of_bits() 
     assert axis.collections[0].get_paths()[0].vertices[:, 0].min() == 100
 
 
+def test_bits_that_a_coin_decides_are_averaged_over_seeds() -> None:
+    one, other = (labelled("a", "t", curve(lambda r: 1.0 + 0 * r, bits=bits)).assign(seed=bits) for bits in (10, 30))
+    drawn = over_seeds(at_mean_costs(pd.concat([one, other], ignore_index=True)), "bits", "grad_norm", False)
+    assert (drawn["x"] == 2 * one["bits"].to_numpy()).all()
+
+
 def test_times_of_seeds_are_averaged_and_nothing_else(tmp_path):
     for seed in (0, 1):  # the second takes twice as long
         folder(tmp_path, str(seed), seed=seed)
     frame = pd.concat([variant.frame() for variant in tell_apart(find(tmp_path))], ignore_index=True)
-    averaged = at_mean_times(frame)
+    averaged = at_mean_costs(frame)
     assert averaged.loc[averaged["round"] == 100, "seconds"].tolist() == pytest.approx([6.0, 6.0])
     others = [column for column in frame if column != "seconds"]
-    pd.testing.assert_frame_equal(averaged[others], frame[others])
+    pd.testing.assert_frame_equal(averaged[others], frame[others], check_dtype=False)  # a mean of whole numbers
