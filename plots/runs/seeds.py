@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-
 BITS = ("bits", "bits_up", "bits_down")
 
 
