@@ -156,7 +156,7 @@ class ZeroOneAdam(Algorithm):
 def zero_one_adam(
     compressor: Compressor,
     rounds: int,
-    freeze: float = 0.25,  # T_v, rounds of a common model, in which v is learnt: a share of the run, or a number
+    warmup: float = 0.25,  # T_v, rounds of a common model, in which v is learnt: a share of the run, or a number
     kappa: int = 16,  # κ, dense rounds after which the interval between them doubles
     stretch: float = 0.25,  # rounds of local steps after which the interval between exchanges doubles: as T_v
     longest: int = 16,  # H, the longest interval between exchanges
@@ -187,7 +187,7 @@ def zero_one_adam(
     moves in dense rounds alone, and nothing is zero where v is. One server holds δ_s here instead of all workers.
     """
     schedule = Schedule(
-        freeze=warmup_rounds(freeze, rounds),
+        freeze=warmup_rounds(warmup, rounds),
         kappa=kappa,
         stretch=stretch if isinstance(stretch, int) else max(1, floored_share(stretch, rounds)),
         longest=longest,

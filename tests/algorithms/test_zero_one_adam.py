@@ -108,7 +108,7 @@ def test_it_learns() -> None:
         ({"kappa": 0}, "kappa=0: must be at least 1"),
         ({"longest": 0}, "longest=0: must be at least 1"),
         ({"stretch": 0}, "stretch=0: must be at least 1"),
-        ({"freeze": 1.0}, "the warm-up takes at least one round"),
+        ({"warmup": 1.0}, "the warm-up takes at least one round"),
     ],
 )
 def test_what_is_no_schedule_is_refused(options: dict[str, float], said: str) -> None:

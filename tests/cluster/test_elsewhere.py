@@ -188,14 +188,18 @@ def _gradients(x: torch.Tensor, t: int) -> torch.Tensor:
 
 def _follow(make: Callable[[Carrier], Strategy], found: Path) -> None:
     """The models of every worker after each round."""
-    carrier = Carrier(torch.zeros(103, dtype=torch.float64), SHAPES)
-    models = []
     with joined(launch(), "cpu", 60):
-        rank, strategy = dist.get_rank(), make(carrier)
-        for t in range(1, ROUNDS + 1):
-            strategy.step(_gradients(carrier.vector(), t)[rank], LR)
-            models.append(carrier.vector())
-    torch.save(torch.stack(models), found / f"{rank}.pt")
+        torch.save(_followed(make), found / f"{dist.get_rank()}.pt")
+
+
+def _followed(make: Callable[[Carrier], Strategy]) -> torch.Tensor:
+    """The models [rounds, 103] of this rank; the strategy is gone with this function, before its group is."""
+    carrier = Carrier(torch.zeros(103, dtype=torch.float64), SHAPES)
+    strategy, models = make(carrier), []
+    for t in range(1, ROUNDS + 1):
+        strategy.step(_gradients(carrier.vector(), t)[dist.get_rank()], LR)
+        models.append(carrier.vector())
+    return torch.stack(models)
 
 
 def _models(found: Path, make: Callable[[Carrier], Strategy]) -> torch.Tensor:

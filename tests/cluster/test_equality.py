@@ -28,7 +28,7 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "clipped onebit_adam": ("algorithm=onebit_adam", *FORMED),
     "clipped quantized_adam": ("algorithm=quantized_adam", *FORMED),
     **{name: (f"algorithm={name}", "algorithm.period=3") for name in LOCAL},
-    "zero_one_adam": ("algorithm=zero_one_adam", "algorithm.freeze=3", "algorithm.kappa=1", "algorithm.stretch=1"),
+    "zero_one_adam": ("algorithm=zero_one_adam", "algorithm.warmup=3", "algorithm.kappa=1", "algorithm.stretch=1"),
     "sparta": ("algorithm=sparta", "compressor.ratio=0.2"),
     "sparseloco": ("algorithm=sparseloco", "algorithm.period=3", "compressor.k=1", "compressor.chunk=8"),
     "diloco top_k": ("algorithm=diloco", "algorithm.period=2", "compressor=top_k", "compressor.ratio=0.1"),

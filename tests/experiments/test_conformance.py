@@ -84,7 +84,7 @@ ALGORITHMS = [
     of_configuration("error_feedback", compressor=RankK(1, LAYOUT), update=SGD()),
     of_configuration("powersgd", residual="local", roles="matrix", rank=1),
     of_configuration("powersgd", rank=5, momentum=0.0, weight_decay=0.1),
-    of_configuration("zero_one_adam", freeze=0.5, kappa=3, stretch=0.25, longest=4),
+    of_configuration("zero_one_adam", warmup=0.5, kappa=3, stretch=0.25, longest=4),
     *(of_configuration("sparta", compressor=RandomK(k=k)) for k in (3, 12)),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5)),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5), aggregate="senders"),

@@ -1,5 +1,6 @@
 """Numbers at the ends of the range, and runs of the smallest size: a defined result each, for every algorithm."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def test_what_overflows_ends_the_run(
         assert status(go(*command))["status"] == "finished"
         return
     assert stopped(command) == 1
-    assert "round 10, " in capsys.readouterr().err
+    said = re.search(r"round (\d+), ", capsys.readouterr().err)
+    assert said
+    assert int(said[1]) <= 10  # the first evaluation, or before where x itself does not stay finite
     assert status(where(*command))["status"] == "failed"
     assert [row["round"] for row in rows(where(*command))] == [0]
 

@@ -104,7 +104,7 @@ def test_another_override_is_other_runs(results: Path) -> None:
     ("overrides", "message"),
     [
         ("figure=figure_3000", "figure=figure_3000: no such choice; did you mean figure_3"),
-        ("rounds=20", "figure: which one? figure=bandwidth, demo, "),
+        ("rounds=20", "figure: which one? figure=bandwidth, batch_one, demo, "),
         ("figure=demo rouns=3", "rouns: no such key; did you mean rounds?"),
         ("figure=demo figure.nam=x", "figure.nam: no such key; did you mean figure.name?"),
         ("figure=figure_3 budget=ful", "budget=ful: no such choice; did you mean full?"),
@@ -162,7 +162,7 @@ def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--help"], ["figure: bandwidth, demo, ", "budget: auto", "python -m experiments.run --help"]),
+        (["--help"], ["figure: bandwidth, batch_one, demo, ", "budget: auto", "python -m experiments.run --help"]),
         (
             ["figure=demo", "rounds=7", "--cfg", "job"],
             ["title: The study of Figure 2 on", "- rounds=7", "jobs: auto"],

@@ -76,7 +76,7 @@ _LATER_METHODS = {
     "local_adamw": "algorithm=local_adamw algorithm.period=3 weight_decay=0.01",
     "diloco": "algorithm=diloco algorithm.period=3",
     "diloco-top_k": "algorithm=diloco algorithm.period=3 compressor=top_k compressor.k=4",
-    "zero_one_adam": "algorithm=zero_one_adam algorithm.freeze=5 algorithm.kappa=2 algorithm.stretch=2 "
+    "zero_one_adam": "algorithm=zero_one_adam algorithm.warmup=5 algorithm.kappa=2 algorithm.stretch=2 "
     "weight_decay=0.01",
     "sparta": "algorithm=sparta compressor.ratio=0.1",
     "sparseloco": "algorithm=sparseloco algorithm.period=3 compressor.k=2 compressor.chunk=10",
