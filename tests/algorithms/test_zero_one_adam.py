@@ -1,19 +1,26 @@
 """0/1 Adam: against plain loops, its schedule, and what it is at the ends of its options."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from local_support import SEED, START, N, assert_close, gradients, run
 from reference import compressors as plain
 from reference import problem
+from reference.onebit_adam import onebit_adam as plain_onebit_adam
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
 
 from algorithms.channels import dense
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
 from algorithms.meter import Meter
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
-from algorithms.protocol import Algorithm
+from algorithms.protocol import Algorithm, as_dicts, from_dicts
 from algorithms.updates import Adam
+from experiments.cluster.base import ClusterState
+from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
+from experiments.record.checkpoint import Checkpoint
 
 ROUNDS, LR = 120, 0.03
 SCHEDULES = {
@@ -25,14 +32,18 @@ SCHEDULES = {
 SIGN, SPARSE = (ScaledSign("l2"), plain.scaled_sign_l2), (TopK(k=2), plain.top_2)
 
 
-def path(algorithm: Algorithm, lrs: list[float]) -> torch.Tensor:
-    """The common x after each round."""
+def states(algorithm: Algorithm, lrs: list[float], slope: torch.Tensor | float = 1.0) -> list[ClusterState]:
+    """The states after 0, 1, … rounds, with `slope` times the gradients, coordinate by coordinate."""
     cluster = Simulated(algorithm, N, SEED)
-    state, found = cluster.start(torch.tensor(START, dtype=torch.float64)), []
+    found = [cluster.start(torch.tensor(START, dtype=torch.float64))]
     for t, lr in enumerate(lrs, 1):
-        state = cluster.round(gradients(state), state, lr, t)
-        found.append(state.replica.x)
-    return torch.stack(found)
+        found.append(cluster.round(slope * gradients(found[-1]), found[-1], lr, t))
+    return found
+
+
+def path(algorithm: Algorithm, lrs: list[float], slope: torch.Tensor | float = 1.0) -> torch.Tensor:
+    """The common x after each round."""
+    return torch.stack([state.replica.x for state in states(algorithm, lrs, slope)[1:]])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
@@ -49,6 +60,19 @@ def test_it_follows_the_reference(schedule: tuple[int, ...], ours: Compressor, t
     )
     assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
     assert "c" in crossed[freeze:]  # an exchange after local steps is among what was compared
+
+
+def test_a_coordinate_without_gradient_stays() -> None:
+    """Its v is zero, and one bit makes something of it in every message, which would be divided by ε."""
+    slope = torch.ones(problem.D, dtype=torch.float64)
+    slope[2] = 0
+    found = path(zero_one_adam(ScaledSign("l2"), ROUNDS, 60, 3, 10, 8, beta2=0.99), [LR] * ROUNDS, slope)
+    expected, _ = plain_zero_one_adam(
+        lambda i, x: [0.0 if k == 2 else g for k, g in enumerate(problem.gradient(i, x))], list(START), N,
+        [LR] * ROUNDS, 60, 3, 10, 8, beta2=0.99,
+    )  # fmt: skip
+    assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
+    assert found[:, 2].unique().tolist() == [START[2]]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
@@ -81,6 +105,55 @@ def test_uncompressed_with_an_exchange_a_round_it_is_adam_under_a_frozen_second_
         m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g if t <= 40 else v
         x = x - LR * m / (v.sqrt() + 1e-8)
         assert_close(found[t - 1], x, 1e-10)
+
+
+@pytest.mark.parametrize("freeze", [5, 40])
+def test_with_an_exchange_a_round_it_is_one_bit_adam(freeze: int) -> None:
+    """−u/α is then m_i, and with α the same in all rounds errors are 1-bit Adam's times α."""
+    found = path(zero_one_adam(ScaledSign("l2"), ROUNDS, freeze, kappa=freeze, stretch=ROUNDS), [LR] * ROUNDS)
+    expected = plain_onebit_adam(problem.gradient, list(START), N, LR, ROUNDS, freeze, beta2=0.999)
+    assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
+
+
+@pytest.mark.parametrize("half", [9, 17, 19, 23, 29])
+def test_it_resumes_between_exchanges(half: int, tmp_path: Path) -> None:
+    """From compressed gradients, the switch, one and three rounds after an exchange, and just before one."""
+    rounds, lrs = 40, [LR / (1 + t / 40) for t in range(40)]
+
+    def build() -> Algorithm:
+        return zero_one_adam(ScaledSign("l2"), rounds, 17, 4, 1, 5, weight_decay=0.1)
+
+    whole, checkpoint = states(build(), lrs), Checkpoint(tmp_path, Ranks())
+    models = whole[half].workers.x
+    assert models is not None
+    assert bool((models != whole[half].replica.x).any()) == (half > 17)
+    checkpoint.save({"t": half, "cluster": as_dicts(whole[half]), "statistics": torch.zeros(N, 0)}, range(N))
+    loaded = checkpoint.load(range(N), torch.device("cpu"))
+    assert loaded
+    cluster = Simulated(build(), N, SEED)
+    state = from_dicts(loaded["cluster"], cluster.start(torch.tensor(START, dtype=torch.float64)))
+    for t in range(half + 1, rounds + 1):
+        state = cluster.round(gradients(state), state, lrs[t - 1], t)
+        torch.testing.assert_close(as_dicts(state), as_dicts(whole[t]), rtol=0, atol=0)
+
+
+def test_a_clipped_exchange_moves_x_and_m_alike() -> None:
+    algorithm = zero_one_adam(ScaledSign("l2"), ROUNDS, 8, 2, ROUNDS, 1, beta2=0.99)
+    before = states(algorithm, [LR] * 12)[-1]
+    after = Simulated(replace(algorithm, clip=1e-6), N, SEED).round(gradients(before), before, LR, 13)
+    u = (after.replica.x - before.replica.x) * (before.replica.moments[1].sqrt() + 1e-8)
+    assert u.norm().item() == pytest.approx(1e-6, rel=1e-2)
+    assert after.workers.moments is not None
+    torch.testing.assert_close(after.workers.moments[0], (-u / LR).expand(N, -1), rtol=1e-6, atol=0)
+
+
+def test_rounds_without_a_step_leave_the_models_finite() -> None:
+    """Σα is zero where a schedule's step size is: m stays each worker's own, and steps go on from it."""
+    lrs = [LR] * 20 + [0.0] * 8 + [LR] * 12
+    run = states(zero_one_adam(Identity(), 40, 8, 2, 4, 4), lrs)
+    assert all(bool(state.workers.x.isfinite().all()) for state in run if state.workers.x is not None)
+    assert torch.equal(run[28].replica.x, run[20].replica.x)
+    assert not torch.equal(run[40].replica.x, run[28].replica.x)
 
 
 def test_workers_agree_after_an_exchange_and_part_between() -> None:
