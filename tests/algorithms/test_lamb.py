@@ -23,23 +23,35 @@ LAYOUT = laid_out(problem.TENSORS)
 SIZES = [math.prod(shape) for _, shape, _ in problem.TENSORS]
 
 
-def run(algorithm: Algorithm, start: list[float] = problem.START) -> Tensor:
+BIAS = LAYOUT[2]
+DEAD = {1, *range(BIAS.offset, BIAS.offset + BIAS.size)}
+"""Coordinates that `partly` gives no gradient: one of the first tensor, and all of the third."""
+
+
+def partly(i: int, x: list[float]) -> list[float]:
+    return [0.0 if k in DEAD else g for k, g in enumerate(problem.gradient(i, x))]
+
+
+def run(
+    algorithm: Algorithm, start: list[float] = problem.START, lr: float = LR, gradient=problem.gradient
+) -> Tensor:
     """x after each round [60, d]."""
     algorithm.check(problem.D)
     cluster = Simulated(algorithm, problem.WORKERS, seed=3)
     state, path = cluster.start(torch.tensor(start, dtype=torch.float64)), []
     for t in range(1, ROUNDS + 1):
         x = state.replica.x.tolist()
-        found = [problem.gradient(i, x) for i in range(problem.WORKERS)]
-        state = cluster.round(torch.tensor(found, dtype=torch.float64), state, LR, t)
+        found = [gradient(i, x) for i in range(problem.WORKERS)]
+        state = cluster.round(torch.tensor(found, dtype=torch.float64), state, lr, t)
         path.append(state.replica.x)
     return torch.stack(path)
 
 
-def expected(warmup: int, compress=plain.identity, start: list[float] = problem.START, **options: float) -> Tensor:
-    path = plain_onebit_lamb(
-        problem.gradient, list(start), problem.WORKERS, LR, ROUNDS, warmup, SIZES, compress, **options
-    )
+def expected(
+    warmup: int, compress=plain.identity, start: list[float] = problem.START, lr: float = LR,
+    gradient=problem.gradient, **options: float,
+) -> Tensor:  # fmt: skip
+    path = plain_onebit_lamb(gradient, list(start), problem.WORKERS, lr, ROUNDS, warmup, SIZES, compress, **options)
     return torch.tensor(path, dtype=torch.float64)
 
 
@@ -64,6 +76,47 @@ def test_onebit_lamb_follows_the_reference(compressor: Compressor, theirs, warmu
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1e2], ids=["least", "most"])
+def test_the_ratio_of_lengths_is_kept_within_its_bounds(scale: float) -> None:
+    start = [scale * a for a in problem.START]
+    found = run(lamb(Identity(), LAYOUT), start)
+    torch.testing.assert_close(found, expected(ROUNDS, start=start), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_factors_that_meet_all_their_bounds_follow_the_reference(weight_decay: float) -> None:
+    """After so short a warm-up, with such steps, they reach ½ and 4, and change by a tenth a round in between."""
+    options = {"beta2": 0.8, "weight_decay": weight_decay}
+    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 4, **options), lr=0.1)
+    wanted = expected(4, plain.scaled_sign_l2, lr=0.1, **options)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_what_has_no_gradient_follows_the_reference(weight_decay: float) -> None:
+    """v is zero there, where one bit makes something of every coordinate; σ is 1 for a tensor without momentum."""
+    options = {"beta2": 0.99, "weight_decay": weight_decay}
+    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 20, **options), gradient=partly)
+    wanted = expected(20, plain.scaled_sign_l2, gradient=partly, **options)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_a_ratio_of_one_is_not_averaged() -> None:
+    """In the first round all are, since x is zero."""
+    start = [0.0] * problem.D
+    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, beta2=0.99), start)
+    wanted = expected(5, plain.scaled_sign_l2, start=start, beta2=0.99)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_a_tensor_of_zeros_without_gradient_stays_at_zero() -> None:
+    """Its P and U are zero, and ‖P‖/‖U‖ is no number."""
+    start = [0.0 if k in DEAD else a for k, a in enumerate(problem.START)]
+    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, weight_decay=0.1), start, gradient=partly)
+    assert found.isfinite().all()
+    assert not BIAS.of(found).any()
+
+
 def test_its_warm_up_is_lamb() -> None:
     options = {"beta2": 0.99, "weight_decay": 0.1}
     one = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 30, **options))
@@ -77,6 +130,9 @@ def test_a_step_is_as_long_as_its_tensor() -> None:
     x = torch.tensor([problem.START, [10 * a for a in problem.START]], dtype=torch.float64)
     moved, _ = update.step(x, torch.ones_like(x), update.start(x), 0.5, 1)
     torch.testing.assert_close(update.lengths(moved - x), 0.5 * update.lengths(x), rtol=1e-12, atol=0)
+    zero = torch.zeros_like(x)
+    assert (update.ratio(x, zero) == 1).all()
+    assert (update.ratio(zero, x) == 1).all()
 
 
 def test_its_bits_are_dense_and_then_one_a_coordinate_each_way() -> None:

@@ -26,6 +26,7 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "uplink_only": ("algorithm=quantized_adam", "algorithm.uplink_only=true"),
     "clipped cd_adam": ("algorithm=cd_adam", *FORMED),
     "clipped onebit_adam": ("algorithm=onebit_adam", *FORMED),
+    "clipped onebit_lamb": ("algorithm=onebit_lamb", "algorithm.warmup=3", *FORMED),
     "clipped quantized_adam": ("algorithm=quantized_adam", *FORMED),
     **{name: (f"algorithm={name}", "algorithm.period=3") for name in LOCAL},
     "zero_one_adam": ("algorithm=zero_one_adam", "algorithm.warmup=3", "algorithm.kappa=1", "algorithm.stretch=1"),
@@ -49,7 +50,10 @@ TASKS["language"] = (
     *("task.dataset.length=2000", "task.evaluation_windows=8", "task.model.dropout=0.2", "warmup_rounds=2"),
 )
 
-SOME = ("adam", "local_adamw", "onebit_adam", "ef21", "quantized_adam", "layer", "layer qadam")
+SOME = (
+    *("adam", "local_adamw", "zero_one_adam", "onebit_adam", "onebit_lamb", "ef21", "quantized_adam"),
+    *("layer", "layer qadam"),
+)
 
 SETTINGS = [  # task, ranks, workers, variants
     ("logreg", 2, 4, tuple(VARIANTS)),

@@ -89,6 +89,8 @@ ALGORITHMS = [
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5)),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5), aggregate="senders"),
     of_configuration("muloco", compressor=Identity(), nesterov=True, scale="original"),
+    of_configuration("lamb", weight_decay=0.1),
+    of_configuration("onebit_lamb", warmup=5, beta2=0.8, weight_decay=0.1),
     of_configuration("muon", nesterov=False, scale="match_rms_adamw", others_lr=1.0),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)
