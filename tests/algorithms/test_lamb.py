@@ -22,7 +22,6 @@ ROUNDS, LR = 60, 0.02
 LAYOUT = laid_out(problem.TENSORS)
 SIZES = [math.prod(shape) for _, shape, _ in problem.TENSORS]
 
-
 BIAS = LAYOUT[2]
 DEAD = {1, *range(BIAS.offset, BIAS.offset + BIAS.size)}
 """Coordinates that `partly` gives no gradient: one of the first tensor, and all of the third."""
