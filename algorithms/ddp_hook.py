@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,15 +12,15 @@ from torch import Tensor
 from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.futures import Future
 
-from algorithms.agreement import agree, is_finite
-from algorithms.compressors import Payload
+from algorithms.agreement import agree
 from algorithms.compressors.blocks import buckets
+from algorithms.departures import Departures, Made, message
 from algorithms.flat import Flat
 from algorithms.groups import SideBySide
 from algorithms.meter import Meter
 from algorithms.named import named
 from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
-from algorithms.protocol import Algorithm, WorkerState
+from algorithms.protocol import Algorithm
 from algorithms.updates import SGD, Update
 from algorithms.wire_overlapping import OverlappingWire
 
@@ -54,17 +55,13 @@ class CompressedGradients:
         _check_sends_gradients(algorithm)
         algorithm = replace(algorithm, update=SGD())  # which remembers nothing
         self._flat = Flat([param for param in params if param.requires_grad])
-        ends = torch.tensor(self._flat.sizes).cumsum(0).tolist()
-        places = (slice(end - size, end) for end, size in zip(ends, self._flat.sizes, strict=True))
-        self._place = dict(zip(self._flat.params, places, strict=True))
-        self._gradient = torch.zeros(ends[-1], dtype=self._flat.dtype, device=self._flat.device)
+        self._place, d = self._flat.places(), sum(self._flat.sizes)
+        self._gradient = self._flat.zeros()
         if bucket_mb is not None and not bucket_mb > 0:
             raise ValueError(f"bucket_mb={bucket_mb}: must be positive, or None for one message of all gradients")
-        sizes = buckets(self._flat.sizes, bucket_mb, self._flat.dtype.itemsize) if bucket_mb else (ends[-1],)
+        sizes = buckets(self._flat.sizes, bucket_mb, self._flat.dtype.itemsize) if bucket_mb else (d,)
         self._abreast = SideBySide((algorithm,) * len(sizes), sizes)
-        self._lacking = list(sizes)  # of how many coordinates every part still lacks the gradient in this round
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
-        self._sent: list[tuple[Payload, WorkerState, bool]] = []  # what has left of this round, the last part first
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
         self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
         self._abreast.check()
@@ -72,6 +69,7 @@ class CompressedGradients:
         same = {"parts": list(sizes)} | self._identity() | {"rank": "any", "shapes": shapes}
         agree(self._flat.device, **same)
         self._scaler, self._wire = scaler, OverlappingWire(self._abreast, seed)
+        self._departures = Departures(sizes, self._wire)
         self._replicas = self._abreast.start_replica(torch.zeros_like(self._gradient))
         self._workers = self._abreast.start_workers(self._gradient, torch.tensor([self.rank]))
         self._servers = self._abreast.start_server(self._gradient) if self.rank == 0 else None
@@ -90,20 +88,16 @@ class CompressedGradients:
                 found = f"a parameter {list(param.shape)} that is not among those given"
                 raise ValueError(f"DDP has {found}: give ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
-            self._count(self._place[param])
+            self._departures.count(self._place[param])
         self._ready.append((params, gradients, bucket.buffer(), future))
         scale = self._scaler.get_scale() if self._scaler else 1.0
-        if len(self._lacking) > 1 and self._wire.is_open(self.t + 1):
-            while len(self._sent) < len(self._lacking) and not self._lacking[-1 - len(self._sent)]:
-                self._send(scale)
-                self._wire.leave(self._sent[-1][0])
+        make = partial(self._message, scale=scale)
+        self._departures.leave(self.t + 1, make)
         if bucket.is_last():
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP does not have all of the parameters given: give ddp_model.parameters()")
-            while len(self._sent) < len(self._lacking):
-                self._send(scale)
-            mean = scale * self._round()
+            mean = scale * self._round(self._departures.close(self.t + 1, make))
             for params, gradients, buffer, waiting in ready:
                 for param, gradient in zip(params, gradients, strict=True):
                     gradient.copy_(mean[self._place[param]].view(param.shape))
@@ -130,34 +124,15 @@ class CompressedGradients:
         )
         self.t, self.skipped, self.meter = here["t"], here["skipped"], Meter(**here["meter"])
 
-    def _count(self, place: slice) -> None:
-        """The gradient of some coordinates is there."""
-        begin = 0
-        for number, size in enumerate(self._abreast.sizes):
-            if begin <= place.start < begin + size:
-                self._lacking[number] -= place.stop - place.start
-            begin += size
-
-    def _send(self, scale: float) -> None:
-        """Make the message of the last part that has none in this round yet."""
-        number = len(self._lacking) - 1 - len(self._sent)
+    def _message(self, number: int, scale: float) -> Made:
+        """What a part sends in the next round for its gradient, of which all have come by `scale` times as large."""
         gradient = self._gradient.split(self._abreast.sizes)[number] / scale
-        usable = is_finite(gradient)
-        payload, worker = self._abreast.worker_of(
-            number,
-            (gradient if usable else torch.zeros_like(gradient)).unsqueeze(0),
-            self._workers[number],
-            self._replicas[number],
-            _STEP_SIZE,
-            self.t + 1,
-            self.seed,
-        )
-        self._sent.append((payload, worker, usable))
+        own, replica = self._workers[number], self._replicas[number]
+        return message(self._abreast, number, gradient, own, replica, _STEP_SIZE, self.t + 1, self.seed)
 
-    def _round(self) -> Tensor:
+    def _round(self, made: tuple[Made, ...]) -> Tensor:
         """g̃_t [d] for the messages of this rank; NaN where a rank's gradient is not finite."""
-        t, (up, workers, usable) = self.t + 1, zip(*reversed(self._sent), strict=True)
-        self._sent, self._lacking = [], list(self._abreast.sizes)
+        t, (up, workers, _, usable) = self.t + 1, zip(*made, strict=True)
         down, servers = self._wire.step(up, self._servers, self._flat.read(), _STEP_SIZE, t, all(usable))
         if down is None:
             self.skipped += 1

@@ -1,6 +1,7 @@
 """Parameter tensors as one flat vector, in the dtype in which the algorithms compute."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -45,6 +46,12 @@ class Flat:
         """Set the parameters to a vector [d], rounded where they are of 16 bits."""
         pieces = _unflatten_dense_tensors(x, self.params)
         torch._foreach_copy_(self.params, pieces)  # pyright: ignore[reportPrivateImportUsage]
+
+    def places(self) -> dict[Tensor, slice]:
+        """Where in the vector every parameter stands."""
+        ends = accumulate(self.sizes)
+        places = (slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True))
+        return dict(zip(self.params, places, strict=True))
 
     def zeros(self) -> Tensor:
         """A new vector [d] of zeros."""

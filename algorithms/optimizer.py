@@ -2,8 +2,12 @@
 
 import gc
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import accumulate
+from math import inf
 from typing import Any
 
 import torch
@@ -11,7 +15,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from algorithms.agreement import AgreeingWire, agree, is_finite
+from algorithms.agreement import AgreeingWire, agree
+from algorithms.compressors.blocks import buckets
+from algorithms.departures import Departures, Made, message
+from algorithms.early import Beginning, Early
 from algorithms.flat import Flat
 from algorithms.groups import SideBySide, States
 from algorithms.hyperparameters import Settings, check_group, check_step_size, chosen, read_settings, with_settings
@@ -19,6 +26,7 @@ from algorithms.meter import GroupedMeter
 from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
 from algorithms.protocol import Algorithm
 from algorithms.wire import contact
+from algorithms.wire_overlapping import OverlappingWire
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
@@ -50,6 +58,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
     groups cross in one message a direction. lr and hyperparameters are read from `param_groups` in every step, where
     torch's schedulers write them. `meter` counts what one worker sent and received, `meter.groups` by group.
 
+    bucket_mb: messages leave while backward still runs. From the last tensor of a group to its first, tensors are put
+    together until they have so many MB; such a part is a vector of its own, as a group is, and its message leaves as
+    soon as its gradients are there. So what backward leaves in `.grad` is what is sent: a step whose gradients or
+    settings changed after their message left (another `backward`, `clip_grad_norm_`, a GradScaler) raises ValueError
+    on this rank and is skipped on the others. In `with optimizer.no_sync():` a backward pass sends nothing, for all
+    but the last of several. None: one message of all, in `step`.
+
     Parameters of 16 bits are copies of float32 ones, rounded: gradients are widened before they are sent, all states
     and messages are of float32, and a parameter that was not changed from outside goes on from what it is a copy of.
 
@@ -68,9 +83,17 @@ class CompressedOptimizer(torch.optim.Optimizer):
     _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves unscaling and skipping to `step`
 
     def __init__(
-        self, params: Iterable[Any], algorithm: Algorithm | str, lr: float, seed: int = 0, **options: Any
+        self,
+        params: Iterable[Any],
+        algorithm: Algorithm | str,
+        lr: float,
+        seed: int = 0,
+        bucket_mb: float | None = None,
+        **options: Any,
     ) -> None:
         check_step_size(float(lr))
+        if bucket_mb is not None and not bucket_mb > 0:
+            raise ValueError(f"bucket_mb={bucket_mb}: must be positive, or None for one message of all gradients")
         self.algorithm, hyperparameters = chosen(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._together = dist.is_available() and dist.is_initialized()
@@ -79,6 +102,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
         self._has_looked = False  # for what would average gradients besides
         self._has_started = False
+        self._bucket_mb, self._early = bucket_mb, None
         self._of_groups: list[Algorithm] = []  # of every group
         defaults = {"lr": lr, **hyperparameters}
         self._settable = dict(defaults)  # torch adds to `defaults` what is none of ours
@@ -90,7 +114,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
         Raises ValueError after the first step, and what the constructor raises; then the group is not added.
         """
-        if self.t or self.skipped:
+        if self.t or self.skipped or (self._has_started and self._departures.made):
             raise ValueError("a group is added before the first step: memories of all ranks begin together")
         group = dict(param_group)
         algorithm = self.algorithm
@@ -111,12 +135,16 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _start(self) -> None:
         """The states before the first round, alike on all ranks."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
-        active = [number for number, params in enumerate(groups) if params]
-        flat = Flat([param for number in active for param in groups[number]])
-        sizes = tuple(sum(param.numel() for param in groups[number]) for number in active)
+        flat = Flat([param for params in groups for param in params])
+        parts = [
+            (number, part)
+            for number, params in enumerate(groups)
+            for part in self._in_parts(params, flat.dtype.itemsize)
+        ]
+        active, sizes = [number for number, _ in parts], tuple(sum(part.sizes) for _, part in parts)
         abreast = SideBySide(tuple(self._of_groups[number] for number in active), sizes)
         abreast.check()
-        self._active, self._flat, self._begun = active, flat, abreast
+        self._active, self._flat, self._begun = active, flat, abreast  # _active: the group of every part
         self._settings = self._read()
         self._abreast = with_settings(abreast, self._settings)  # of the last round
         x = flat.read()
@@ -129,13 +157,23 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = abreast.start_replica(x)
         self._workers = abreast.start_workers(x, torch.tensor([self.rank]))
         self._servers = abreast.start_server(x) if self.rank == 0 else None
-        self._wire = AgreeingWire(abreast, self.seed) if self._together else None
+        self._wire = wire = None
+        if self._together:
+            wire = OverlappingWire(abreast, self.seed) if self._bucket_mb else None
+            self._wire = wire or AgreeingWire(abreast, self.seed)
+        self._departures = Departures(sizes, wire)
+        if self._early:
+            self._early.remove()
+        self._early = None
+        if wire:
+            flats, departures = [part for _, part in parts], self._departures
+            self._early = Early(flat, flats, departures, lambda: self.t + 1, self._begin, self._message)
         self.meter = GroupedMeter.of(len(self.param_groups))
         self._has_started = True
 
     @property
     def algorithms(self) -> tuple[Algorithm, ...]:
-        """Of every parameter group that has parameters, as it began."""
+        """Of every part of the parameters, as it began: a group, or a bucket of one."""
         return self._begun.parts
 
     @torch.no_grad()
@@ -154,21 +192,24 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        t, settings, abreast, wrong = self.t + 1, self._settings, self._abreast, None
-        gradient = self._flat.zeros()
+        t, wrong = self.t + 1, None
+        settings, abreast, gradients = self._settings, self._abreast, self._flat.zeros().split(self._begun.sizes)
         # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
         try:
-            settings = self._read()
-            abreast = abreast if settings == self._settings else with_settings(self._begun, settings)
-            gradient = self._gradient()
+            settings, abreast = self._current()
+            gradients = self._gradient().split(self._begun.sizes)
+            if self._early:
+                self._early.check_unchanged(settings, gradients)
         except ValueError as error:
             wrong = error
-        usable = not wrong and is_finite(gradient) and not getattr(self, "found_inf", False)
         x = self._flat.read(self._master())
-        replicas = self._replicas_at(x)
-        sent = gradient if usable else torch.zeros_like(gradient)
-        lrs = [row["lr"] if usable else 0.0 for row in settings]
-        up, workers = abreast.worker(sent.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
+        replicas, lrs = self._replicas_at(x), [row["lr"] for row in settings]
+        beginning = Beginning(t, settings, abreast, replicas)
+        made = self._departures.close(t, lambda number: self._message(number, gradients[number], beginning))
+        if self._early:
+            self._early.end()
+        up, workers, _, finite = zip(*made, strict=True)
+        usable = not wrong and all(finite) and not getattr(self, "found_inf", False)
         if self._wire:
             self._wire.algorithm = abreast
             down, servers = self._wire.step(up, self._servers, x, settings[0]["lr"], t, usable, settings)
@@ -190,6 +231,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self.meter.count_group(number, part, size, t, self._flat.dtype)
         return loss
 
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in here send nothing: their gradients add up until the first outside."""
+        with self._early.paused() if self._early else nullcontext():
+            yield
+
     def state_dict(self) -> dict:
         """This rank's state, in nested dicts of tensors and numbers, with a digest of all but `param_groups`."""
         state = self._state()
@@ -199,9 +246,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
 
         Raises ValueError for the state of another rank, number of workers, algorithm, seed, number of coordinates or
-        parameter groups, for one of something else, and for a damaged one; then nothing has changed. Ranks that load
+        parameter groups, for one of something else, for a damaged one, and between a backward pass that has sent
+        messages and its step; then nothing has changed. Ranks that load
         states of different rounds, or not all of which load one, raise Disagreement in the next step.
         """
+        if self._departures.made:
+            raise ValueError("messages of a round have left: load a state before its backward pass or after its step")
         groups = state_dict.get("param_groups") if isinstance(state_dict, dict) else None
         if isinstance(groups, list) and len(groups) != len(self.param_groups):
             raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
@@ -250,6 +300,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """What `param_groups` say of every group that has parameters."""
         return read_settings([self.param_groups[number] for number in self._active], self._settable)
 
+    def _current(self) -> tuple[Settings, SideBySide]:
+        """What `param_groups` say, and the parts with these settings. Raises ValueError."""
+        settings = self._read()
+        return settings, self._abreast if settings == self._settings else with_settings(self._begun, settings)
+
     def _master(self) -> Tensor:
         """The parameters after the last round [d], as the replicas hold them."""
         parts = [replica.x for replica in self._replicas]
@@ -264,6 +319,26 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """This worker's gradient [d], divided by the scale that torch.amp.GradScaler leaves where it is in use."""
         gradient, scale = self._flat.gradient(), getattr(self, "grad_scale", None)
         return gradient if scale is None else gradient / scale.to(gradient.device)
+
+    def _begin(self) -> Beginning:
+        """What the next round starts from. Raises ValueError."""
+        return Beginning(self.t + 1, *self._current(), self._replicas_at(self._flat.read(self._master())))
+
+    def _in_parts(self, params: Sequence[Tensor], itemsize: int) -> list[Flat]:
+        """The parameters of a group that are compressed together: all of them, or a bucket after the other."""
+        params = [param for param in params if param.numel()]
+        ends = list(accumulate(param.numel() for param in params))
+        sizes = buckets([param.numel() for param in params], self._bucket_mb or inf, itemsize)
+        found: list[list[Tensor]] = [[] for _ in sizes]
+        for param, end in zip(params, ends, strict=True):
+            found[bisect_left(list(accumulate(sizes)), end)].append(param)
+        return [Flat(part) for part in found]
+
+    def _message(self, number: int, gradient: Tensor, beginning: Beginning) -> Made:
+        """What a part sends in the next round for its gradient [size]."""
+        t, settings, abreast, replicas = beginning
+        own, lr = self._workers[number], settings[number]["lr"]
+        return message(abreast, number, gradient, own, replicas[number], lr, t, self.seed)
 
     def _refuse_averaged(self) -> None:
         """Raise ValueError where a living DistributedDataParallel has a parameter of ours; it leaves no mark on them.

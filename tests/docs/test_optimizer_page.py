@@ -93,7 +93,8 @@ def test_a_row_is_what_is_counted(name: str) -> None:
 
 
 def test_the_signature_is_as_shown() -> None:
-    assert [*inspect.signature(CompressedOptimizer).parameters] == ["params", "algorithm", "lr", "seed", "options"]
+    shown = ["params", "algorithm", "lr", "seed", "bucket_mb", "options"]
+    assert [*inspect.signature(CompressedOptimizer).parameters] == shown
 
 
 def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:
