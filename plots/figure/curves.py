@@ -127,9 +127,9 @@ def _draw_block(
                 (f"{_joined(some)} coincide over {in_words(panel.x)}", title) for some in _coinciding(axis, lines)
             ]
             if not several or column == 0 or cells[column - 1][1] != panel:
-                axis.set_ylabel(drawable(label(panel.y)))
+                axis.set_ylabel(drawable(_in_lines(label(panel.y), 24)))
             if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
-                axis.set_title(drawable(title))
+                axis.set_title(drawable(_in_lines(title, 110 // len(places[0]))))
             if panels == 1 and column < len((*places, ())[row + 1]):
                 axis.set_xlabel("")  # the same stands below
         for axis in axes[row][len(cells) :]:
@@ -227,6 +227,13 @@ def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: 
             with naming(target):
                 figure.savefig(target)
     plt.close(figure)
+
+
+def _in_lines(text: str, most: int) -> str:
+    """A label in lines of about equal length where it has more than `most` characters; formulas are left whole."""
+    if "$" in text or len(text) <= most:
+        return text
+    return "\n".join(textwrap.wrap(text, len(text) // math.ceil(len(text) / most) + 3, break_long_words=False))
 
 
 def drawable(text: str) -> str:

@@ -15,6 +15,12 @@ def ratio(frame: pd.DataFrame, metric: str, over: str) -> pd.DataFrame:
     return merged
 
 
+def least_so_far(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The metric after a round is the least of all rounds up to it that were evaluated, of each run and trial."""
+    least = frame.sort_values("round", kind="stable").groupby(["run", "trial"])[metric].cummin()
+    return frame.assign(**{metric: least})
+
+
 def minimum_over_rounds(frame: pd.DataFrame) -> pd.DataFrame:
     """One row a run and trial: its last, with `grad_norm` the least over all rounds that were evaluated, and
     `min_grad_norm_squared` its square. Runs of one method that differ in length become one curve over `round`."""
@@ -43,6 +49,6 @@ def by_step_size(frame: pd.DataFrame, algorithm: str) -> pd.DataFrame:
 
 
 DERIVATIONS = {
-    derivation.__name__: derivation for derivation in (ratio, minimum_over_rounds, relative_error, by_step_size)
+    derivation.__name__: derivation for derivation in (ratio, least_so_far, minimum_over_rounds, relative_error, by_step_size)
 }
 """By the name a figure's configuration calls them."""

@@ -71,7 +71,6 @@ TABLE = (
     Column("second_moment_ratio", r"$\sum \hat v$ over uncompressed", filled_by="figure"),
     Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|\nabla f(x)\|_2$", filled_by="figure"),
     Column("train_loss_ratio", "training loss over uncompressed", filled_by="figure"),
-    Column("grad_norm_ratio", "gradient norm over uncompressed", filled_by="figure"),
     Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
     Column("bandwidth", "Mbit/s of every link", "Mbit/s", filled_by="figure"),

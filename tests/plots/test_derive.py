@@ -6,7 +6,7 @@ import pytest
 from curve_support import curve, labelled
 
 from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
-from plots.figure.derive import by_step_size, minimum_over_rounds, ratio, relative_error
+from plots.figure.derive import by_step_size, least_so_far, minimum_over_rounds, ratio, relative_error
 from plots.runs.levels import bits_to_reach
 
 
@@ -23,6 +23,15 @@ def test_the_ratio_is_taken_at_the_same_task_step_size_seed_and_round():
     assert ratios["plain", "a", 0].tolist() == [1.0]
     frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0]))
     assert ratio(frame, "second_moment", over="plain")["second_moment_ratio"].isna().all()
+
+
+def test_the_least_so_far_is_of_each_run_and_trial_in_the_order_of_rounds():
+    first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
+    other_trial = labelled("m", "a", curve([9.0, 1.5, 1.0], (0, 1, 2))).assign(run="x", trial=1)
+    mixed = pd.concat([first.iloc[::-1], other_trial], ignore_index=True)
+    found = least_so_far(mixed, "grad_norm")
+    assert found["grad_norm"].tolist() == [0.5, 0.5, 3.0, 9.0, 1.5, 1.0]
+    assert mixed["grad_norm"].tolist() == [2.0, 0.5, 3.0, 9.0, 1.5, 1.0]
 
 
 def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
