@@ -16,6 +16,8 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersg
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
+from algorithms.meter import Meter
+from algorithms.optimizer import CompressedOptimizer
 from data.embedded import digit_images
 from experiments.config.run import load_run
 from experiments.training.build import build_trainer
@@ -31,8 +33,9 @@ class Contestant:
     """One of them.
 
     form: how its messages travel, of `plots.runs.network.FORMS`; None where none of these describes it. settings: the
-    harness's, or none where it is DistributedDataParallel with the hook `hook` and Adam, which `bits` a coordinate
-    then says.
+    harness's. Without any it is DistributedDataParallel with the hook `hook` and Adam, which `bits` a coordinate then
+    says, or a `CompressedOptimizer` of the name `optimizer`, whose messages leave during backward where `bucket_mb`
+    says how large they are.
     """
 
     label: str
@@ -41,6 +44,8 @@ class Contestant:
     settings: tuple[str, ...] = ()
     hook: str | None = None
     bits: float = 0
+    optimizer: str | None = None
+    bucket_mb: float | None = None
 
     @property
     def name(self) -> str:
@@ -61,6 +66,8 @@ CONTESTANTS = (
         )
         for server in ("rank0", "sharded")
     ),
+    Contestant("CD-Adam, optimizer", None, 3e-4, optimizer="cd_adam"),
+    Contestant("CD-Adam, optimizer, buckets", None, 3e-4, optimizer="cd_adam", bucket_mb=2),
 )
 """In the order of the table; the first is what the others are compared with. Of step sizes 1, 3 or 2, 5 times a power
 of ten each has one of the fastest to the loss."""
@@ -86,7 +93,9 @@ def mlp(width: int = WIDTH, classes: int = 10) -> nn.Module:
 
 def training(contestant: Contestant, ranks: Ranks) -> Training:
     """That of a contestant, from its start."""
-    return _of_the_harness(contestant, ranks) if contestant.settings else _ddp(contestant, ranks)
+    if contestant.settings:
+        return _of_the_harness(contestant, ranks)
+    return _optimizer(contestant, ranks) if contestant.optimizer else _ddp(contestant, ranks)
 
 
 def _of_the_harness(contestant: Contestant, ranks: Ranks) -> Training:
@@ -112,9 +121,6 @@ def _of_the_harness(contestant: Contestant, ranks: Ranks) -> Training:
 def _ddp(contestant: Contestant, ranks: Ranks) -> Training:
     """A plain loop with Adam."""
     torch.manual_seed(0)
-    data = digit_images()
-    images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]
-    labels = torch.from_numpy(data.train_labels).long()
     # The hook starts collectives when others end, which gloo, where there are several buckets, gets out of order.
     model = DistributedDataParallel(mlp(), bucket_cap_mb=100 if contestant.hook == "powersgd" else None)
     if contestant.hook == "fp16":
@@ -123,24 +129,42 @@ def _ddp(contestant: Contestant, ranks: Ranks) -> Training:
         # Error feedback begins with the compression, in the third round.
         state: Any = powersgd.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
         model.register_comm_hook(state, powersgd.powerSGD_hook)
-    adam = torch.optim.Adam(model.parameters(), lr=contestant.lr)
+    return _loop(model, torch.optim.Adam(model.parameters(), lr=contestant.lr), contestant.bits, ranks)
+
+
+def _optimizer(contestant: Contestant, ranks: Ranks) -> Training:
+    """A plain loop with an optimizer that communicates."""
+    torch.manual_seed(0)
+    model, name, mb = mlp(), contestant.optimizer, contestant.bucket_mb
+    assert name
+    optimizer = CompressedOptimizer(model.parameters(), name, lr=contestant.lr, bucket_mb=mb)
+    return _loop(model, optimizer, optimizer.meter, ranks)
+
+
+def _loop(model: nn.Module, optimizer: torch.optim.Optimizer, counted: Meter | float, ranks: Ranks) -> Training:
+    """A training loop as anyone writes it; counted: by a meter, or as bits a coordinate."""
+    data = digit_images()
+    images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]
+    labels = torch.from_numpy(data.train_labels).long()
     drawn = torch.Generator().manual_seed(ranks.rank)
     done = 0
 
     def take() -> None:
         nonlocal done
         batch = torch.randint(len(labels), (BATCH,), generator=drawn)
-        adam.zero_grad()
+        optimizer.zero_grad()
         cross_entropy(model(images[batch]), labels[batch]).backward()
-        adam.step()
+        optimizer.step()
         done += 1
 
     def bits() -> tuple[float, float]:
-        each = contestant.bits * sum(p.numel() for p in model.parameters()) * done
+        if isinstance(counted, Meter):
+            return counted.bits_up, counted.bits_down
+        each = counted * sum(p.numel() for p in model.parameters()) * done
         return each, each
 
     @torch.no_grad()
     def loss() -> float:
-        return float(cross_entropy(model.module(images), labels))
+        return float(cross_entropy(model(images), labels))
 
     return Training(take, bits, loss)
