@@ -13,12 +13,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import fine, launched
+from loop_support import loss, network, refused
 from run_support import configuration
 from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from algorithms.agreement import Disagreement
 from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import Payload
 from algorithms.ddp_hook import CompressedGradients, compressed
@@ -69,20 +69,6 @@ PARTED = {
 SCALER = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ignore[reportPrivateImportUsage]
 HARNESS = ["task=logreg/breast_cancer", "cluster.workers=2", "rounds=40", "eval_every=40"]
 METHOD = ["algorithm=cd_adam", "update.form=torch", "lr=0.01"]
-
-
-def network(dtype: torch.dtype = torch.float64) -> torch.nn.Module:
-    """32 parameters in four tensors, the same on all ranks."""
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).to(dtype)
-
-
-def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
-    """Of a rank's own batch."""
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    inputs, targets = (torch.randn(6, count, generator=generator, dtype=torch.float64) for count in (3, 2))
-    kind = next(net.parameters()).dtype
-    return (net(inputs.to(kind)) - targets.to(kind)).square().mean()
 
 
 def hooked(net: torch.nn.Module, *arguments: object, **options: object) -> tuple[DistributedDataParallel, object]:
@@ -268,15 +254,6 @@ def regression() -> torch.Tensor:
         model().backward()
         optimizer.step()
     return model.module.x.detach()
-
-
-def refused(act: Callable[[], object]) -> str:
-    """What a mistake is answered by."""
-    try:
-        act()
-    except (ValueError, Disagreement) as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 def overlapping(results: dict, target: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import fine, launched
+from loop_support import loss, network, refused
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from algorithms.agreement import Disagreement
 from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.meter import Meter
 from algorithms.methods.amsgrad import amsgrad
@@ -42,19 +42,6 @@ ALGORITHMS = {
     "qadam": qadam(MinMaxUint8(), STEPS, warmup=3),
     "quantized_adam": quantized_adam(LogQuantize()),
 }
-
-
-def network() -> torch.nn.Module:
-    """32 parameters in four tensors, the same on all ranks."""
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).double()
-
-
-def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
-    """Of a rank's own batch."""
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    inputs, targets = (torch.randn(6, count, generator=generator, dtype=torch.float64) for count in (3, 2))
-    return (net(inputs) - targets).square().mean()
 
 
 def lr_of(step: int) -> float:
@@ -191,15 +178,6 @@ def by_hand() -> dict:
             optimizer.step()
         path[str(message)] = parameters_to_vector(net.parameters()).detach()
     return path
-
-
-def refused(act: Callable[[], object]) -> str:
-    """What a mistake is answered by."""
-    try:
-        act()
-    except (ValueError, Disagreement) as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 def between() -> dict[str, str]:
