@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
+from weakref import WeakMethod
 
 import torch
 from torch import Tensor
 
+from algorithms.agreement import is_finite
 from algorithms.departures import Departures, Made
 from algorithms.flat import Flat
 from algorithms.groups import SideBySide, States
@@ -23,7 +25,8 @@ class Beginning(NamedTuple):
 
 
 class Early:
-    """Sends the message of every part as soon as backward has left the last of its gradients in `.grad`.
+    """Sends the message of every part as soon as backward has left its gradients, and those of all parts behind it in
+    the vector, in `.grad`.
 
     parts: the parameters of every part of the vector, which together are `flat`. t: the number of the next round.
     begin: what it starts from; it may raise ValueError, which is then left to the step that ends the round. message:
@@ -43,7 +46,14 @@ class Early:
         self._t, self._begin, self._message = t, begin, message
         self._beginning: Beginning | None = None  # of a round of which messages have left
         self._listens = True
-        self._hooks = [param.register_post_accumulate_grad_hook(self._arrived) for param in flat.params]
+        # Held weakly: parameters may live longer, and the garbage collector does not see what torch holds of hooks.
+        arrived = WeakMethod(self._arrived)
+
+        def hear(param: Tensor) -> None:
+            if act := arrived():
+                act(param)
+
+        self._hooks = [param.register_post_accumulate_grad_hook(hear) for param in flat.params]
 
     def remove(self) -> None:
         """Hear no more."""
@@ -59,17 +69,20 @@ class Early:
         finally:
             self._listens = before
 
-    def check_unchanged(self, settings: Settings, gradients: Sequence[Tensor]) -> None:
-        """Raise ValueError where a message has left that is not of these settings, or not of its part's gradient."""
+    def check_unchanged(self, settings: Settings, replicas: States, gradients: Sequence[Tensor]) -> None:
+        """Raise ValueError where a message has left that is not of these settings or parameters, or not of its part's
+        gradient."""
         if self._beginning is None:
             return
         left = zip(self._departures.made, reversed(gradients), strict=False)  # the last parts, if not all
-        changed = [made.usable and not torch.equal(made.gradient, gradient) for made, gradient in left]
-        if any(changed) or settings != self._beginning.settings:
+        changed = [_differ(made, gradient) for made, gradient in left]
+        moved = [not torch.equal(now.x, then.x) for now, then in zip(replicas, self._beginning.replicas, strict=True)]
+        if any(changed) or any(moved) or settings != self._beginning.settings:
             raise ValueError(
-                "a gradient, lr or another setting has changed since its message left during backward: call all "
-                "backward passes of a step but the last in no_sync(), change settings before the last, and leave "
-                "bucket_mb out where gradients are clipped or unscaled before the step"
+                "a gradient, a parameter, lr or another setting has changed since its message left during backward: "
+                "call all backward passes of a step but the last in no_sync(), those of other losses too, change "
+                "settings before the last, and leave bucket_mb out where gradients are clipped or unscaled before "
+                "the step or a module is checkpointed by use_reentrant=True and used twice"
             )
 
     def end(self) -> None:
@@ -87,3 +100,10 @@ class Early:
     def _made(self, number: int) -> Made:
         self._beginning = self._beginning or self._begin()
         return self._message(number, self._parts[number].gradient(), self._beginning)
+
+
+def _differ(made: Made, gradient: Tensor) -> bool:
+    """Whether the gradient is another one than what was sent; NaN is like NaN."""
+    if not made.usable:
+        return is_finite(gradient)
+    return not torch.equal(made.gradient, gradient)

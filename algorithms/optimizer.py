@@ -60,10 +60,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     bucket_mb: messages leave while backward still runs. From the last tensor of a group to its first, tensors are put
     together until they have so many MB; such a part is a vector of its own, as a group is, and its message leaves as
-    soon as its gradients are there. So what backward leaves in `.grad` is what is sent: a step whose gradients or
-    settings changed after their message left (another `backward`, `clip_grad_norm_`, a GradScaler) raises ValueError
-    on this rank and is skipped on the others. In `with optimizer.no_sync():` a backward pass sends nothing, for all
-    but the last of several. None: one message of all, in `step`.
+    soon as its gradients are there and those of the parts behind it, groups in their order. So what backward leaves
+    in `.grad` is what is sent: a step whose gradients, parameters or settings changed after their message left
+    (another `backward`, `clip_grad_norm_`, a GradScaler) raises ValueError on this rank and is skipped on the others.
+    In `with optimizer.no_sync():` a backward pass sends nothing, for all but the last of several. Messages cross in a
+    process group of their own. Methods that are told a layout cannot have it. None: one message of all, in `step`.
 
     Parameters of 16 bits are copies of float32 ones, rounded: gradients are widened before they are sent, all states
     and messages are of float32, and a parameter that was not changed from outside goes on from what it is a copy of.
@@ -150,7 +151,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         x = flat.read()
         if self._together:
             shapes = [tuple(param.shape) for param in flat.params]
-            agree(x.device, **self._identity() | {"rank": "any", "shapes": shapes})
+            leaves_early = self._bucket_mb is not None
+            agree(x.device, **self._identity() | {"rank": "any", "shapes": shapes, "bucket_mb": leaves_early})
             with contact():
                 dist.broadcast(x, src=0)
         flat.write(x)
@@ -159,7 +161,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._servers = abreast.start_server(x) if self.rank == 0 else None
         self._wire = wire = None
         if self._together:
-            wire = OverlappingWire(abreast, self.seed) if self._bucket_mb else None
+            # Of a group of its own: what leaves early may leave before or after what else the loop sends, by rank.
+            wire = OverlappingWire(abreast, self.seed, _own_group()) if self._bucket_mb else None
             self._wire = wire or AgreeingWire(abreast, self.seed)
         self._departures = Departures(sizes, wire)
         if self._early:
@@ -184,8 +187,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
         Returns what `closure` returned, if one was given to compute the gradient. Raises Disagreement where a rank
         differs from the others, ValueError for a step size that is negative or not finite, for a hyperparameter
-        outside its range and, in the first step, for parameters of a module in DistributedDataParallel; LostContact.
-        Then nothing has changed.
+        outside its range, for what changed after its message left and, in the first step, for parameters of a module
+        in DistributedDataParallel; LostContact. Then nothing has changed.
         """
         self._refuse_averaged()
         loss = None
@@ -195,16 +198,18 @@ class CompressedOptimizer(torch.optim.Optimizer):
         t, wrong = self.t + 1, None
         settings, abreast, gradients = self._settings, self._abreast, self._flat.zeros().split(self._begun.sizes)
         # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
+        x = self._flat.read(self._master())
+        replicas = self._replicas_at(x)
         try:
-            settings, abreast = self._current()
+            settings = self._read()  # which ranks compare even where they are out of range
+            abreast = self._with(settings)
             gradients = self._gradient().split(self._begun.sizes)
             if self._early:
-                self._early.check_unchanged(settings, gradients)
+                self._early.check_unchanged(settings, replicas, gradients)
         except ValueError as error:
             wrong = error
-        x = self._flat.read(self._master())
-        replicas, lrs = self._replicas_at(x), [row["lr"] for row in settings]
-        beginning = Beginning(t, settings, abreast, replicas)
+        lrs = [row["lr"] for row in settings]
+        beginning = Beginning(t, self._settings if wrong else settings, abreast, replicas)
         made = self._departures.close(t, lambda number: self._message(number, gradients[number], beginning))
         if self._early:
             self._early.end()
@@ -300,10 +305,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """What `param_groups` say of every group that has parameters."""
         return read_settings([self.param_groups[number] for number in self._active], self._settable)
 
-    def _current(self) -> tuple[Settings, SideBySide]:
-        """What `param_groups` say, and the parts with these settings. Raises ValueError."""
-        settings = self._read()
-        return settings, self._abreast if settings == self._settings else with_settings(self._begun, settings)
+    def _with(self, settings: Settings) -> SideBySide:
+        """The parts with these settings. Raises ValueError."""
+        return self._abreast if settings == self._settings else with_settings(self._begun, settings)
 
     def _master(self) -> Tensor:
         """The parameters after the last round [d], as the replicas hold them."""
@@ -322,13 +326,15 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     def _begin(self) -> Beginning:
         """What the next round starts from. Raises ValueError."""
-        return Beginning(self.t + 1, *self._current(), self._replicas_at(self._flat.read(self._master())))
+        settings, x = self._read(), self._flat.read(self._master())
+        return Beginning(self.t + 1, settings, self._with(settings), self._replicas_at(x))
 
     def _in_parts(self, params: Sequence[Tensor], itemsize: int) -> list[Flat]:
         """The parameters of a group that are compressed together: all of them, or a bucket after the other."""
-        params = [param for param in params if param.numel()]
-        ends = list(accumulate(param.numel() for param in params))
         sizes = buckets([param.numel() for param in params], self._bucket_mb or inf, itemsize)
+        if len(sizes) < 2:
+            return [Flat(params)] if params else []
+        ends = list(accumulate(param.numel() for param in params))
         found: list[list[Tensor]] = [[] for _ in sizes]
         for param, end in zip(params, ends, strict=True):
             found[bisect_left(list(accumulate(sizes)), end)].append(param)
@@ -354,3 +360,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
                         "compression, uncounted: take the module itself"
                     )
         self._has_looked = True
+
+
+def _own_group() -> dist.ProcessGroup:
+    """Of all ranks, each of which asks for one."""
+    group = dist.new_group()
+    assert isinstance(group, dist.ProcessGroup)
+    return group

@@ -49,6 +49,7 @@ def by_step_size(frame: pd.DataFrame, algorithm: str) -> pd.DataFrame:
 
 
 DERIVATIONS = {
-    derivation.__name__: derivation for derivation in (ratio, least_so_far, minimum_over_rounds, relative_error, by_step_size)
+    derivation.__name__: derivation
+    for derivation in (ratio, least_so_far, minimum_over_rounds, relative_error, by_step_size)
 }
 """By the name a figure's configuration calls them."""

@@ -1,5 +1,7 @@
 """An optimizer whose messages leave during backward, on two ranks, against rounds of every part simulated alone."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -219,6 +221,36 @@ def back() -> None:
         optimizer.step()
 
 
+def beside() -> float:
+    """The sum that a loop adds up itself between backward and step, where one rank's last layer had no part in it."""
+    net, rank = network(), dist.get_rank()
+    optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=LR, bucket_mb=MB)
+    outputs = net[0](torch.ones(1, 3).double()) if rank else net(torch.ones(1, 3).double())  # pyright: ignore
+    outputs.sum().backward()
+    total = torch.tensor([rank + 1.0])
+    dist.all_reduce(total)
+    optimizer.step()
+    return total.item()
+
+
+def left_behind() -> bool:
+    """Whether an optimizer lives on that nobody has any more."""
+    net = network()
+    optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=LR, bucket_mb=MB)
+    loss(net, dist.get_rank(), 1).backward()
+    optimizer.step()
+    known = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    return known() is not None
+
+
+def moved(net: torch.nn.Module, optimizer: CompressedOptimizer) -> None:
+    """A parameter becomes another one."""
+    with torch.no_grad():
+        next(net.parameters()).mul_(1.5)
+
+
 def everything(target: Path) -> None:
     """All cases, one after the other."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
@@ -231,6 +263,8 @@ def everything(target: Path) -> None:
     results["clip"] = trained(SIGN, befalls=clip)
     results["all clip"] = trained(SIGN, befalls=clip, whom=(0, 1))
     results["lr"] = trained(SIGN, befalls=another_lr, whom=(0, 1))
+    results["moved"] = trained(SIGN, befalls=moved, whom=(0, 1))["refusals"]
+    results["beside"], results["left behind"] = beside(), left_behind()
     results["accumulated"], results["twice"] = accumulated(False), accumulated(True)
     results["summed"], results["by hand"] = summed(), by_hand()
     results["grouped"], results["one message"] = grouped(1e-5), grouped(None)
@@ -238,6 +272,7 @@ def everything(target: Path) -> None:
     results["back"] = refused(back)
     one = list(network().parameters())
     results["ranks"] = refused(lambda: CompressedOptimizer(one, SIGN, lr=LR, bucket_mb=(MB, 100.0)[rank]))
+    results["one early"] = refused(lambda: CompressedOptimizer(one, SIGN, lr=LR, bucket_mb=(None, 100.0)[rank]))
     torch.save(results, target / f"results-{rank}.pt")
     dist.destroy_process_group()
 
@@ -295,6 +330,20 @@ def test_what_changed_after_it_left_is_refused_and_changes_nothing(
         torch.testing.assert_close(found["x"], simulated(SIGN, left_out=AT), rtol=1e-11, atol=1e-13)
 
 
+def test_parameters_that_moved_after_a_message_left_are_refused(ranks: list[dict]) -> None:
+    for results in ranks:
+        assert "changed since its message left" in results["moved"].pop(AT - 1)
+        assert set(results["moved"]) == {"nothing"}
+
+
+def test_what_else_a_loop_sends_is_not_mixed_up_with_messages(ranks: list[dict]) -> None:
+    assert [results["beside"] for results in ranks] == [3.0, 3.0]
+
+
+def test_an_optimizer_does_not_outlive_its_last_reference(ranks: list[dict]) -> None:
+    assert not any(results["left behind"] for results in ranks)
+
+
 def test_gradients_add_up_where_nothing_leaves(ranks: list[dict]) -> None:
     for results in ranks:
         assert (results["accumulated"]["early"], results["accumulated"]["said"]) == (0, "nothing")
@@ -329,6 +378,7 @@ def test_what_is_refused_while_messages_are_on_their_way(ranks: list[dict]) -> N
 def test_ranks_that_are_not_alike_are_told(ranks: list[dict]) -> None:
     for results in ranks:
         assert "Disagreement: step 0" in results["ranks"]
+        assert "differs from the others in bucket_mb" in results["one early"]
         assert "Disagreement: step 3: rank 1 differs from the others in round" in results["back"]
 
 
