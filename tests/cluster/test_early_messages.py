@@ -126,6 +126,8 @@ def accumulated(synchronised: bool) -> dict:
         loss(net, rank, 1).backward()
     else:
         with optimizer.no_sync():
+            with optimizer.no_sync():
+                pass
             loss(net, rank, 1).backward()
     early = len(optimizer._departures.made)
     loss(net, rank, 2).backward()
@@ -196,15 +198,24 @@ def between() -> dict[str, str]:
     }
 
 
-def later_group() -> torch.Tensor:
-    """x after a step, where the first tensor came as a group of its own."""
+def later_group() -> tuple[int, list[int]]:
+    """The number of steps and the hooks of every tensor after one, where the first came as a group of its own."""
     net, rank = network(), dist.get_rank()
     first, *others = net.parameters()
     optimizer = CompressedOptimizer(others, SIGN, lr=LR, seed=3, bucket_mb=MB)
     optimizer.add_param_group({"params": [first]})
     loss(net, rank, 1).backward()
     optimizer.step()
-    return torch.tensor(optimizer.t)
+    hooks = [len(param._post_accumulate_grad_hooks or {}) for param in net.parameters()]
+    return optimizer.t, hooks
+
+
+def out_of_range() -> dict[str, str]:
+    """What backward and step say of settings of which no message can be made."""
+    net, rank = network(), dist.get_rank()
+    optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=LR, bucket_mb=MB)
+    optimizer.param_groups[0]["betas"] = (0.9, 1.99)
+    return {"backward": refused(loss(net, rank, 1).backward), "step": refused(optimizer.step), "t": str(optimizer.t)}
 
 
 def back() -> None:
@@ -269,6 +280,7 @@ def everything(target: Path) -> None:
     results["summed"], results["by hand"] = summed(), by_hand()
     results["grouped"], results["one message"] = grouped(1e-5), grouped(None)
     results["between"], results["later"] = between(), later_group()
+    results["out of range"] = out_of_range()
     results["back"] = refused(back)
     one = list(network().parameters())
     results["ranks"] = refused(lambda: CompressedOptimizer(one, SIGN, lr=LR, bucket_mb=(MB, 100.0)[rank]))
@@ -372,7 +384,14 @@ def test_what_is_refused_while_messages_are_on_their_way(ranks: list[dict]) -> N
         assert "messages of a round have left" in results["between"]["load"]
         assert "a group is added before" in results["between"]["group"]
         assert results["between"]["step"] == "nothing"
-        assert results["later"] == 1
+        assert results["later"] == (1, [1, 1, 1, 1])
+
+
+def test_settings_out_of_range_are_for_the_step_to_refuse(ranks: list[dict]) -> None:
+    for results in ranks:
+        found = results["out of range"]
+        assert (found["backward"], found["t"]) == ("nothing", "0")
+        assert "beta2=1.99" in found["step"]
 
 
 def test_ranks_that_are_not_alike_are_told(ranks: list[dict]) -> None:
