@@ -1,5 +1,7 @@
 """Eight booleans to a byte, and codes of a few bits each side by side."""
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -35,6 +37,17 @@ def unpack(packed: Tensor, d: int) -> Tensor:
     if packed.device.type == "cpu":
         return torch.from_numpy(np.unpackbits(packed.numpy(), axis=-1, count=d)).view(torch.bool)
     return unpack_by_torch(packed, d)
+
+
+def signed(packed: Tensor, d: int, magnitude: Tensor) -> Tensor:
+    """m where `pack_signs` was given x ≥ 0 and −m elsewhere, [..., d], for magnitudes m [..., 1] and in their dtype.
+
+    Eight coordinates at a time, by what a byte stands for: a third of the time of unpacking and multiplying.
+    """
+    lead, octets = packed.shape[:-1], magnitude.unsqueeze(-1) * _signs(magnitude.dtype, magnitude.device)
+    rows = torch.arange(lead.numel(), dtype=torch.int32, device=packed.device).view(*lead, 1)
+    values = octets.view(-1, 8).index_select(0, (packed + 256 * rows).flatten())
+    return values.view(*lead, 8 * packed.shape[-1])[..., :d].contiguous()
 
 
 def pack_by_torch(flags: Tensor) -> Tensor:
@@ -80,6 +93,13 @@ def packed_span(packed: Tensor, bits: int, span: Span) -> Tensor:
     if span.begin % 8:
         raise ValueError(f"coordinate {span.begin}: not a multiple of 8, where a packed message cannot be cut")
     return packed[..., bits * span.begin // 8 : -(-bits * span.end // 8)]
+
+
+@cache
+def _signs(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The signs that each byte stands for, [256, 8]."""
+    signs = tuple(1.0 if byte & place else -1.0 for byte in range(256) for place in _PLACES)
+    return table(signs, dtype, device).view(256, 8)
 
 
 def _chunk(device: torch.device, d: int) -> int:

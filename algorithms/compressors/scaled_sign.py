@@ -8,7 +8,7 @@ from torch import Tensor
 
 from algorithms.compressors.base import Divisible
 from algorithms.compressors.norms import euclidean
-from algorithms.compressors.packing import pack_signs, packed_span, unpack
+from algorithms.compressors.packing import pack_signs, packed_span, signed
 from algorithms.compressors.span import Span, whole
 from algorithms.randomness import Key
 
@@ -49,8 +49,7 @@ class ScaledSign(Divisible):
         return Signs(packed_span(payload.bits, 1, span), payload.scale)
 
     def decode(self, payload: Signs, d: int) -> Tensor:
-        signs = unpack(payload.bits, d).to(payload.scale.dtype).mul_(2).sub_(1)
-        return signs.mul_(payload.scale)
+        return signed(payload.bits, d, payload.scale)
 
     def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
         # Many times faster on a CPU than a choice between s and −s; −0 + 0 is +0.

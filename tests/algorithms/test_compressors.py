@@ -32,7 +32,7 @@ from algorithms.compressors import (
 )
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.blocks import buckets
-from algorithms.compressors.packing import pack, pack_by_torch, unpack, unpack_by_torch
+from algorithms.compressors.packing import pack, pack_by_torch, signed, unpack, unpack_by_torch
 from algorithms.compressors.span import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
 from algorithms.randomness import Key
@@ -280,6 +280,19 @@ def test_packing_on_any_device_agrees_with_numpys(d):
         assert torch.equal(unpacking(packed, d), flags)
     assert torch.equal(pack_by_torch(flags), packed)
     assert packed[2, 1].tolist() == np.packbits(flags[2, 1].numpy()).tolist()
+
+
+@pytest.mark.parametrize("d", [1, 8, 13])
+@pytest.mark.parametrize("lead", [(), (1,), (0,), (2, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("magnitude", [0.7, 0.0, float("inf")])
+def test_signs_by_the_byte_are_signs_one_by_one(d, lead, dtype, magnitude):
+    flags, magnitudes = torch.rand(*lead, d) < 0.5, magnitude * (1 + torch.rand(*lead, 1, dtype=dtype))
+    found = signed(pack(flags), d, magnitudes)
+    expected = torch.where(flags, magnitudes, -magnitudes)
+    assert (found.dtype, found.is_contiguous()) == (dtype, True)
+    assert torch.equal(found, expected)
+    assert torch.equal(found.signbit(), expected.signbit())
 
 
 # `partition: layer`: blocks are compressed as if each were alone.
