@@ -157,17 +157,17 @@ class Adaptive(Update[A]):
 
     def _averages(self, u: Tensor, moments: A) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""
-        m = self.beta1 * moments.m + (1 - self.beta1) * u
-        v = self.beta2 * moments.v + (1 - self.beta2) * u * u
+        m = (self.beta1 * moments.m).add_((1 - self.beta1) * u)
+        v = (self.beta2 * moments.v).add_(((1 - self.beta2) * u).mul_(u))
         return m, v
 
     def _direction(self, m: Tensor, w: Tensor, t: int) -> Tensor:
         if self.form == "paper":
-            return m / (w + self.nu).sqrt()
+            return m / (w + self.nu).sqrt_()
         if self.form == "uncorrected":
-            return m / (w.sqrt() + self.nu)
-        root = w.sqrt() / (1 - self.beta2**t) ** 0.5 + self.nu
-        return m / root / (1 - self.beta1**t)
+            return m / w.sqrt().add_(self.nu)
+        root = w.sqrt().div_((1 - self.beta2**t) ** 0.5).add_(self.nu)
+        return (m / root).div_(1 - self.beta1**t)
 
 
 @dataclass(frozen=True, kw_only=True)
