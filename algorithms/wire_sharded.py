@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -24,9 +24,19 @@ from algorithms.wire import contact, from_bytes, to_bytes
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
     """Where a vector of d coordinates is cut into spans of about one size, for as many ranks at most: 0, …, d.
 
-    That is where its compressors may be cut: dense directions anywhere, others between pieces or blocks, and between
-    pieces wherever its server needs a norm of all coordinates to clip by.
     Raises ValueError for a method or a compressor that needs the vector as a whole.
+    """
+    if not (allowed := _allowed(algorithm, d)):
+        return 0, d
+    wanted = [d * rank / ranks for rank in range(1, ranks)]
+    return 0, *sorted({min(allowed, key=lambda place: abs(place - one)) for one in wanted}), d
+
+
+def _allowed(algorithm: Algorithm, d: int) -> list[int]:
+    """Where a vector may be cut: where its compressors may be, between pieces or blocks, and between pieces where
+    both directions are dense or the server needs a norm of all coordinates to clip by.
+
+    Raises ValueError as `cuts`.
     """
     _check_coordinatewise(algorithm)
     compressors = (algorithm.uplink.compressor, algorithm.downlink.compressor)
@@ -35,10 +45,47 @@ def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
         own = _divisible(compressor)
         if not isinstance(own, Identity):
             allowed = {*own.places(d)} if allowed is None else allowed & {*own.places(d)}
-    if not allowed:
-        return 0, d
-    wanted, in_order = [d * rank / ranks for rank in range(1, ranks)], sorted(allowed)
-    return 0, *sorted({min(in_order, key=lambda place: abs(place - one)) for one in wanted}), d
+    return sorted(allowed or ())
+
+
+class Exchange(NamedTuple):
+    """What a round is like with a server in parts: how many ranks at most can have one, and how often messages cross
+    one after the other where two ranks do: up and down, before either the lengths of messages of compressors that
+    `varies`, and what servers tell one another of whole vectors."""
+
+    servers: int
+    exchanges: int
+
+
+def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
+    """That of a method on d coordinates, once its dense rounds are over; of one that needs the vector as a whole,
+    that of a single server."""
+    try:
+        allowed, span = _allowed(algorithm, d), _Unheard(cuts(algorithm, d, 2), 0, [])
+    except ValueError:
+        return Exchange(1, 2)
+    up, down = (_divisible(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
+    down.encode_span(torch.zeros(span.size, dtype=dtype), span, Key.none())
+    clips = _needs_norm(algorithm) and not span.is_whole
+    return Exchange(len(allowed) + 1, 2 + up.varies + down.varies + clips + len(span.asked))
+
+
+@dataclass(frozen=True, eq=False)
+class _Unheard(Span):
+    """A span of a vector of zeros, which notes how often it asks for what others know of theirs."""
+
+    asked: list[Tensor]
+
+    def _of(self, cuts: tuple[int, ...]) -> _Unheard:
+        return _Unheard(cuts, self.number, self.asked)
+
+    def _gathered(self, mine: Tensor) -> Tensor:
+        self.asked.append(mine)
+        return mine.new_zeros(*mine.shape[:-1], sum(self.pieces()))
+
+    def _told(self, numbers: Tensor) -> Tensor:
+        self.asked.append(numbers)
+        return numbers.new_zeros(len(self.pieces()), *numbers.shape)
 
 
 class ShardedWire:
@@ -107,12 +154,7 @@ class ShardedWire:
 
     def _swapped(self, outgoing: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
         """What all ranks sent to this one, so much each, where it sends [*] to the first of them."""
-        sent = [len(one) for one in outgoing] + [0] * (len(self._shares) - len(outgoing))
-        everything = torch.cat(outgoing)
-        arrived = everything.new_empty(sum(sizes))
-        with contact():
-            dist.all_to_all_single(arrived, everything, sizes, sent)
-        return arrived.split(sizes)
+        return swapped(outgoing + [outgoing[0][:0]] * (len(self._shares) - len(outgoing)), sizes)
 
     def _to_all(self, answer: Payload, x: Tensor, t: int) -> Tensor:
         """The message [*T, d] of which every server gives the payload of its span."""
@@ -138,6 +180,31 @@ class ShardedWire:
         return self._swapped(outgoing, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
 
 
+def swapped(outgoing: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
+    """What every rank of a group sent to this one, so many numbers each, where it sends [*] to each of them.
+
+    All receives are posted before anything is sent. gloo asks whether a receiver is ready, and where the answer
+    queues behind a message of the receiver's own, a link's two directions take turns: its all_to_all_single takes up
+    to twice as long. Its all_gather goes round a ring, and so waits 2(n − 1) times for a link, where this does twice.
+    Raises LostContact.
+    """
+    mine = dist.get_rank(group)
+    arrived = [
+        out if rank == mine else out.new_empty(size)
+        for rank, (out, size) in enumerate(zip(outgoing, sizes, strict=True))
+    ]
+    messages = [
+        dist.P2POp(act, message, group=group, group_peer=rank)
+        for act, row in ((dist.irecv, arrived), (dist.isend, outgoing))
+        for rank, message in enumerate(row)
+        if rank != mine and len(message)
+    ]
+    with contact():
+        for work in dist.batch_isend_irecv(messages) if messages else ():
+            work.wait()
+    return arrived
+
+
 @dataclass(frozen=True)
 class _Served(Span):
     """A span that this rank serves: it asks the other servers for what it must know of theirs."""
@@ -148,19 +215,17 @@ class _Served(Span):
         return _Served(cuts, self.number, self.servers)
 
     def _gathered(self, mine: Tensor) -> Tensor:
-        counts = self.pieces()
-        rows = mine.new_zeros(*mine.shape[:-1], max(counts))  # a collective takes parts of one size
-        rows[..., : mine.shape[-1]] = mine
-        everyones = [torch.empty_like(rows) for _ in counts]
-        with contact():
-            dist.all_gather(everyones, rows, group=self.servers)
-        return torch.cat([one[..., :count] for one, count in zip(everyones, counts, strict=True)], -1)
+        lead, counts = mine.shape[:-1], self.pieces()
+        theirs = self._from_all(mine, [math.prod(lead) * count for count in counts])
+        return torch.cat([one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)], -1)
 
-    def _summed(self, numbers: Tensor) -> Tensor:
-        summed = numbers.contiguous()
-        with contact():
-            dist.all_reduce(summed, group=self.servers)
-        return summed
+    def _told(self, numbers: Tensor) -> Tensor:
+        theirs = self._from_all(numbers, [numbers.numel()] * len(self.pieces()))
+        return torch.stack([one.view(numbers.shape) for one in theirs])
+
+    def _from_all(self, mine: Tensor, sizes: list[int]) -> list[Tensor]:
+        """What every server has, so many numbers each."""
+        return swapped([mine.flatten()] * len(sizes), sizes, self.servers)
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,12 @@ class Span:
         norms = self.by_piece(x, lambda piece: torch.linalg.vector_norm(piece, dim=-1))
         return norms if norms.shape[-1] == 1 else torch.linalg.vector_norm(norms, dim=-1, keepdim=True)
 
-    def counted(self, numbers: Tensor) -> Tensor:
-        """Of our whole numbers, [...], the sums over all spans.
+    def everyones(self, numbers: Tensor) -> Tensor:
+        """Our numbers [...] and those of all other spans, in order: [S, ...].
 
         Raises LostContact where it takes others who are gone.
         """
-        return numbers if self.is_whole else self._summed(numbers)
+        return numbers.unsqueeze(0) if self.is_whole else self._told(numbers)
 
     def pieces(self) -> list[int]:
         """How many pieces every span of the vector has."""
@@ -100,8 +100,8 @@ class Span:
         """Of our pieces [..., p] those of all [..., P]."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
-    def _summed(self, numbers: Tensor) -> Tensor:
-        """Of our whole numbers the sums over all spans."""
+    def _told(self, numbers: Tensor) -> Tensor:
+        """Our numbers [...] and those of all other spans: [S, ...]."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
 

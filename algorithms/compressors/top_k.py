@@ -82,15 +82,10 @@ class TopK(Sparsifier):
 
     def _keep(self, x: Tensor, span: Span) -> Tensor:
         """Which coordinates are sent: bool [..., size], exactly k of them true in every whole vector."""
-        k = self.count(span.d)
         magnitude = x.abs()
-        threshold = _threshold(magnitude, span, k)
-        above = magnitude > threshold
+        threshold, room = _threshold(magnitude, span, self.count(span.d))
         ties = magnitude == threshold
-        room = k - _number(above, span)
-        if not span.is_whole:
-            room -= _number_before(ties, span)
-        return above | (ties & (_counted(ties) <= room))
+        return (magnitude > threshold) | (ties & (_counted(ties) <= room))
 
 
 def _width(d: int) -> int:
@@ -102,24 +97,29 @@ def _is_long(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.shape[-1] >= MANY
 
 
-def _threshold(magnitude: Tensor, span: Span, k: int) -> Tensor:
-    """The k-th largest of the whole vector's magnitudes, [..., 1]."""
+def _threshold(magnitude: Tensor, span: Span, k: int) -> tuple[Tensor, Tensor]:
+    """The k-th largest of the whole vector's magnitudes, [..., 1], and how many of those that equal it are among our
+    part of the k: int32 [..., 1], less than 1 where there are none."""
     if span.is_whole:
-        return _largest(magnitude, k).amin(-1, keepdim=True)
+        threshold = _largest(magnitude, k).amin(-1, keepdim=True)
+        return threshold, k - (magnitude > threshold).sum(-1, keepdim=True, dtype=torch.int32)
     candidates = _largest(magnitude, min(k, span.size))
     pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
     found = pattern.new_zeros(*pattern.shape[:-1], 1)
     left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin as `found`
+    before = torch.zeros_like(left)  # how many of these the spans before this one have
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
         byte = (pattern >> shift) & 255
-        numbers = span.counted(_histogram(torch.where(alike, byte, 256)))[..., :256]
+        everyones = span.everyones(_histogram(torch.where(alike, byte, 256)))[..., :256]
+        numbers = everyones.sum(0, dtype=torch.int32)
         from_here_on = numbers.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
         chosen = (from_here_on >= left).sum(-1, keepdim=True).sub_(1).clamp_(min=0)
         left = left - (from_here_on - numbers).gather(-1, chosen)
+        before = everyones[: span.number].sum(0, dtype=torch.int32).gather(-1, chosen)
         found |= chosen.to(found.dtype) << shift
         alike &= byte == chosen
-    return found.view(magnitude.dtype)
+    return found.view(magnitude.dtype), left - before
 
 
 _WHOLE_NUMBERS = {torch.float32: torch.int32, torch.float64: torch.int64}
@@ -136,17 +136,6 @@ def _histogram(byte: Tensor) -> Tensor:
     """How many of [..., m] are 0, 1, …, 256: int32 [..., 257]."""
     numbers = byte.new_zeros(*byte.shape[:-1], 257, dtype=torch.int32)
     return numbers.scatter_add_(-1, byte.long(), numbers.new_ones(()).expand(byte.shape))
-
-
-def _number(flags: Tensor, span: Span) -> Tensor:
-    """How many flags are set in the whole vector: int32 [..., 1]."""
-    return span.counted(flags.sum(-1, keepdim=True, dtype=torch.int32))
-
-
-def _number_before(flags: Tensor, span: Span) -> Tensor:
-    """How many flags are set in the spans before this one: int32 [..., 1]."""
-    counts = span.by_piece(flags, lambda piece: piece.sum(-1, dtype=torch.int32))
-    return counts[..., : sum(span.pieces()[: span.number])].sum(-1, True, dtype=torch.int32)
 
 
 def ragged(flags: Tensor, most: int | None = None) -> Tensor:

@@ -43,12 +43,12 @@ class _Told(Span):
         return _Told(cuts, self.number, self.meeting)
 
     def _gathered(self, mine: Tensor) -> Tensor:
-        return torch.cat(self._everyones(mine), -1)
+        return torch.cat(self._from_all(mine), -1)
 
-    def _summed(self, numbers: Tensor) -> Tensor:
-        return torch.stack(self._everyones(numbers)).sum(0, dtype=numbers.dtype)
+    def _told(self, numbers: Tensor) -> Tensor:
+        return torch.stack(self._from_all(numbers))
 
-    def _everyones(self, mine: Tensor) -> list[Tensor]:
+    def _from_all(self, mine: Tensor) -> list[Tensor]:
         self.meeting.said[self.number] = mine
         self.meeting.barrier.wait(PATIENCE)
         everything = [self.meeting.said[number] for number in range(len(self.cuts) - 1)]

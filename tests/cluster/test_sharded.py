@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 import test_equality
 import torch
-import torch.distributed as dist
 from checkpoint_support import content
 from cluster_support import assert_same, at_round, fine, interrupt, launched, run_each, variant
 from run_support import timeless
 
+from algorithms import wire_sharded
 from algorithms.compressors import ScaledSign, span
+from algorithms.wire_sharded import exchange
+from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
 from experiments.config.schema import Run
 from experiments.record import parts
-from experiments.training.build import build_algorithm
+from experiments.training.build import build_algorithm, build_trainer
 
 PIECE = 8  # so that vectors of 30 coordinates have some
 WHOLE = {"demo", "dion", "ef21_muon", "powersgd", "sparseloco"}  # whose server needs vectors as a whole
@@ -106,28 +108,33 @@ def test_a_missing_part_of_a_server_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["cd_adam", "quantized_adam", "random_k"])
 def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: Path) -> None:
     """3 ranks that share the server, then 2 with the server on one, then 5 that share it, then none."""
-    [whole] = runs("logreg", 5, [name], tmp_path / "whole")
+    seldom = "eval_every=5"  # a row is due, and all wait for each other, in round 5 and at the end
+    [whole] = runs("logreg", 5, [name], tmp_path / "whole", seldom)
     run_each([whole])
     for ranks, server, stop in ((3, "sharded", 3), (2, "rank0", 5), (5, "sharded", 7)):
-        part = runs("logreg", 5, [name], tmp_path / "parts", f"cluster.server={server}")
-        act = partial(at_round, stop, 1, interrupt, partial(in_small_pieces, part))
+        part = runs("logreg", 5, [name], tmp_path / "parts", f"cluster.server={server}", seldom)
+        act = partial(at_round, stop - 1, 1, interrupt, partial(in_small_pieces, part))
         ended = launched(tmp_path / server / str(ranks), ranks, act)
         assert [rank.code for rank in ended] == [130] * ranks, ended[0].said
         assert f"stopped after round {stop}" in ended[0].said
-    [rest] = runs("logreg", 5, [name], tmp_path / "parts")
+    [rest] = runs("logreg", 5, [name], tmp_path / "parts", seldom)
     run_each([rest])
     assert_same(folder(rest), folder(whole))
 
 
 def counted(target: Path, runs: list[Run]) -> None:
-    """The runs, with the bytes that this rank received in the two exchanges of their rounds written to a file."""
-    found, directions, collective = {"up": 0, "down": 0}, cycle(("up", "down")), dist.all_to_all_single
+    """The runs, with the bytes that reached this rank, its own among them, in the two exchanges of their rounds
+    written to a file, and how often messages crossed one after the other."""
+    found, directions, everything = {"up": 0, "down": 0, "times": 0}, cycle(("up", "down")), wire_sharded.swapped
 
-    def watching(arrived: torch.Tensor, *arguments: object) -> object:
-        found[next(directions)] += arrived.nbytes
-        return collective(arrived, *arguments)  # pyright: ignore[reportArgumentType]: as they came
+    def watching(outgoing: Sequence[torch.Tensor], sizes: Sequence[int], *servers: object) -> list[torch.Tensor]:
+        arrived = everything(outgoing, sizes, *servers)  # pyright: ignore[reportArgumentType]: as they came
+        found["times"] += 1
+        if not servers:  # who tell one another what they must know of whole vectors
+            found[next(directions)] += sum(one.nbytes for one in arrived)
+        return arrived
 
-    dist.all_to_all_single = watching
+    wire_sharded.swapped = watching
     in_small_pieces(runs)
     (target / f"bytes-{os.environ['RANK']}.json").write_text(json.dumps(found))
 
@@ -148,9 +155,22 @@ def test_messages_are_sent_in_parts_that_have_what_is_counted(name: str, scale: 
     for rank in range(3):
         found = json.loads((tmp_path / f"bytes-{rank}.json").read_text())
         assert found["down"] == trials * down
+        assert found["times"] == 8 * exchange(algorithm, 30, torch.float64).exchanges
     received = [json.loads((tmp_path / f"bytes-{rank}.json").read_text())["up"] for rank in range(3)]
     assert sum(received) == trials * 5 * up
     assert max(received) < 0.6 * sum(received)  # no rank gets nearly all
+
+
+@pytest.mark.parametrize("name", ["top_k", "clipped quantized_adam", "layer top_k"])
+def test_as_many_exchanges_as_are_said(name: str, tmp_path: Path) -> None:
+    task = "digits" if "layer" in name else "logreg"
+    more = ("algorithm.dense_start=false",) if "layer" in name else ()  # a dense round has fewer
+    [run] = runs(task, 4, [name], tmp_path, "cluster.server=sharded", *more)
+    fine(launched(tmp_path, 2, partial(counted, tmp_path, [run])))
+    trainer = build_trainer(run, Ranks())
+    expected = exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges
+    for rank in range(2):
+        assert json.loads((tmp_path / f"bytes-{rank}.json").read_text())["times"] == 8 * expected
 
 
 def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> None:
