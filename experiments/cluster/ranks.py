@@ -43,6 +43,11 @@ class Ranks:
         """
         return mine
 
+    def soon(self, mine: bool) -> bool:
+        """Whether it was so on any rank when all of them called this the time before; of several nobody waits for the
+        others to say so."""
+        return mine
+
     def agree(self, facts: Mapping[str, object]) -> None:
         """Raise UsageError, naming rank and fact, where a rank does not have the facts of rank 0."""
 
@@ -66,8 +71,10 @@ class Group(Ranks):
         self._missing = missing
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_rank, self.local_size = local_rank, local_size
+        self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `soon`, and not yet answered
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
+        self._answer()
         found = alike() if alike else {}
         # The largest of a number and of its negative: they cancel where it is the same everywhere.
         greatest = torch.tensor([mine, *found.values(), *(-value for value in found.values())])
@@ -80,6 +87,24 @@ class Group(Ranks):
                     f"{self._who_differs(found[name])}: {name} is not that of rank 0: a fault of memory, hardware or "
                     "libraries; the same command goes on from the last checkpoint"
                 )
+        return bool(flag)
+
+    def soon(self, mine: bool) -> bool:
+        answer, flag = self._answer(), torch.tensor(int(mine))
+        with contact():
+            asking = dist.all_reduce(flag, dist.ReduceOp.MAX, async_op=True)
+        assert asking
+        self._asked = asking, flag
+        return answer
+
+    def _answer(self) -> bool:
+        """What was last asked by `soon`; false where nothing was."""
+        if self._asked is None:
+            return False
+        asking, flag = self._asked
+        self._asked = None
+        with contact():
+            asking.wait()
         return bool(flag)
 
     def agree(self, facts: Mapping[str, object]) -> None:

@@ -9,6 +9,7 @@ from types import FrameType
 
 from algorithms.meter import Meter
 from algorithms.wire import LostContact
+from algorithms.wire_sharded import exchange
 from common.errors import Interrupted, RunError, lost_contact
 from common.progress import Display
 from experiments.cluster.ranks import Ranks
@@ -30,9 +31,10 @@ from plots.runs.columns import column, declare, higher_is_better
 def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunFolder:
     """Bring the run of a checked configuration to its end, whatever of it is already there.
 
-    A finished run is left as it is. Ctrl-C and termination, of any rank, end it after the round at hand with
-    Interrupted. Whatever ends it early, the last whole round is checkpointed first, and the same call goes on from
-    there; where one of several ranks fails, whose workers' memories are then missing, it is the checkpoint before.
+    A finished run is left as it is. Ctrl-C and termination, of any rank, end it with Interrupted after the round at
+    hand or, where there are several ranks, the next. Whatever ends it early, the last whole round is checkpointed
+    first, and the same call goes on from there; where one of several ranks fails, whose workers' memories are then
+    missing, it is the checkpoint before.
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(run), ranks, run.durable)
@@ -70,7 +72,9 @@ def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
     shared = {name: fact for name, fact in data.items() if name != "device"}
     ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
     if not resumed:
-        folder.begin(identity.code(run), {**facts, "d": trainer.task.d, **columns, **data})
+        algorithm, d = trainer.cluster.algorithm, trainer.task.d
+        sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict()}
+        folder.begin(identity.code(run), {**facts, **sizes, **columns, **data})
     else:
         changes = folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
@@ -114,8 +118,9 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
                 trainer.step(diagnose=due)
                 saves = trainer.t % run.checkpoint_every == 0
                 compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
-                # Before anything of this round is kept.
-                stopping = ranks.any(bool(requests), trainer.fingerprints if compared else None)
+                # Compared before anything of this round is kept.
+                stop = bool(requests)
+                stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.soon(stop)
                 if due:
                     folder.append(trainer.evaluate())
                 if saves:

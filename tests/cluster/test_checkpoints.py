@@ -27,7 +27,7 @@ from experiments.config.schema import Run
 from experiments.record import checkpoint
 from plots.runs.checksums import renew
 
-COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
+COMMON = ("rounds=9", "eval_every=5", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
 RUNS = {
     # Batch norms' statistics, every worker's memory and moments, and the server's own model.
     "digits": (
@@ -76,7 +76,8 @@ def test_a_run_goes_on_with_any_number_of_ranks(
     path, go_on = folder(run), partial(run_each, [run])
     for part, (before, stop, size) in enumerate(zip((4, 5), (5, 7), ranks[:-1], strict=False)):
         last = (size or 1) - 1  # any rank will do
-        first, *others = _ended(tmp_path / f"part-{part}", size, partial(at_round, stop, last, interrupt, go_on))
+        asked = stop - (size is not None and stop == 7)  # heard of a round later, but where all wait, as in round 5
+        first, *others = _ended(tmp_path / f"part-{part}", size, partial(at_round, asked, last, interrupt, go_on))
         assert [first.code, *(rank.code for rank in others)] == [130] * (size or 1), first.said
         assert f"stopped after round {stop}; the same command goes on: {path}" in first.said
         assert {rank.said for rank in others} <= {""}

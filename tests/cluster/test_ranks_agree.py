@@ -1,5 +1,6 @@
 """Ranks that have not the same: before anything starts, and in the middle of a run."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,6 +11,7 @@ import torch
 from cluster_support import at_round, fine, interrupt, launched, run_each, this_rank, variant
 from run_support import go, rows, status, timeless
 
+from experiments.cluster.launch import joined, launch
 from experiments.config import identity
 from experiments.config.identity import folder
 from experiments.config.schema import Run
@@ -161,3 +163,19 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
     first, second = launched(tmp_path, 2, partial(_other_data, tmp_path / "results"))
     assert (first.code, second.code) == (2, 2)
     assert "data_sha256: another on rank 1, " in first.said
+
+
+def _asked(target: Path) -> None:
+    """Rank 1 says yes in the second and the fifth of seven questions; the fourth and sixth are waited for."""
+    heard = []
+    with joined(launch(), "cpu", 60) as ranks:
+        for number, ask in enumerate((ranks.soon,) * 3 + (ranks.any, ranks.soon, ranks.any, ranks.soon)):
+            heard.append(ask(ranks.rank == 1 and number in (1, 4)))
+        ranks.wait()
+    (target / f"heard-{ranks.rank}.json").write_text(json.dumps(heard))
+
+
+def test_what_is_asked_soon_is_heard_at_the_next_question_that_nobody_waits_for(tmp_path: Path) -> None:
+    fine(launched(tmp_path, 3, partial(_asked, tmp_path)))
+    heard = [json.loads((tmp_path / f"heard-{rank}.json").read_text()) for rank in range(3)]
+    assert heard == [[False, False, True, False, False, False, False]] * 3
