@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from algorithms.meter import Meter
 from algorithms.optimizer import CompressedOptimizer
+from algorithms.wire_sharded import exchange
 from data.embedded import digit_images
 from experiments.config.run import load_run
 from experiments.training.build import build_trainer
@@ -76,11 +77,12 @@ of ten each has one of the fastest to the loss."""
 @dataclass(frozen=True)
 class Training:
     """What a contestant does: take a round, say the bits up and down that all rounds so far cost a worker, and
-    measure, on rank 0, the mean loss of the training images."""
+    measure, on rank 0, the mean loss of the training images. exchanges: of a round with a server in parts."""
 
     take: Callable[[], object]
     bits: Callable[[], tuple[float, float]]
     loss: Callable[[], float]
+    exchanges: int = 2
 
 
 def mlp(width: int = WIDTH, classes: int = 10) -> nn.Module:
@@ -109,12 +111,13 @@ def _of_the_harness(contestant: Contestant, ranks: Ranks) -> Training:
 
     def take() -> None:
         trainer.step()
-        ranks.any(False)
+        ranks.soon(False)
 
     return Training(
         take,
         lambda: (trainer.meter.bits_up, trainer.meter.bits_down),
         lambda: float(trainer.evaluate()[0]["train_loss"] or 0),
+        exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges,
     )
 
 

@@ -64,13 +64,14 @@ class Point:
     computing: float
     seconds: float
     bits: tuple[float, float]
+    exchanges: int = 2
 
     @property
     def modelled(self) -> float:
         """Seconds; NaN where no form of `plots.runs.network` describes the exchange."""
         if self.contestant.form is None:
             return math.nan
-        up, down, hops = FORMS[self.contestant.form](self.nodes)
+        up, down, hops = FORMS[self.contestant.form](self.nodes, self.nodes, self.exchanges)
         sending = (up * self.bits[0] + down * self.bits[1]) / self.link.bandwidth
         return self.computing + sending + hops * self.link.latency
 
@@ -171,16 +172,14 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
         computing: list[float] = []
         for latency in latencies:
             with session(count, latency) as one:
-                bits = one.bits()
+                bits, exchanges = one.bits(), one.ask("exchanges")
                 found = {bandwidth: one.link(bandwidth) for bandwidth in BANDWIDTHS}
                 seconds = one.rounds(turns)
                 computing = computing or seconds[None]  # of the first latency, that of namespaces
                 points += [
-                    Point(who, count, bandwidth, latency, found[bandwidth], alone, shaped, its_bits)
+                    Point(who, count, bandwidth, latency, found[bandwidth], *its)
                     for bandwidth in BANDWIDTHS
-                    for who, alone, shaped, its_bits in zip(
-                        CONTESTANTS, computing, seconds[bandwidth], bits, strict=True
-                    )
+                    for who, *its in zip(CONTESTANTS, computing, seconds[bandwidth], bits, exchanges, strict=True)
                 ]
                 if to_loss and count not in rounds:
                     one.nodes.shape(None)

@@ -1,9 +1,10 @@
 """One rank of `benchmarks.network`, which starts it: it holds all contestants and does what lines on stdin ask for.
 
     rounds CONTESTANT COUNT    the seconds of each of so many rounds, and the bits up and down a worker of all
+    exchanges                  of a round of every contestant with a server in parts
     anew CONTESTANT            it begins again
     loss CONTESTANT            the loss of the training images
-    link MEGABYTES             the seconds of a round trip, and of so much from node 1 to node 0
+    link MEGABYTES             the seconds of a round trip, and of so much from every node to the next at once
 
 Rank 0 answers in a line of JSON.
 """
@@ -39,6 +40,8 @@ def _serve(ranks: Ranks) -> None:
         match line.split():
             case ["rounds", number, count]:
                 _answer(ranks, _rounds(trainings[int(number)], int(count)))
+            case ["exchanges"]:
+                _answer(ranks, [one.exchanges for one in trainings])
             case ["anew", number]:
                 trainings[int(number)] = training(CONTESTANTS[int(number)], ranks)
                 _answer(ranks, "ready")
@@ -58,17 +61,23 @@ def _rounds(one: Training, count: int) -> dict[str, object]:
 
 
 def _link(ranks: Ranks, megabytes: float) -> dict[str, float]:
-    """The median of some round trips, and the seconds of one transfer."""
+    """The median of some round trips, and the seconds of the slowest of one transfer a node, in a ring."""
     byte, data = torch.zeros(1, dtype=torch.uint8), torch.zeros(int(megabytes * 1e6), dtype=torch.uint8)
+    ring = [dist.P2POp(dist.irecv, torch.empty_like(data), (ranks.rank - 1) % ranks.size)]
+    ring += [dist.P2POp(dist.isend, data, (ranks.rank + 1) % ranks.size)]
     trips = []
     for _ in range(_TRIPS):
         begin = time.perf_counter()
         _pass(ranks, byte, 0, 1)
         _pass(ranks, byte, 1, 0)
         trips.append(time.perf_counter() - begin)
+    ranks.wait()
     begin = time.perf_counter()
-    _pass(ranks, data, 1, 0)
-    return {"trip": sorted(trips)[_TRIPS // 2], "seconds": time.perf_counter() - begin}
+    for work in dist.batch_isend_irecv(ring):
+        work.wait()
+    slowest = torch.tensor(time.perf_counter() - begin)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    return {"trip": sorted(trips)[_TRIPS // 2], "seconds": slowest.item()}
 
 
 def _pass(ranks: Ranks, data: torch.Tensor, source: int, target: int) -> None:

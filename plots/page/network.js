@@ -1,12 +1,14 @@
 // Seconds on a network; plots/runs/network.py explains the formulas and has the same.
 
-/** By topology, of n workers: what f_up and f_down times a worker's bits pass over the busiest link, and hops of a round. */
+const steps = n => Math.ceil(Math.log2(n));
+
+/** By topology, of n workers, of whom s at most can serve, and e exchanges: f_up and f_down, how often a worker's bits pass over the busiest link, and hops of a round. */
 const FORMS = {
-  rank0: n => [n - 1, n - 1, 2],
-  sharded: n => [(n - 1) / n, (n - 1) / n, 2],
-  all_gather: n => [n - 1, 0, 1],
-  ring: n => [(n - 1) / n, (n - 1) / n, 2 * (n - 1)],
-  tree: n => [Math.ceil(Math.log2(n)), Math.ceil(Math.log2(n)), 2 * Math.ceil(Math.log2(n))],
+  rank0: (n, s, e) => [n - 1, steps(n) * (steps(n) + 1) / 2, 2 + steps(n)],
+  sharded: (n, s, e) => [(n - 1) / Math.min(n, s), (n - 1) / Math.min(n, s), 2 * e],
+  all_gather: (n, s, e) => [n - 1, 0, 2],
+  ring: (n, s, e) => [(n - 1) / n, (n - 1) / n, 2 * (n - 1)],
+  tree: (n, s, e) => [steps(n), steps(n), 2 * steps(n)],
 };
 
 const REDUCTIONS = ["ring", "tree"];
@@ -20,12 +22,12 @@ function formOf(run, topology) {
 /** What a run's rounds would have taken: {bandwidth, latency, topology, overlap, computing}, the last one null where measured. */
 function modelledSeconds(run, network) {
   const { seconds, bits_up, bits_down, round } = run.axes;
-  const [up, down, hops] = FORMS[formOf(run, network.topology)](run.workers);
+  const [up, down, hops] = FORMS[formOf(run, network.topology)](run.workers, run.servers, run.exchanges);
   return round.map((rounds, i) => {
     const share = seconds[i] / (Math.ceil(run.workers / run.ranks) * run.grid);
     const computing = network.computing === null ? share : network.computing * 1e-3 * rounds;
-    const sent = (up * bits_up[i] + down * bits_down[i]) / (network.bandwidth * 1e6);
-    const sending = sent + hops * network.latency * 1e-3 * rounds;
-    return network.overlap ? Math.max(computing, sending) : computing + sending;
+    const [goingUp, comingDown] = [up * bits_up[i], down * bits_down[i]].map(bits => bits / (network.bandwidth * 1e6));
+    const first = network.overlap ? Math.max(computing, goingUp) : computing + goingUp;
+    return first + comingDown + hops * network.latency * 1e-3 * rounds;
   });
 }

@@ -20,7 +20,7 @@ from plots.page.thin import kept, measured
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import axes, higher_is_better, in_words, x_axes
 from plots.runs.network import Network, is_dense
-from plots.runs.read import Run
+from plots.runs.read import Run, exchange
 from plots.runs.variants import Variant, facets, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
@@ -176,6 +176,7 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
         "commit": _commit(run),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
+        **exchange(run.environment),
         "grid": len(set(run.numbers["trial"])),
         "uncompressed": bool(np.all(is_dense(first["bits"], first["round"], run.environment.get("d", math.nan)))),
         "evaluations": len(first["round"]),

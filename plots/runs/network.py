@@ -4,14 +4,20 @@ After r rounds in which a worker computed for c seconds, sent `bits_up` and rece
 
     seconds = c + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency · r,
 
-or with `overlap` the larger of c and the rest, as where messages leave while the backward pass still runs. f_up,
-f_down and hops follow from n and from how messages travel: a link carries as much in each direction at once.
+or with `overlap` the larger of c and what goes up in the place of their sum, as where messages leave while the
+backward pass still runs. f_up, f_down and hops follow from n, with k = ⌈log₂n⌉, and from how messages travel: a link
+carries as much in each direction at once.
 
-    rank0       n−1, n−1, 2               the link of the server's rank carries the messages of all other workers
-    sharded     (n−1)/n, (n−1)/n, 2       every worker serves d/n coordinates: all-to-all, then all-gather
-    all_gather  n−1, 0, 1                 every worker gets all messages, and does the server's part itself
+    rank0       n−1, k(k+1)/2, 2+k        up over the link of the server's rank, down along a binomial tree
+    sharded     (n−1)/S, (n−1)/S, 2e      S workers serve d/S coordinates each: all-to-all, then all-gather
+    all_gather  n−1, 0, 2                 every worker gets all messages, and does the server's part itself
     ring        (n−1)/n, (n−1)/n, 2(n−1)  ring all-reduce, of what is not compressed
-    tree        ⌈log₂n⌉, ⌈log₂n⌉, 2⌈log₂n⌉  reduced along a binary tree and broadcast back, of what is not compressed
+    tree        k, k, 2k                  reduced along a binary tree and broadcast back, of what is not compressed
+
+Before a message goes its receiver says that it is ready, as gloo has it: two hops, or one where the receiver has been
+waiting, as all do for what rank 0 sends and for the next part in a ring or a tree. S is n or, where that is less, the
+`servers` that a vector can have, for it is cut in few places, and e the `exchanges` of the method: both are recorded
+(`algorithms.wire_sharded.exchange`). Of runs that do not say, a server has 2¹⁸ coordinates and e is 2.
 
 c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers, and for
 all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;
@@ -35,14 +41,20 @@ from plots.runs.columns import sign
 
 Numbers = Any  # one, or a column of them
 
-FORMS: dict[str, Callable[[int], tuple[float, float, float]]] = {
-    "rank0": lambda n: (n - 1, n - 1, 2),
-    "sharded": lambda n: ((n - 1) / n, (n - 1) / n, 2),
-    "all_gather": lambda n: (n - 1, 0, 1),
-    "ring": lambda n: ((n - 1) / n, (n - 1) / n, 2 * (n - 1)),
-    "tree": lambda n: (math.ceil(math.log2(n)), math.ceil(math.log2(n)), 2 * math.ceil(math.log2(n))),
+FORMS: dict[str, Callable[[int, int, int], tuple[float, float, float]]] = {
+    "rank0": lambda n, s, e: (n - 1, _steps(n) * (_steps(n) + 1) / 2, 2 + _steps(n)),
+    "sharded": lambda n, s, e: ((n - 1) / min(n, s), (n - 1) / min(n, s), 2 * e),
+    "all_gather": lambda n, s, e: (n - 1, 0, 2),
+    "ring": lambda n, s, e: ((n - 1) / n, (n - 1) / n, 2 * (n - 1)),
+    "tree": lambda n, s, e: (_steps(n), _steps(n), 2 * _steps(n)),
 }
-"""By name, of n workers: f_up, f_down and hops."""
+"""By name, of n workers, of whom s at most can serve, and e exchanges: f_up, f_down and hops."""
+
+
+def _steps(n: int) -> int:
+    """⌈log₂n⌉."""
+    return (n - 1).bit_length()
+
 
 REDUCTIONS = ("ring", "tree")
 """Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
@@ -114,18 +126,22 @@ def own_share(frame: pd.DataFrame) -> pd.Series:
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
-    up, down, hops = _factors(frame["workers"], form) if network.workers is None else FORMS[form](network.workers)
-    sent = (up * frame["bits_up"] + down * frame["bits_down"]) / (network.bandwidth * 1e6)
-    sending = sent + hops * network.latency * 1e-3 * frame["round"]
+    workers = frame["workers"] if network.workers is None else pd.Series(network.workers, frame.index)
+    up, down, hops = _factors(workers, frame["servers"], frame["exchanges"], form)
+    going_up, coming_down = (
+        factor * frame[bits] / (network.bandwidth * 1e6) for factor, bits in ((up, "bits_up"), (down, "bits_down"))
+    )
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
-    return computing.where(computing > sending, sending) if network.overlap else computing + sending
+    first = computing.clip(lower=going_up) if network.overlap else computing + going_up
+    return first + coming_down + hops * network.latency * 1e-3 * frame["round"]
 
 
-def _factors(workers: pd.Series, form: str) -> list[pd.Series]:
-    """f_up, f_down and hops at rows of runs with so many workers each."""
-    of = {n: FORMS[form](int(n)) for n in workers.unique()}
-    return [workers.map({n: factors[place] for n, factors in of.items()}) for place in range(3)]
+def _factors(workers: pd.Series, servers: pd.Series, exchanges: pd.Series, form: str) -> np.ndarray:
+    """f_up, f_down and hops [3, rows] at rows of runs with so many workers, servers at most and exchanges each."""
+    cases = [*zip(*(column.astype(int) for column in (workers, servers, exchanges)), strict=True)]
+    of = {case: FORMS[form](*case) for case in {*cases}}
+    return np.array([of[case] for case in cases]).reshape(-1, 3).T
 
 
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:

@@ -200,10 +200,18 @@ def _labels(run: Run) -> dict[str, Any]:
         "d": run.environment.get("d", math.nan),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
+        **exchange(run.environment),
         "trials": len(set(run.numbers["trial"])),
         "task_label": run.config["task"]["display"]["label"],
     }
     return {**facts, "selected_by": run.environment.get("metric"), **run.display}
+
+
+def exchange(environment: Mapping[str, Any]) -> dict[str, int]:
+    """How many could serve in a run with a server in parts, and how often messages crossed one after the other: as
+    recorded, or what holds of any method where an older run does not say."""
+    d = environment.get("d") or 1
+    return {"servers": environment.get("servers", -(-d // 2**18)), "exchanges": environment.get("exchanges", 2)}
 
 
 def open_run(place: Path) -> Run:

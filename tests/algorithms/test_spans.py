@@ -43,7 +43,7 @@ from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
 from algorithms.updates import AMSGrad
-from algorithms.wire_sharded import cuts
+from algorithms.wire_sharded import cuts, exchange
 from experiments.config.compose import CONF
 from experiments.conformance.threads import encoded_apart
 
@@ -147,6 +147,40 @@ def test_where_a_server_clips_by_a_norm_spans_begin_between_pieces() -> None:
     assert cuts(replace(blockwise, clip=1.0), D, 2) == (0, D)
     assert cuts(replace(quantized_adam(LogQuantize()), clip=1.0), D, 2) == (0, 96, 200)
     assert cuts(replace(cd_adam(Blocks(ScaledSign(), SIZES), AMSGrad()), clip=1.0), D, 2) == (0, 101, 200)
+
+
+@pytest.mark.parametrize(
+    ("compressor", "others"),
+    [
+        *((Identity(), 0), (ScaledSign(), 1), (ScaledSign(norm="l2"), 2), (Natural(), 0), (Sign(), 0)),
+        *((MinMaxUint8(), 2), (LogQuantize(), 1), (Blocks(ScaledSign(), SIZES), 0), (Blocks(ScaledSign(), (D,)), 1)),
+    ],
+    ids=str,
+)
+def test_exchanges_are_those_up_and_down_and_of_servers_that_know_a_part(compressor: Divisible, others: int) -> None:
+    one = cd_adam(compressor, AMSGrad()) if compressor.contractive else _naive(compressor)
+    assert exchange(one, D, torch.float32).exchanges == 2 + others
+
+
+def test_exchanges_of_messages_whose_length_varies() -> None:
+    """Each length before its message; the threshold takes one for every byte of a float, whatever the ties."""
+    both = cd_adam(TopK(k=9), AMSGrad())
+    assert [exchange(both, D, dtype).exchanges for dtype in (torch.float32, torch.float64)] == [2 + 2 + 4, 2 + 2 + 8]
+    assert exchange(cd_adam(TopK(k=9), AMSGrad(), uplink_only=True), D, torch.float32).exchanges == 3
+    assert exchange(replace(quantized_adam(LogQuantize()), clip=1.0), D, torch.float32).exchanges == 4
+
+
+def test_a_method_that_has_one_server_exchanges_twice() -> None:
+    assert exchange(cd_adam(Unpacked(ScaledSign()), AMSGrad()), D, torch.float32) == (1, 2)
+
+
+def test_as_many_servers_as_there_are_spans() -> None:
+    """However many ranks there are."""
+    whole, blocks = (cd_adam(compressor, AMSGrad()) for compressor in (ScaledSign(), Blocks(ScaledSign(), SIZES)))
+    for one in (whole, blocks, _naive(Identity())):
+        assert exchange(one, D, torch.float32).servers == len(cuts(one, D, 10 * D)) - 1
+    assert exchange(whole, D, torch.float32).servers == 13
+    assert exchange(whole, 16, torch.float32) == (1, 2)
 
 
 class OfTheWhole(Direct):

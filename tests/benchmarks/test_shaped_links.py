@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -42,7 +43,9 @@ POINTS = [
 def test_the_model_of_a_round_worked_out_by_hand() -> None:
     ring, rank0, _ = (one.modelled for one in POINTS)
     assert ring == pytest.approx(0.5 + 2 * 3 / 4 * 0.8 + 6 * 1e-3)
-    assert rank0 == pytest.approx(0.5 + (3 + 3) * 0.1 + 2 * 1e-3)
+    assert rank0 == pytest.approx(0.5 + (3 + 3) * 0.1 + 4 * 1e-3)
+    sharded = replace(POINTS[1], contestant=BY_NAME["CD-Adam, sharded"], exchanges=3).modelled
+    assert sharded == pytest.approx(0.5 + 2 * 3 / 4 * 0.1 + 6 * 1e-3)
     assert POINTS[1].error == pytest.approx(rank0 / 1.0 - 1)
 
 
@@ -79,7 +82,7 @@ def test_points_are_written_in_bits_and_seconds(tmp_path: Path) -> None:
     rows = pd.read_csv(tmp_path / "points.csv")
     assert list(rows) == ["label", "form", "nodes", "bandwidth", "latency", "seconds", "modelled"]
     assert rows.loc[1, ["label", "form", "nodes"]].tolist() == ["CD-Adam", "rank0", 4]
-    assert rows.loc[1, ["bandwidth", "latency", "seconds", "modelled"]].tolist() == [1e8, 1e-3, 1.0, 1.102]
+    assert rows.loc[1, ["bandwidth", "latency", "seconds", "modelled"]].tolist() == [1e8, 1e-3, 1.0, 1.104]
     assert rows["modelled"].isna().tolist() == [False, False, True]
 
 

@@ -55,7 +55,9 @@ def folder(
     path = place / task / algorithm / name
     path.mkdir(parents=True)
     (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    (path / "environment.json").write_text(json.dumps({"d": 8, "ranks": 2, "commit": "abcdef0123456789"}))
+    (path / "environment.json").write_text(
+        json.dumps({"d": 8, "servers": 4, "exchanges": 3, "ranks": 2, "commit": "abcdef0123456789"})
+    )
     (path / "code.json").write_text("{}")
     (path / "summary.json").write_text("{}")
     (path / "status.json").write_text(json.dumps({"status": status, "time": time}))

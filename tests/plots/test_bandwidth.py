@@ -36,7 +36,7 @@ def folders(tmp_path: Path) -> list[Path]:
     found = []
     for name, bits, rounds in (("plain", 32 * D, 10), ("noisy", D, 20)):
         path = folder(tmp_path, "0", algorithm=name)
-        change(path, "environment.json", lambda facts: facts | {"d": D})
+        change(path, "environment.json", lambda facts: facts | {"d": D, "servers": 8, "exchanges": 2})
 
         def row(row: dict, bits: int = bits, rounds: int = rounds) -> dict:
             t = row["round"]

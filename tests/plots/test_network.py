@@ -24,6 +24,8 @@ D = 1000
 ROW = {
     "seconds": 60.0,
     "ranks": 2,
+    "servers": 5,
+    "exchanges": 4,
     "workers": 20,
     "trials": 3,
     "d": D,
@@ -34,24 +36,26 @@ ROW = {
 
 
 @pytest.mark.parametrize(
-    ("form", "workers", "sending"),
+    ("form", "workers", "up", "rest"),
     [  # 4 Mbit up and 2 down on 10 Mbit/s, 100 rounds of hops of 5 ms
-        ("rank0", 8, 7 * 0.6 + 2 * 0.5),
-        ("sharded", 8, 7 / 8 * 0.6 + 2 * 0.5),
-        ("all_gather", 8, 7 * 0.4 + 0.5),
-        ("ring", 8, 7 / 8 * 0.6 + 14 * 0.5),
-        ("tree", 8, 3 * 0.6 + 6 * 0.5),
-        ("tree", 9, 4 * 0.6 + 8 * 0.5),
-        ("rank0", 1, 2 * 0.5),
-        ("ring", 1, 0),
+        ("rank0", 8, 7 * 0.4, 6 * 0.2 + 5 * 0.5),
+        ("rank0", 5, 4 * 0.4, 6 * 0.2 + 5 * 0.5),
+        ("sharded", 8, 7 / 5 * 0.4, 7 / 5 * 0.2 + 8 * 0.5),
+        ("sharded", 4, 3 / 4 * 0.4, 3 / 4 * 0.2 + 8 * 0.5),
+        ("all_gather", 8, 7 * 0.4, 2 * 0.5),
+        ("ring", 8, 7 / 8 * 0.4, 7 / 8 * 0.2 + 14 * 0.5),
+        ("tree", 8, 3 * 0.4, 3 * 0.2 + 6 * 0.5),
+        ("tree", 9, 4 * 0.4, 4 * 0.2 + 8 * 0.5),
+        ("rank0", 1, 0, 2 * 0.5),
+        ("ring", 1, 0, 0),
     ],
 )
-def test_a_row_worked_out_by_hand(form: str, workers: int, sending: float) -> None:
+def test_a_row_worked_out_by_hand(form: str, workers: int, up: float, rest: float) -> None:
     rows = pd.DataFrame([ROW])
     network = Network(workers=workers, bandwidth=10, latency=5)
-    assert seconds(rows, network, form).tolist() == pytest.approx([2.0 + sending])  # 60 s · 2 ranks / 60 for a worker
+    assert seconds(rows, network, form).tolist() == pytest.approx([2.0 + up + rest])  # 60 s · 2 ranks / 60
     overlapped = Network(workers=workers, bandwidth=10, latency=5, overlap=True)
-    assert seconds(rows, overlapped, form).tolist() == pytest.approx([max(2.0, sending)])
+    assert seconds(rows, overlapped, form).tolist() == pytest.approx([max(2.0, up) + rest])
 
 
 def curves() -> pd.DataFrame:
@@ -69,7 +73,7 @@ def curves() -> pd.DataFrame:
             rows.append(
                 {"task": "toy", "algorithm": label, "label": label, "lr": lr, "seed": seed, "round": t, "loss": loss}
                 | {"bits_up": t * bits, "bits_down": t * bits, "bits": 2 * t * bits, "d": D, "seconds": 0.1 * t}
-                | {"ranks": 1, "workers": 10, "trials": 1}
+                | {"ranks": 1, "servers": 10, "exchanges": 2, "workers": 10, "trials": 1}
             )
     return pd.DataFrame(rows).rename(columns={"loss": "train_loss"})
 
@@ -116,7 +120,7 @@ def test_a_method_that_was_dense_at_first_is_compressed() -> None:
 def test_computing_can_be_that_of_other_hardware() -> None:
     rows = pd.DataFrame([ROW])
     given = Network(workers=8, bandwidth=10, latency=5, computing=7)
-    assert seconds(rows, given, "sharded").tolist() == pytest.approx([0.7 + 7 / 8 * 0.6 + 2 * 0.5])
+    assert seconds(rows, given, "sharded").tolist() == pytest.approx([0.7 + 7 / 5 * 0.6 + 8 * 0.5])
 
 
 def test_a_level_that_nobody_reaches() -> None:
