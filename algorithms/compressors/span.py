@@ -9,9 +9,17 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-PIECE = 2**18
-"""Coordinates that are added up at once. Sums of longer vectors are sums of pieces' sums, so that they are the same,
-bit for bit, whoever has which pieces. A multiple of 8, for a byte of a message belongs to one piece."""
+LEAST, MOST = 2**12, 2**18
+"""Coordinates of a piece."""
+
+
+def piece(d: int) -> int:
+    """Coordinates of a vector of d that are added up at once: of `LEAST` to `MOST` as many as make 33 to 64 pieces.
+
+    Sums of longer vectors are sums of pieces' sums, so that they are the same, bit for bit, whoever has which pieces.
+    A power of two, and so a multiple of 8, for a byte of a message belongs to one piece.
+    """
+    return min(max(2 ** ((d - 1) // 64).bit_length(), LEAST), MOST)
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Span:
         Raises LostContact where it takes others who are gone.
         """
         if x.shape[-1]:
-            mine = torch.stack([measure(piece) for piece in x.split(PIECE, -1)], -1)
+            mine = torch.stack([measure(part) for part in x.split(piece(self.d), -1)], -1)
         else:
             mine = measure(x.new_zeros(*x.shape[:-1], 1)).unsqueeze(-1)[..., :0]
         return mine if self.is_whole else self._gathered(mine)
@@ -90,7 +98,7 @@ class Span:
 
     def pieces(self) -> list[int]:
         """How many pieces every span of the vector has."""
-        return [-(-(end - begin) // PIECE) for begin, end in pairwise(self.cuts)]
+        return [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]
 
     def _of(self, cuts: tuple[int, ...]) -> Span:
         """The same part of another vector."""
@@ -112,4 +120,4 @@ def whole(d: int) -> Span:
 
 def places(d: int) -> Sequence[int]:
     """Where a vector of d coordinates may be cut: between pieces."""
-    return range(PIECE, d, PIECE)
+    return range(piece(d), d, piece(d))

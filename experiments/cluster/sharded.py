@@ -17,7 +17,7 @@ class Sharded(Torchrun):
     """Every round each rank gets n messages' spans of its own coordinates, and all get its answer.
 
     The numbers are those of the server on rank 0, bit for bit, and so is what is counted. A vector is cut between
-    pieces of `algorithms.compressors.span.PIECE` coordinates, so that a small one is served by few ranks, or one.
+    pieces (`algorithms.compressors.span.piece`), so that one of a few thousand coordinates has one server.
     """
 
     def __init__(

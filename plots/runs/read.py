@@ -211,7 +211,7 @@ def exchange(environment: Mapping[str, Any]) -> dict[str, int]:
     """How many could serve in a run with a server in parts, and how often messages crossed one after the other: as
     recorded, or what holds of any method where an older run does not say."""
     d = environment.get("d") or 1
-    return {"servers": environment.get("servers", -(-d // 2**18)), "exchanges": environment.get("exchanges", 2)}
+    return {"servers": environment.get("servers", -(-d // 2**12)), "exchanges": environment.get("exchanges", 2)}
 
 
 def open_run(place: Path) -> Run:

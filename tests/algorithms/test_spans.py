@@ -61,7 +61,7 @@ BLOCKWISE += [Blocks(TopK(k=1), SIZES), Blocks(TopK(ratio=0.4), SIZES), Blocks(R
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 16)
+    monkeypatch.setattr(spans, "LEAST", 16)
 
 
 def vectors(dtype: torch.dtype = torch.float64) -> Tensor:
@@ -208,7 +208,7 @@ def test_parts_that_do_not_say_that_they_may_be_divided_are_refused() -> None:
 
 
 def test_a_vector_of_one_piece_is_served_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 2**18)
+    monkeypatch.setattr(spans, "LEAST", 2**12)
     assert cut(ScaledSign(), 4) == (0, D)
 
 

@@ -36,13 +36,13 @@ VARIANTS = test_equality.VARIANTS | {
 
 
 def in_small_pieces(runs: list[Run]) -> None:
-    span.PIECE = PIECE
+    span.LEAST = PIECE
     run_each(runs)
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span, "PIECE", PIECE)
+    monkeypatch.setattr(span, "LEAST", PIECE)
 
 
 def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[Run]:
