@@ -47,6 +47,10 @@ class Cluster(ABC):
         """The server's state before round 1, as far as it is here, for parameters x [*T, d]."""
         return self._path.start_server(x)
 
+    def arriving(self, d: int, dtype: torch.dtype, trials: int) -> int:
+        """Bytes of messages of d coordinates that are here at once in a round, of the workers of all processes."""
+        return 0
+
     def served(self, vectors: Tensor) -> Tensor:
         """The coordinates of vectors [*T, d] of which this process is the server."""
         return vectors

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from algorithms.compressors import Payload
@@ -19,6 +20,9 @@ class Rank0(Torchrun):
 
     def start_server(self, x: Tensor) -> ServerState | None:
         return super().start_server(x) if self.is_first else None
+
+    def arriving(self, d: int, dtype: torch.dtype, trials: int) -> int:
+        return self._messages(d, dtype, trials) if self.is_first else 0
 
     def aggregate(self, server: ServerState | None) -> Tensor | None:
         return server.aggregate if server else None

@@ -35,6 +35,9 @@ class Sharded(Torchrun):
         mine = self._wire.served
         return vectors[..., mine.begin : mine.end] if mine else vectors[..., :0]
 
+    def arriving(self, d: int, dtype: torch.dtype, trials: int) -> int:
+        return self._messages(d, dtype, trials) // (len(self._cuts) - 1) if self._wire.served else 0
+
     def aggregate(self, server: ServerState | None) -> Tensor | None:
         if server is None:
             return None

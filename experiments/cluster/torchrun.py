@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -23,6 +24,12 @@ class Torchrun(Cluster):
         super().__init__(algorithm, ids, seed)
         self.is_first = dist.get_rank() == 0
         self._shares = shares
+
+    def _messages(self, d: int, dtype: torch.dtype, trials: int) -> int:
+        """Bytes of the longest messages of all workers."""
+        uplink = self.algorithm.uplink
+        longest = max(uplink.payload_bytes(d, t, dtype) for t in (1, uplink.dense_rounds + 1))
+        return trials * sum(self._shares) * longest
 
     def mean(self, vectors: Tensor) -> Tensor | None:
         if self.is_first:

@@ -18,15 +18,16 @@ def vectors(cluster: Cluster, d: int, dtype: torch.dtype, trials: int) -> int:
     """Bytes of vectors that a process holds at once in a round, at the least.
 
     They are its state before the round and after it, [*T, W, d] of gradients, twice that where the method looks back,
-    and as much of messages where those are something else. What is formed on the way is not counted, three vectors
-    [*T, d] or so, nor is the task's data.
+    as much of messages where those are something else, and what arrives of all workers' where it serves several
+    processes. What is formed on the way is not counted, three vectors [*T, d] or so, nor is the task's data.
     """
     # Shapes without memory behind them.
     state = cluster.start(torch.empty(trials, d, dtype=dtype, device="meta"))
     gradients = trials * len(cluster.ids) * d * dtype.itemsize
     is_compressed = not isinstance(cluster.algorithm.uplink.compressor, Identity)
     remains = sum(tensor.nbytes for _, tensor in remembered(state) if tensor.is_floating_point())
-    return 2 * remains + gradients * (1 + is_compressed + cluster.algorithm.looks_back)
+    held = 2 * remains + gradients * (1 + is_compressed + cluster.algorithm.looks_back)
+    return held + cluster.arriving(d, dtype, trials)
 
 
 def check_room(cluster: Cluster, task: Task, trials: int, processes: int = 1) -> None:
