@@ -103,23 +103,24 @@ def _killed_while_saving(file: str, rank: int, act: Callable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "rank"),
+    ("file", "rank", "before", "after"),
     [
-        ("worker-6.pt", 1),
-        pytest.param("shared.pt", 0, marks=pytest.mark.slow),
-        pytest.param("latest", 0, marks=pytest.mark.slow),
+        ("worker-6.pt", 3, 4, 3),
+        pytest.param("worker-6.pt", 1, 2, 4, marks=pytest.mark.slow),
+        pytest.param("shared.pt", 0, 2, 4, marks=pytest.mark.slow),
+        pytest.param("latest", 0, 2, 4, marks=pytest.mark.slow),
     ],
 )
 def test_a_checkpoint_is_kept_until_the_next_is_complete(
-    file: str, rank: int, uninterrupted: dict[str, Path], run: Run, tmp_path: Path
+    file: str, rank: int, before: int, after: int, uninterrupted: dict[str, Path], run: Run, tmp_path: Path
 ) -> None:
     path, go_on = folder(run), partial(run_each, [run])
-    ranks = launched(tmp_path / "first", 2, partial(_killed_while_saving, file, rank, go_on))
-    assert [ended.code for ended in ranks] == ([-9, 1] if rank == 0 else [1, -9])
-    assert "lost contact" in ranks[1 - rank].said
+    ranks = launched(tmp_path / "first", before, partial(_killed_while_saving, file, rank, go_on))
+    assert [ended.code for ended in ranks] == [-9 if number == rank else 1 for number in range(before)]
+    assert "lost contact" in ranks[0 if rank else 1].said
     assert (path / "checkpoint" / "latest").read_text() == "4\n"
     assert (path / "checkpoint" / "8" / "worker-5.pt").exists()
-    [said, *_] = fine(launched(tmp_path / "second", 4, go_on))
+    [said, *_] = fine(launched(tmp_path / "second", after, go_on))
     assert f"resumed at round 4: {path}" in said
     assert_same(path, uninterrupted["logreg"])
     assert {entry.name for entry in (path / "checkpoint").iterdir()} == {"latest", "9"}
