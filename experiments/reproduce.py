@@ -77,7 +77,7 @@ def application(composed: DictConfig) -> None:
             figure, overrides = published_alone(figure, overrides, packages), ()
         runs = figures.runs(figure, overrides, packages)
         if asked.finished_in:
-            _draw_finished(runs, figure, asked)
+            _draw_finished(runs, figure, overrides, packages, asked)
             return
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, overrides, packages, launch)
@@ -119,18 +119,20 @@ def _named(candidates: Sequence[Figure]) -> Figure:
     raise UsageError(f"finished_in: which budget are those runs of? budget={names}")
 
 
-def _draw_finished(runs: list[Run], figure: Figure, asked: Reproduction) -> None:
+def _draw_finished(
+    runs: list[Run], figure: Figure, overrides: Sequence[str], packages: list[str], asked: Reproduction
+) -> None:
     """Draw finished runs of whatever code, and say of which."""
+    from experiments.planning import held_out
     from experiments.planning.finished import finished
     from plots.figure.publish import report
     from plots.runs.read import open_run
 
+    places = partial(finished, place=str(asked.finished_in))
     if figure.held_out is not None:
-        raise UsageError(
-            f"finished_in: figure={figure.name} chooses step sizes on seed {figure.held_out}, after these are run; "
-            "step_sizes=published chooses none"
-        )
-    folders = finished(runs, str(asked.finished_in))
+        both, _ = held_out.both_steps(figure, overrides, packages, places)
+        runs = figures.runs(both, (), packages)
+    folders = places(runs)
     commits = sorted({str(open_run(place).environment.get("commit"))[:7] for place in folders})
     figure = replace(figure, note=". ".join(filter(None, [figure.note, f"Runs of commit {', '.join(commits)}"])))
     report(folders, figure, _folder(figure, asked, runs[0]), Console())

@@ -6,14 +6,16 @@ figure's seeds. So no curve that is judged took part in choosing, and every meth
 trials, whatever the seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from common.errors import UsageError
 from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
 from experiments.config.compose import parse
 from experiments.config.figure import combinations, runs
+from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best
@@ -21,6 +23,14 @@ from plots.runs.read import open_run, table
 
 Best = dict[tuple[str, str], float]
 """By task and method."""
+
+Places = Callable[[Sequence[Run]], Sequence[Path]]
+"""Where the results of runs lie."""
+
+
+def _own(some: Sequence[Run]) -> list[Path]:
+    """Where runs of today's code leave them."""
+    return [identity.folder(run) for run in some]
 
 
 def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
@@ -43,9 +53,9 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
     return _of(figure, overrides, found)
 
 
-def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
+def best_step_sizes(first: Figure, packages: Sequence[str], places: Places = _own) -> Best:
     """What the first step came to; empty as long as a run of it is not finished."""
-    folders = [identity.folder(run) for run in runs(first, (), packages)]
+    folders = places(runs(first, (), packages))
     if not all(RunFolder(folder).is_finished() for folder in folders):
         return {}
     frame = mark_best(table([open_run(folder) for folder in folders]), first.select)
@@ -53,11 +63,13 @@ def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
     return {(task, method): lr for task, method, lr in zip(*columns, strict=True)}
 
 
-def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> tuple[Figure, bool]:
+def both_steps(
+    figure: Figure, overrides: Sequence[str], packages: Sequence[str], places: Places = _own
+) -> tuple[Figure, bool]:
     """The trials, and with every seed the published and the best step size of every method; and whether the best are
     known, without which they are left out. Raises UsageError."""
     first = trials(figure, overrides, packages)
-    best = best_step_sizes(first, packages)
+    best = best_step_sizes(first, packages, places)
     found = [entry for axis in first.grid for entry in axis]
     for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]

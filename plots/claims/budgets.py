@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, cut_short, decide
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better, sign
 from plots.runs.seeds import geometric_mean
@@ -24,36 +24,44 @@ def ahead_at_equal(
     since: int = 1,
 ) -> Finding:
     """Whether, of the budgets (values of `axis`: bits, epoch or round) at which the subject was evaluated, its
-    metric is better than each other's at `share` or more; not decidable where one has spent more at its first
-    evaluation, unless the claim fails by another.
+    metric is better than each other's at `share` or more.
 
     Evaluations before round `since` are left out, of all methods: those of networks whose batch-norm statistics have
-    not settled yet. A method's metric at a budget is that of its last evaluation within it. Measured, for each other:
-    the share, and the subject's final metric as a multiple of the other's (of accuracies both), final meaning over
-    the last tenth.
+    not settled yet. A method's metric at a budget is that of its last evaluation within it, and budgets are shared
+    from the other's first evaluation to all that it spends. Where the subject has no value (NaN) it is not better.
+    Not decidable where one curve ends before the last round of its run; nor, unless the claim fails by another, where
+    an other has no value at a shared budget, or fewer than two are shared. Measured, for each other: the share, and
+    the subject's final metric as a multiple of the other's (of accuracies both), final meaning over the last tenth.
     """
-    mine, shares, texts, open_ones = _spent(curves[subject], axis, metric, since), [], [], False
+    if short := cut_short(curves, [subject, *others]):
+        return Finding(NOT_DECIDABLE, short)
+    mine, shares, texts = _spent(curves[subject], axis, metric, since), [], []
     for other in others:
         theirs = _spent(curves[other], axis, metric, since)
-        both = pd.merge_asof(mine, theirs, on=axis, suffixes=("", "_other")).dropna()
-        both = both[both[axis] <= theirs[axis].max()]
-        if both.empty:
-            open_ones = True
-            texts.append(f"no budget shared with {other}")
+        both = pd.merge_asof(mine, theirs, on=axis, suffixes=("", "_other"))
+        both = both[both[axis].between(theirs[axis].min(), theirs[axis].max())]
+        blank = int(both[f"{metric}_other"].isna().sum())
+        if len(both) < 2 or blank:
+            few = f"{'one' if len(both) else 'no'} budget shared with {other}"
+            texts.append(few if len(both) < 2 else f"{other} has no value at {blank} of {len(both)} budgets")
             continue
         shares.append((sign(metric) * both[metric] < sign(metric) * both[f"{metric}_other"]).mean())
         ends = level(curves[subject], metric), level(curves[other], metric)
         end = f"{ends[0]:.3g} against {ends[1]:.3g}" if higher_is_better(metric) else as_times(ends[0] / ends[1])
         texts.append(f"{100 * shares[-1]:.0f} %, ends at {end}")
     ahead = all(part >= share for part in shares)
-    return Finding(NOT_DECIDABLE if ahead and open_ones else decide(ahead), "; ".join(texts))
+    is_open = not others or len(shares) < len(others)
+    return Finding(NOT_DECIDABLE if ahead and is_open else decide(ahead), "; ".join(texts))
 
 
 def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
     """Whether, of the bit budgets at which the subject was evaluated, it is below each other at `share` or more.
 
-    A method's gradient norm at a budget is that of its last evaluation within it. Measured, for each other: the
-    share, and the subject's final gradient norm as a multiple of the other's.
+    A method's gradient norm at a budget is that of its last evaluation within it, and budgets are shared from the
+    other's first evaluation to all that it spends. Where the subject has no value (NaN) it is not below. Not
+    decidable where one curve ends before the last round of its run; nor, unless the claim fails by another, where an
+    other has no value at a shared budget, or fewer than two are shared. Measured, for each other: the share, and the
+    subject's final gradient norm as a multiple of the other's.
     """
     return ahead_at_equal(curves, subject, others, share)
 
@@ -78,23 +86,31 @@ def alike_early(
     with its way there. With `since`, evaluations before that round are left out, of all methods, the start too: those
     of networks whose batch-norm statistics have not settled yet. Alike: the geometric mean over budgets of other's
     over subject's lies within a factor of `within` of 1. Behind: worse than both at `share` or more of the budgets.
-    Measured: that mean, and that share.
+    Fails where the subject has no value (NaN) at such a budget; not decidable where the others have none at one,
+    fewer than two are shared, or a curve ends before the last round of its run. Measured: that mean, that share, and
+    the rounds of the subject that the budgets are of.
     """
+    if short := cut_short(curves, [subject, other, slower]):
+        return Finding(NOT_DECIDABLE, short)
     mine, *rivals = (curves[name][curves[name]["round"] >= since] for name in (subject, other, slower))
     if mine.empty or any(rival.empty for rival in rivals):
         return Finding(NOT_DECIDABLE, f"nothing was evaluated from round {since} on")
     begin = max(rival[axis].min() for rival in rivals)
     end = min(until * mine[axis].max(), *(rival[axis].max() for rival in rivals))
     early = mine[(mine[axis] > 0) & (mine[axis] >= begin) & (mine[axis] <= end)]
+    if len(early) < 2:
+        return Finding(NOT_DECIDABLE, f"{'one' if len(early) else 'no'} early budget shared")
     ours = early[metric].to_numpy(dtype=float)
     alike, behind = (np.interp(early[axis], rival[axis], rival[metric].to_numpy(dtype=float)) for rival in rivals)
-    known = ~np.isnan(ours + alike + behind)
-    if not known.any():
-        return Finding(NOT_DECIDABLE, "no early budget shared")
-    ours, alike, behind = ours[known], alike[known], behind[known]
+    blank = [int(np.isnan(values).sum()) for values in (alike, behind, ours)]
+    if any(blank):
+        who = next(name for name, some in zip((other, slower, subject), blank, strict=True) if some)
+        verdict = NOT_DECIDABLE if any(blank[:2]) else FAILS
+        return Finding(verdict, f"{who} has no value at {next(filter(None, blank))} of {len(ours)} budgets")
     ratio = float(geometric_mean(alike / ours))
     lagging = (sign(metric) * behind > np.maximum(sign(metric) * ours, sign(metric) * alike)).mean()
-    text = f"{other} at {as_times(ratio)}, {slower} behind at {100 * lagging:.0f} % of {len(ours)} budgets"
+    where = f"{len(ours)} budgets, rounds {early['round'].min():g} to {early['round'].max():g}"
+    text = f"{other} at {as_times(ratio, within, 1 / within)}, {slower} behind at {100 * lagging:.0f} % of {where}"
     return Finding(decide(1 / within <= ratio <= within and lagging >= share, ratio), text)
 
 
@@ -106,12 +122,15 @@ def fewer_bits(
 
     Bits are those at the first evaluation at that level or beyond; the range in parentheses is what the ratio may be
     if either got there just after its evaluation before. The claim fails where a whole range lies below times/within.
-    It holds where every range lies above that and the subject's best is the reference's or better, up to a factor of
-    `alike` in a loss and in an error rate (1 − accuracy): on the way to a level that the other leaves far behind,
-    fewer bits are those of shorter messages, not of a method that gets as far. It is otherwise not decidable, as it
-    is of a level that one of them has at the start. Measured: for each metric the level, the ratio of bits, that of
-    rounds, and the best of both where these are not alike.
+    It holds where every range lies above that and the subject's best and its end, the mean over the last tenth of the
+    rounds, are the reference's or better, up to a factor of `alike` in a loss and in an error rate (1 − accuracy): on
+    the way to a level that the other leaves far behind, or that one does not stay at, fewer bits are those of shorter
+    messages, not of a method that gets as far. It is otherwise not decidable, as it is of a level that one of them
+    has at the start, or where a curve ends before the last round of its run. Measured: for each metric the level, the
+    ratio of bits, that of rounds, and the bests and ends of both where these are not alike.
     """
+    if short := cut_short(curves, [subject, reference]):
+        return Finding(NOT_DECIDABLE, short)
     least = times / within
     verdicts, texts = [], []
     for metric in metrics:
@@ -131,15 +150,16 @@ def fewer_bits(
         high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
         bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
         text = f"{place}: {as_times(bits)} the bits ({_range(low, high)}), {as_times(rounds)} the rounds"
-        ends = [_shortfall(metric, sign(metric) * way["badness"].min()) for way in (mine, theirs)]
-        is_alike = ends[0] <= alike * ends[1]
+        bests = [sign(metric) * way["badness"].min() for way in (mine, theirs)]
+        ends = [level(curves[name], metric) for name in (subject, reference)]
+        is_alike = all(_gets_as_far(metric, *some, alike) for some in (bests, ends))
         if high < least:
             verdicts.append(FAILS)
         else:
             verdicts.append(HOLDS if low >= least and is_alike else NOT_DECIDABLE)
         if not is_alike:
-            bests = (f"{sign(metric) * way['badness'].min():.3g}" for way in (mine, theirs))
-            text += f", best not alike: {' against '.join(bests)}"
+            best, end = (" against ".join(f"{value:.3g}" for value in some) for some in (bests, ends))
+            text += f", not alike: best {best}, ends {end}"
         texts.append(text)
     return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), "; ".join(texts))
 
@@ -193,9 +213,11 @@ def _reached(way: pd.DataFrame, target: float) -> tuple[pd.Series, pd.Series]:
     return way.iloc[max(first - 1, 0)], way.iloc[first]
 
 
-def _shortfall(metric: str, value: float) -> float:
-    """What a factor compares: a loss itself, and of an accuracy what it lacks of 1."""
-    return 1 - value if higher_is_better(metric) else value
+def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
+    """Whether one is the other or better, up to a factor: of a loss itself, of an accuracy of what it lacks of 1."""
+    if higher_is_better(metric):
+        mine, theirs = 1 - mine, 1 - theirs
+    return mine <= alike * theirs
 
 
 def _range(low: float, high: float) -> str:

@@ -6,7 +6,7 @@ A check looks at one task's curves, one per method, and returns a verdict with t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,11 +41,28 @@ def decide(true: bool, *numbers: float) -> str:
     return HOLDS if true else FAILS
 
 
-def as_times(ratio: float) -> str:
-    """Two digits: 0.54×, 1900×, 4.2e14×; a dash where there is no number."""
+def as_times(ratio: float, *thresholds: float) -> str:
+    """Two digits: 0.54×, 1900×, 4.2e14×; three within a tenth of one of the thresholds; a dash where there is no
+    number."""
     if math.isnan(ratio):
         return "–"
+    if any(abs(ratio / threshold - 1) < 0.1 for threshold in thresholds):
+        return f"{ratio:#.3g}×"
     return f"{float(f'{ratio:.2g}'):g}×".replace("e+", "e")
+
+
+def cut_short(curves: Curves, names: Iterable[str]) -> str:
+    """Which of some curves, in words, ends before the last round of its run; empty where none does.
+
+    How many rounds that is stands in a column `planned_rounds`; without one it is as many as the longest curve has.
+    """
+    longest = max(frame["round"].max() for frame in curves.values())
+    for name in names:
+        frame = curves[name]
+        last, rounds = frame["round"].max(), frame.get("planned_rounds", pd.Series(longest)).max()
+        if last < rounds:
+            return f"{name} ends at round {last:g} of {rounds:g}"
+    return ""
 
 
 def reaches_level(curves: Curves, subject: str, reference: str, within: float) -> Finding:
@@ -88,10 +105,11 @@ def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
     """Whether every round of every subject is counted as 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of
     signs and one 8-byte scale each way (the runs are in float64).
 
-    Measured: bits and payload bytes of a message, of the first subject that fails or of the last.
+    Not decidable without a subject, or where one has no row after round 0. Measured: bits and payload bytes of a
+    message, of the first subject that fails, or of the first.
     """
-    findings = [_counted(curves[subject]) for subject in subjects]
-    return next((finding for finding in findings if finding.verdict != HOLDS), findings[-1])
+    findings = [_counted(curves[subject]) for subject in subjects] or [Finding(NOT_DECIDABLE, "no subject")]
+    return min(findings, key=lambda finding: (FAILS, NOT_DECIDABLE, HOLDS).index(finding.verdict))
 
 
 def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
@@ -130,6 +148,9 @@ def falls_with_rounds(curves: Curves, subject: str, exponent: float, tolerance: 
 
 
 def _counted(frame: pd.DataFrame) -> Finding:
+    frame = frame[frame["round"] > 0]
+    if frame.empty:
+        return Finding(NOT_DECIDABLE, "no row after round 0")
     d, rounds, last = frame["d"].iloc[0], frame["round"], frame.iloc[-1]
     exact = (
         (frame["bits_up"] == rounds * (32 + d))

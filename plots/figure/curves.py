@@ -49,11 +49,11 @@ def draw(
 
     Where there is only one task its panels stand beside each other, with its name above the legend, and so do the
     tasks of a single panel, or with panels of their own, up to four to a row. `frame` holds one trial per task,
-    algorithm and seed (columns of `Run.frame`, or of `Variant.frame`). Of several seeds the curve is the mean,
-    geometric on a logarithmic axis, in a band from the least to the greatest. Round 0 has no place on a logarithmic
-    axis of bits and is left out there. Methods are drawn by `families`, each in panels of the tasks that it has
-    curves on and with a legend of its own; without any, all in one or, of more than seven, in as many as that takes.
-    Curves that lie on one another are named in the note. Close the figure after use.
+    algorithm and seed (columns of `Run.frame`, or of `Variant.frame`, and, where some lie above others, `front`). Of
+    several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
+    Round 0 has no place on a logarithmic axis of bits and is left out there. Methods are drawn by `families`, each in
+    panels of the tasks that it has curves on and with a legend of its own; without any, all in one or, of more than
+    seven, in as many as that takes. Curves that lie on one another are named in the note. Close the figure after use.
     """
     names = dict(zip(frame["algorithm"].astype(str), frame["label"].astype(str), strict=True))
     groups = [found for some in families if (found := [name for name in some if name in names])]
@@ -129,7 +129,7 @@ def _draw_block(
             if not several or column == 0 or cells[column - 1][1] != panel:
                 axis.set_ylabel(drawable(_in_lines(label(panel.y), 24)))
             if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
-                axis.set_title(drawable(_in_lines(title, 110 // len(places[0]))))
+                axis.set_title(drawable(_in_lines(title, 96 // len(places[0]))))
             if panels == 1 and column < len((*places, ())[row + 1]):
                 axis.set_xlabel("")  # the same stands below
         for axis in axes[row][len(cells) :]:
@@ -275,16 +275,16 @@ def _rows(cells: list[Cell], across: int) -> list[list[Cell]]:
 
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: Mapping[str, str]) -> list[Line2D]:
     """The curves of one panel; their lines."""
-    lines = []
-    for name, curve in frame.groupby("algorithm", sort=False):
+    lines, curves = [], frame.groupby("algorithm", sort=False)
+    for place, (name, curve) in enumerate(curves):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
         shown = curve.iloc[0]
-        marks = _spread(line["x"].to_numpy(dtype=float), panel.x_scale)
+        marks = _spread(line["x"].to_numpy(dtype=float), panel.x_scale, place / len(curves))
         lines += axis.plot(
             line["x"], line["mean"], color=shown["color"], marker=shown["marker"], label=drawable(labels[str(name)]),
-            markevery=marks, linestyle=(0, DASHES[shown.get("dash", 0)]),
+            markevery=marks, linestyle=(0, DASHES[shown.get("dash", 0)]), zorder=2.1 if shown.get("front") else 2,
         )  # fmt: skip
         if curve["seed"].nunique() > 1:
             axis.fill_between(line["x"], line["low"], line["high"], color=shown["color"], alpha=0.2, linewidth=0)
@@ -308,10 +308,13 @@ def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -
     axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=f"slope {slope:g}".replace("-", "−"))
 
 
-def _spread(x: np.ndarray, scale: str, count: int = 7) -> list[int]:
-    """Indices of about `count` points that lie evenly on an axis of this scale."""
-    space = np.geomspace if scale == "log" else np.linspace
-    return sorted(set(np.abs(x[:, None] - space(x[0], x[-1], count)).argmin(0).tolist()))
+def _spread(x: np.ndarray, scale: str, shift: float, count: int = 7) -> list[int]:
+    """Indices of about `count` points that lie evenly on an axis of this scale, moved on by a share of their
+    distance: of curves on one another each has markers of its own."""
+    shares = (np.arange(count) + shift) / (count - 1)
+    ends = np.log(x[[0, -1]]) if scale == "log" else x[[0, -1]]
+    at = ends[0] + shares[shares <= 1] * (ends[1] - ends[0])
+    return sorted(set(np.abs(x[:, None] - (np.exp(at) if scale == "log" else at)).argmin(0).tolist()))
 
 
 def set_log_ticks(side: Axis) -> None:

@@ -27,13 +27,13 @@ def grids(frame: pd.DataFrame) -> list[str]:
     return ["Step sizes tried:", "", *table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
 
 
-def targets(reached: pd.DataFrame, metric: str) -> list[str]:
+def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
     """The bits to reach each level, a table a task: methods down, ranked, levels across."""
     lines = [
         "",
         f"## Bits to reach a {metric}",
         "",
-        "Bits of one worker, both directions, at the first evaluation there, over all step sizes of the grid (the",
+        f"Bits of one worker, both directions, at the first evaluation there, over {_tried(figure)} (the",
         "one that got there with the fewest bits in parentheses). A dash: none did.",
         "Methods in order of their bits to the hardest level; behind these those that did not get there, in order of",
         "the next hardest, and so on.",
@@ -51,6 +51,13 @@ def targets(reached: pd.DataFrame, metric: str) -> list[str]:
         cells = ranked.assign(level=ranked["level"].map("{:g}".format), method=ranked["label"])
         lines += ["", f"### {task}", "", *table(cells, "method", "level")]
     return lines
+
+
+def _tried(figure: Figure) -> str:
+    """Which step sizes the runs that are judged have."""
+    if figure.held_out is None:
+        return "all step sizes of the grid"
+    return "the published and the best step size" if figure.published else "the best step size"
 
 
 def _ranked(rows: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -55,6 +55,7 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
     shown = at_mean_costs(_shown(judged, figure))
+    shown = shown.assign(front=shown["algorithm"] == _headline(figure))
     frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
     caption, inside = _caption(figure, shown, tried, precisions), figure.look.caption == "inside"
@@ -72,7 +73,7 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
         }
         reached = pd.concat([part.assign(metric=metric) for metric, part in parts.items()])
         reached.to_csv(target / "targets.csv", index=False)
-        text += [line for metric, part in parts.items() for line in markdown.targets(part, metric)]
+        text += [line for metric, part in parts.items() for line in markdown.targets(part, metric, figure)]
     if figure.claims:
         findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, repeated(judged))
@@ -101,6 +102,11 @@ def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     return pd.concat(parts)
 
 
+def _headline(figure: Figure) -> str | None:
+    """The method that the first claim about a single one is about; its curve lies above the others."""
+    return next((claim.options["subject"] for claim in figure.claims if "subject" in claim.options), None)
+
+
 _NAMED = 4
 """Best step sizes on the edge of their grid that a caption names; of more it says how many, and the report which."""
 
@@ -114,7 +120,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
         about.append(f"Modelled: {figure.network.in_words()}.")
     about += [ABOUT_BITS[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in ABOUT_BITS]
     if precisions:
-        about.append(f"Convolutions in {' or '.join(precisions)}, also in evaluations.")
+        about.append(f"Products in {' or '.join(precisions)}, also in evaluations.")
     if figure.step_size != "best":
         chosen.append(f"All methods with step size {figure.step_size:g}.")
     elif _was_selected(tried):
@@ -134,9 +140,12 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
             f"Lines are means over seeds {in_order(shown['seed'])}, geometric on logarithmic axes, and bands go from "
             "the least to the greatest."
         )
-    for panel in figure.rows:
-        if panel.y_max is not None and shown[panel.y].max() > panel.y_max:
-            chosen.append(f"The {in_words(panel.y)} goes on above {panel.y_max:g}.")
+    above = [
+        f"The {in_words(panel.y)} goes on above {panel.y_max:g}."
+        for panel in figure.rows
+        if panel.y_max is not None and shown[panel.y].max() > panel.y_max
+    ]
+    chosen += dict.fromkeys(above)
     cut = [panel.y_min for panel in figure.rows if panel.y_min is not None]
     if cut:
         chosen.append(f"Curves go on below {min(cut):g}.")

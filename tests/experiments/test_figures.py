@@ -160,7 +160,7 @@ def test_the_medium_budget_has_the_papers_rounds_and_step_sizes_and_one_effort(n
         options = {**run.task.options, "evaluation_rows": None, "precision": "", "batch_size": 0}
         assert options | {"model": {}} == paper.task.options | {"precision": "", "batch_size": 0, "model": {}}
     assert f"width {found[0].task.options['model']['width']} of" in medium.note
-    assert "4,875 rounds" in medium.note
+    assert "the paper's rounds are 12.5 epochs" in medium.note
     assert {run.rounds for run in found} == {4875}
 
 

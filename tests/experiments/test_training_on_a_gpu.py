@@ -15,18 +15,22 @@ from algorithms.compressors import ScaledSign
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.schedules import step_decay
 from data.images import Images
+from data.markov import markov
 from experiments.cluster.simulated import Simulated
 from experiments.models.flat import FlatModel
 from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
+from experiments.models.transformer import transformer
 from experiments.models.vgg import vgg16
 from experiments.models.wide_resnet import wide_resnet_16_4
 from experiments.tasks.images import ImageClassification
+from experiments.tasks.language import LanguageModel
 from experiments.training.trainer import Trainer
 
 D, WORKERS = 37, 3
 NETWORKS = {"resnet18": resnet18, "vgg16": vgg16, "wrn16_4": wide_resnet_16_4, "small_cnn": small_cnn}
-SOME = [name if name == "small_cnn" else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS]
+TEXT = "transformer"
+SOME = [TEXT, *(name if name == "small_cnn" else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS)]
 
 
 @pytest.fixture
@@ -72,8 +76,20 @@ def test_a_round_of_training_waits_for_nothing(gpu: PretendedGpu, monkeypatch: p
         trainer.verify()
 
 
-def task(name: str, device: torch.device) -> ImageClassification:
-    """Random pictures of the size that a network takes, two workers, batches of four."""
+def text(device: torch.device) -> LanguageModel:
+    """Two workers, batches of four windows; without dropout, whose masks need a generator, and the device of shapes
+    alone has none, nor a CPU's torch one for a GPU."""
+    model = transformer(characters=16, context=8, layers=1, heads=2, width=8)
+    return LanguageModel(
+        markov(2000), model, workers=2, seed=0, device=device, batch_size=4, context=8,
+        evaluation_windows=6, evaluation_batch=4,
+    )  # fmt: skip
+
+
+def task(name: str, device: torch.device) -> ImageClassification | LanguageModel:
+    """Random pictures of the size that a network takes, two workers, batches of four; or a text."""
+    if name == TEXT:
+        return text(device)
     size, colours = (8, 1) if name == "small_cnn" else (32, 3)
     draw = np.random.default_rng(0)
     train, test = (draw.integers(256, size=(count, size, size, colours), dtype=np.uint8) for count in (16, 6))

@@ -198,6 +198,15 @@ def test_one_bit_a_coordinate_looks_at_every_round() -> None:
     assert verdict("one_bit_a_coordinate", {"a": frame}, subjects=["a"]) == FAILS
 
 
+def test_one_bit_a_coordinate_without_a_round_is_not_decidable() -> None:
+    frame = signs(30, 62, 62, 24)
+    curves = {"start": frame[frame["round"] == 0], "good": frame, "bad": signs(30, 63, 62, 24)}
+    for subjects in (["start"], ["start", "good"], ["good", "start"]):
+        assert found("one_bit_a_coordinate", curves, subjects=subjects) == (NOT_DECIDABLE, "no row after round 0")
+    assert verdict("one_bit_a_coordinate", curves, subjects=["start", "bad"]) == FAILS
+    assert found("one_bit_a_coordinate", curves, subjects=[]) == (NOT_DECIDABLE, "no subject")
+
+
 # error_vanishes
 
 

@@ -47,6 +47,20 @@ def lines(axis: Axes) -> dict[str, Line2D]:
     return {line.get_label(): line for line in axis.get_lines()}
 
 
+def test_of_curves_on_one_another_each_has_markers_of_its_own_and_the_headline_lies_above() -> None:
+    rounds = np.arange(0, 1001, 5)
+    names = ("a", "b", "c")
+    frame = pd.concat([labelled(name, "s", curve(lambda r: 0.99**r, rounds)) for name in names], ignore_index=True)
+    for panel in (NORM, ROWS[0]):
+        [axis] = panels(frame.assign(front=frame["algorithm"] == "b"), [panel])
+        found = lines(axis)
+        marked = [set(found[name.title()].get_markevery()) for name in names]
+        assert all(5 <= len(some) <= 7 for some in marked)
+        late = [{index for index in some if index > 20} for some in marked]  # with evaluations to choose among
+        assert all(one.isdisjoint(other) for one, other in pairwise([*late, late[0]]))
+        assert max(found, key=lambda name: found[name].get_zorder()) == "B"
+
+
 def test_one_panel_for_each_row_and_task() -> None:
     figure = draw(two_by_two(), ROWS, "caption")
     axes = figure.axes
