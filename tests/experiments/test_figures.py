@@ -50,7 +50,10 @@ def runs(name: str, budget: str = "auto") -> list[Run]:
 
 
 # Of sixteen runs and more.
-LONG = {"methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds", "modern"}
+LONG = {
+    *("methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds", "modern"),
+    *("marina", "local_steps", "messages"),
+}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_claims_derivations_and_cells_fit(name):
     methods = {run.algorithm.name for run in found}
     named = [claim.options[role] for claim in figure.claims for role in ROLES if role in claim.options]
     assert all(set([one] if isinstance(one, str) else one) <= methods for one in named)
-    few = name in [*CIFAR10, "bandwidth", "digits", "marina"]
+    few = name in [*CIFAR10, "bandwidth", "digits"]
     assert len({identity(run) for run in found}) == len(found) >= (3 if few else 8)
 
 
