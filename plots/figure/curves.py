@@ -231,6 +231,8 @@ def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: 
 
 def _in_lines(text: str, most: int) -> str:
     """A label in lines of about equal length where it has more than `most` characters; formulas are left whole."""
+    if "\n" in text:
+        return "\n".join(_in_lines(line, most) for line in text.split("\n"))
     if "$" in text or len(text) <= most:
         return text
     return "\n".join(textwrap.wrap(text, len(text) // math.ceil(len(text) / most) + 3, break_long_words=False))
