@@ -6,7 +6,7 @@
 A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
 For Linux, as root, with iproute2; otherwise this says what is missing, and ends.
 
-round      the shortest in some turns, in each of which every contestant has a few on every link
+round      the mean of a few, of the shortest of some turns, in each of which every contestant has a few on every link
 × DDP      how many times as long a round of DDP takes
 model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
            it, given the bits of a round, the link as it was measured, and as computing a round on links not shaped
@@ -39,7 +39,7 @@ LATENCIES = (OWN_LATENCY, 5)  # ms
 NODES = (2, 4)
 LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 5
 WARM_UP = 3  # rounds
-TURN, MOST_A_TURN = 0.3, 5  # seconds, rounds
+TURN, MOST_A_TURN = 0.4, 8  # seconds, rounds
 D = sum(parameter.numel() for parameter in mlp().parameters())
 RESULTS = Path(__file__).parent / "results"
 
@@ -107,7 +107,7 @@ class Session:
         return [(up / WARM_UP, down / WARM_UP) for up, down in of_all]
 
     def rounds(self, turns: int) -> dict[float | None, list[float]]:
-        """By bandwidth, None where links are not shaped, the seconds of every contestant's shortest round."""
+        """By bandwidth, None where links are not shaped, the seconds of every contestant's round in its best turn."""
         shortest: dict[float | None, list[float]] = {
             bandwidth: [math.inf] * len(CONTESTANTS) for bandwidth in (None, *BANDWIDTHS)
         }
@@ -116,9 +116,9 @@ class Session:
                 self.nodes.shape(bandwidth)
                 for number in range(len(CONTESTANTS)):
                     seconds = self.ask(f"rounds {number} 1")["seconds"]
-                    if more := min(int(TURN / seconds[0]), MOST_A_TURN):
-                        seconds += self.ask(f"rounds {number} {more}")["seconds"]
-                    mine[number] = min(mine[number], *seconds)
+                    if more := min(int(TURN / seconds), MOST_A_TURN):
+                        seconds = min(seconds, self.ask(f"rounds {number} {more}")["seconds"])
+                    mine[number] = min(mine[number], seconds)
         return shortest
 
     def rounds_to_loss(self, number: int) -> float:
