@@ -11,11 +11,11 @@ def _parts(x: list[float], size: int) -> list[list[float]]:
     return [x[begin : begin + size] for begin in range(0, len(x), size)]
 
 
-def int4(x: list[float], block: int) -> list[float]:
+def int4(x: list[float], block: int, top: int = 7) -> list[float]:
     out = []
     for group in _parts(x, block):
         scale = max(map(abs, group))
-        out += [scale and scale * round(value / scale * 7) / 7 for value in group]
+        out += [scale and scale * round(value / scale * top) / top for value in group]
     return out
 
 
