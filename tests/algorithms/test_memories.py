@@ -195,6 +195,8 @@ def test_an_error_in_eight_bits_is_near_the_whole_one():
     w, e = torch.randn(2, 3, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).unbind()
     channels = (loco(TopK(k=2), SGD(), error_bits=bits).uplink for bits in (32, 8))
     whole, coded = (channel.send(w, e, Key(SEED, "up", 1, (0, 1, 2)))[1] for channel in channels)
+    assert isinstance(whole, torch.Tensor)
+    assert isinstance(coded, torch.Tensor)
     off = torch.stack([(whole - coded)[..., j : j + 64].abs().amax(-1) for j in range(0, 200, 64)])
     largest = torch.stack([whole[..., j : j + 64].abs().amax(-1) for j in range(0, 200, 64)])
     assert (off > 0).all()

@@ -168,7 +168,7 @@ def lions(theirs: Any, n: int, monkeypatch, rounds: int = 20, weight_decay: floa
 
 def rearranged(x: Tensor, pattern: str, **sizes: int) -> Tensor:
     """What DeMo's code asks of einops.rearrange."""
-    h, w = sizes.get("h"), sizes.get("w")
+    h, w = sizes.get("h", -1), sizes.get("w", -1)
     match "".join(pattern.split()):
         case "(yh)(xw)->yhxw":
             return x.unflatten(1, (-1, w)).unflatten(0, (-1, h))
@@ -352,7 +352,8 @@ class Master:
         folder = clone("dasha") / "code"
         mocked = ("torchvision", "torchvision.models", "matplotlib", "matplotlib.pyplot")
         library = imported(folder, f"{of}.algorithm", mocked)
-        compressor, function = (importlib.import_module(f"{of}.{name}") for name in ("compressor", "function"))
+        compressor: Any = importlib.import_module(f"{of}.compressor")
+        function: Any = importlib.import_module(f"{of}.function")
         library.CompressedTorchVector = Message
         compressor.CompressedTorchVector = Message  # theirs takes float32 alone
         self.draws: dict[tuple[int, int], Tensor] = {}
