@@ -6,10 +6,13 @@ Or something else in its place: a `Combine`.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from algorithms.compressors import Compressor, Payload
 
 
 def mean_of(vectors: Iterable[Tensor]) -> Tensor:
@@ -41,37 +44,51 @@ def mean_of_stacked(vectors: Tensor) -> Tensor:
 
 
 class Combine(ABC):
-    """What a server makes of decoded messages, in worker order."""
+    """What a server makes of messages of d coordinates, which `codec` decodes, in worker order."""
+
+    needs_payloads: ClassVar[bool] = False
+    """Whether it looks at what was sent beside C(x), so that the dense path packs what goes up, too."""
 
     @abstractmethod
-    def of(self, vectors: Iterable[Tensor]) -> Tensor:
-        """One vector [*T, d] for those of all workers, which come one after the other."""
+    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+        """One vector [*T, d] for the messages of all workers, which come one after the other."""
 
-    def of_stacked(self, vectors: Tensor) -> Tensor:
-        """`of` for vectors [*T, W, d] of one tensor, to the same bits."""
-        return self.of(vectors.unbind(-2))
+    @abstractmethod
+    def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
+        """`of` for a payload with a worker axis, to the same bits."""
 
 
 @dataclass(frozen=True)
 class Mean(Combine):
     """mean_i w_i."""
 
-    def of(self, vectors: Iterable[Tensor]) -> Tensor:
-        return mean_of(vectors)
+    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+        return mean_of(codec.decode(payload, d) for payload in payloads)
 
-    def of_stacked(self, vectors: Tensor) -> Tensor:
-        return mean_of_stacked(vectors)
+    def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
+        return mean_of_stacked(codec.decode(payload, d))
 
 
 @dataclass(frozen=True)
 class SendersMean(Combine):
-    """Of every coordinate the mean over the workers that sent it: whose w_i is not zero there."""
+    """Of every coordinate the mean over the workers that sent it, a zero too; 0 where nobody did."""
 
-    def of(self, vectors: Iterable[Tensor]) -> Tensor:
-        total = senders = None
-        for vector in vectors:
-            total = vector if total is None else total + vector
-            senders = (vector != 0).to(vector.dtype) if senders is None else senders + (vector != 0)
-        if total is None or senders is None:
-            raise ValueError("no worker sent anything")
-        return total / senders.clamp(min=1)
+    needs_payloads = True
+
+    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+        return _senders_mean((codec.decode(payload, d), codec.sent(payload, d)) for payload in payloads)
+
+    def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
+        vectors, sent = codec.decode(payload, d), codec.sent(payload, d)
+        return _senders_mean(zip(vectors.unbind(-2), sent.unbind(-2), strict=True))
+
+
+def _senders_mean(messages: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """For vectors [*T, d] and where each was sent."""
+    total = senders = None
+    for vector, sent in messages:
+        total = vector if total is None else total + vector
+        senders = sent.to(vector.dtype) if senders is None else senders + sent
+    if total is None or senders is None:
+        raise ValueError("no worker sent anything")
+    return total / senders.clamp(min=1)

@@ -54,8 +54,9 @@ class LocalSteps(Algorithm):
     """Rounds in which worker i moves its own x_i by the `inner` update, H = `period` from exchange to exchange.
 
     In the others Δ_i = x − x_i goes up, replicas move by `update` with what comes down, the outer step, and every
-    x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update. A method with local
-    steps of another kind overrides `local`, `outgoing` or `adopted`.
+    x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update; the outer one steps
+    with 1, or what it has of its own, as `Nesterov` its η: `SGD()` averages. A method with local steps of another
+    kind overrides `local`, `outgoing` or `adopted`.
     """
 
     inner: Update
@@ -91,6 +92,11 @@ class LocalSteps(Algorithm):
 
     def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         return replace(state, x=replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2))
+
+    def moved(
+        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
+    ) -> ReplicaState:
+        return super().moved(signal, state, 1.0, t, norm)
 
     def check(self, d: int) -> None:
         super().check(d)

@@ -216,8 +216,8 @@ class Algorithm:
         Payloads that come one after the other are decoded and added so: one dense message is held at a time.
         """
         if isinstance(payloads, tuple):
-            return self.combine.of_stacked(self.uplink.decode(payloads, d, t))
-        return self.combine.of(self.uplink.decode(payload, d, t) for payload in payloads)
+            return self.combine.of_stacked(payloads, self.uplink.codec(t), d)
+        return self.combine.of(payloads, self.uplink.codec(t), d)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         """The replica after round t, with step size lr (a float or [*T, 1])."""
@@ -239,8 +239,9 @@ class Algorithm:
         return clipped(aggregate, self.clip, norm)
 
     def unpacked(self) -> Algorithm:
-        """This algorithm on the dense path: the same numbers, nothing packed."""
-        return replace(self, uplink=self.uplink.unpacked(), downlink=self.downlink.unpacked())
+        """This algorithm on the dense path: the same numbers, nothing packed that no `combine` looks at."""
+        uplink = self.uplink if self.combine.needs_payloads else self.uplink.unpacked()
+        return replace(self, uplink=uplink, downlink=self.downlink.unpacked())
 
     def hyperparameters(self) -> dict[str, Any]:
         """What may be another number in every round, under the names that torch's optimizers and schedulers use."""

@@ -28,7 +28,8 @@ def dasha_step_size(
 ) -> float:
     """γ = 1/(L + L̃√(ω(4ω+1)/n)) for DASHA on full gradients of n workers; form `paper`: √(16ω(2ω+1)/n).
 
-    Source: Tyurin and Richtárik 2023, Theorem 6.1, and their code, which takes mean_i L_i for L.
+    Source: the code of Tyurin and Richtárik 2023, which takes mean_i L_i for L. The form of their paper, Theorem 6.1,
+    is recalled, unverified.
     """
     variance = omega * (4 * omega + 1) if form == "code" else 16 * omega * (2 * omega + 1)
     return 1 / (smoothness + worker_smoothness * (variance / workers) ** 0.5)

@@ -240,6 +240,9 @@ class _OnSpan(Wrapping):
     def decode(self, payload: Payload, d: int) -> Tensor:
         return self._divisible.decode_span(payload, self.span)
 
+    def sent(self, payload: Payload, d: int) -> Tensor:
+        return self.compressor.sent(payload, self.span.size)
+
     def bits(self, d: int) -> int:
         return self.compressor.bits(self.span.d)
 

@@ -65,6 +65,11 @@ class Compressor(ABC):
     def decode(self, payload: Any, d: int) -> Tensor:
         """C(x) [..., d] out of the payload of x, as `encode` made it, in the dtype of x."""
 
+    def sent(self, payload: Any, d: int) -> Tensor:
+        """Which coordinates a payload carries, whatever their values: bool [..., d]. Raises ValueError where nobody
+        can tell."""
+        raise ValueError(f"{self}: does not tell what it sends, which a mean over senders asks; take chunk_top_k")
+
     def pi(self, d: int) -> float:
         """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
         raise ValueError(f"{self}: no contraction constant π is known for it; take top_k, random_k or scaled_sign")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,6 +54,11 @@ class ChunkTopK(Divisible):
         codes = unpack_codes(indices, self._width, values.shape[-1]).long()
         begins = torch.arange(codes.shape[-1], device=codes.device) // self.k * self.chunk
         return values.new_zeros(*values.shape[:-1], d).scatter_(-1, codes + begins, values)
+
+    def sent(self, payload: Any, d: int) -> Tensor:
+        indices: Tensor = payload.indices
+        ones = indices.new_ones(*indices.shape[:-1], self._count(d), dtype=torch.bool)
+        return ChunkTopK.decode(self, Chosen(ones, indices), d)
 
     def cut(self, payload: Chosen, span: Span) -> Chosen:
         begin, count = span.begin // self.chunk * self.k, self._count(span.size)

@@ -73,6 +73,10 @@ class InTurn(Compressor):
         parts = zip(self.compressors, payload, self.sizes, strict=True)
         return torch.cat([one.decode(part, size) for one, part, size in parts], -1)
 
+    def sent(self, payload: Payload, d: int) -> Tensor:
+        parts = zip(self.compressors, payload, self.sizes, strict=True)
+        return torch.cat([one.sent(part, size) for one, part, size in parts], -1)
+
     def bits(self, d: int) -> int:
         return sum(one.bits(size) for one, size in zip(self.compressors, self.sizes, strict=True))
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from algorithms.compressors.base import Divisible, Vector
@@ -23,6 +24,9 @@ class Identity(Divisible):
 
     def decode(self, payload: Vector, d: int) -> Tensor:
         return payload.values
+
+    def sent(self, payload: Vector, d: int) -> Tensor:
+        return torch.ones_like(payload.values, dtype=torch.bool)
 
     def pi(self, d: int) -> float:
         return 1.0

@@ -26,7 +26,9 @@ class Sparsifier(Divisible):
 
     def __post_init__(self) -> None:
         if self.k is not None and self.ratio is not None:
-            raise ValueError(f"k={self.k}, ratio={self.ratio}: {self.name} takes one of the two, not both")
+            raise ValueError(
+                f"k={self.k}, ratio={self.ratio}: {self.name} takes one of the two, not both; set the other to null"
+            )
         if self.k is not None and self.k < 1:
             raise ValueError(f"k={self.k}: {self.name} sends between 1 and d coordinates")
         if self.ratio is not None and not 0 < self.ratio <= 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from torch import Tensor
 
@@ -12,6 +12,8 @@ from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm, ReplicaState, WorkerState
 from algorithms.theory import dasha_step_size
 from algorithms.updates import SGD, Moments
+
+Start = Literal["dense", "zero", "share"]
 
 
 class LastGradient(NamedTuple):
@@ -41,6 +43,7 @@ class Dasha(Algorithm):
 
     rate: float | None
     form: Literal["code", "paper"]
+    learnt_start: bool
 
     is_coordinatewise = True
 
@@ -59,6 +62,8 @@ class Dasha(Algorithm):
         gradient, (h,) = self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
         if not isinstance(state.memory, Tensor):  # a parameter group that crosses as it is leaves no errors
             return gradient, LastGradient(h=gradient)
+        if t == 1 and self.learnt_start:
+            h = gradient
         omega = self.uplink.compressor.omega(gradient.shape[-1])
         a = 1 / (2 * omega + 1) if self.rate is None else self.rate
         return state.memory + (gradient - h) - a * (state.memory - h), LastGradient(h=gradient)
@@ -75,8 +80,8 @@ def dasha(
     compressor: Compressor,
     update: SGD,
     rate: float | None = None,  # a, how much of the error ĝ_i − h_i goes each round; null: 1/(2ω+1)
-    dense_start: bool = True,  # true: the first gradients cross uncompressed, 32d bits
-    form: Literal["code", "paper"] = "code",  # of the step size by theory: as its authors run it, or as they print it
+    start: Start = "dense",  # dense: the first gradients cross as they are; zero: C of them; share: C of a share a
+    form: Literal["code", "paper"] = "code",  # of the step size by theory; paper: as recalled, unverified
 ) -> Algorithm:
     """MARINA without its uncompressed rounds: a share a of what compression has left out is sent along.
 
@@ -84,14 +89,29 @@ def dasha(
         server   ĝ ← ĝ + mean_i c_i,  sends ĝ
         replica  x ← x − αĝ
 
-    With `dense_start` ĝ_i = h_i = g_i in round 1, else ĝ_i = C(g_i).
+    In round 1 ĝ_i = h_i = g_i with `start: dense`; from ĝ_i = h_i = 0 it is ĝ_i = C(g_i) with `zero`; from ĝ_i = 0
+    and h_i = g_i it is ĝ_i = C(a·g_i) with `share`.
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server.
-    Wire: 32d bits up in round 1 with `dense_start`, then one message of an unbiased C; 32d bits down.
+    Wire: 32d bits up in round 1 with `start: dense`, then one message of an unbiased C; 32d bits down.
     Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
     Oracle Complexity, 2023 (arXiv 2202.01268), the version with full gradients; a as in its authors' code, whose
-    full-gradient version starts from zero with one idle round. The message is formed as C(w_i − ĝ_i) of w_i = ĝ_i +
-    g_i − h_i − a(ĝ_i − h_i), one rounding apart from the above. a = 1 with a contractive C would be EF21. On logistic
-    regression `task.step_unit=theory` counts in `algorithms.theory.dasha_step_size`.
+    full-gradient version starts as `share`, behind a round without a step. The message is formed as C(w_i − ĝ_i) of
+    w_i = ĝ_i + g_i − h_i − a(ĝ_i − h_i), one rounding apart from the above. a = 1 with a contractive C would be EF21.
+    On logistic regression `task.step_unit=theory` counts in `algorithms.theory.dasha_step_size`, which is that of the
+    code; the paper's, `form: paper`, is recalled, unverified.
     """
-    channel = UnbiasedMarkov(compressor, dense_rounds=int(dense_start))
-    return Dasha(uplink=channel, downlink=dense(), update=update, rate=rate, form=form)
+    return Dasha(
+        uplink=started(compressor, start),
+        downlink=dense(),
+        update=update,
+        rate=rate,
+        form=form,
+        learnt_start=start == "share",
+    )
+
+
+def started(compressor: Compressor, start: Start) -> UnbiasedMarkov:
+    """The uplink of a start. Raises ValueError for another."""
+    if start not in get_args(Start):
+        raise ValueError(f"start={start!r}: must be one of {', '.join(get_args(Start))}")
+    return UnbiasedMarkov(compressor, dense_rounds=int(start == "dense"))

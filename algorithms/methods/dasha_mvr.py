@@ -8,7 +8,7 @@ from torch import Tensor
 
 from algorithms.channels import dense
 from algorithms.compressors import Compressor
-from algorithms.methods.dasha import Dasha, LastGradient, UnbiasedMarkov
+from algorithms.methods.dasha import Dasha, LastGradient, Start, started
 from algorithms.protocol import Algorithm, WorkerState
 from algorithms.updates import SGD
 
@@ -37,7 +37,7 @@ def dasha_mvr(
     update: SGD,
     b: float = 0.1,  # b, how much of an estimate is given up each round for the new gradient
     rate: float | None = None,  # a, how much of the error ĝ_i − h_i goes each round; null: 1/(2ω+1)
-    dense_start: bool = True,  # true: the first gradients cross uncompressed, 32d bits
+    start: Start = "dense",  # dense: the first gradients cross as they are; zero: C of them; share: C of a share a
 ) -> Algorithm:
     """DASHA for batches: momentum variance reduction (MVR) of g_i before it is compressed.
 
@@ -46,14 +46,21 @@ def dasha_mvr(
         server   ĝ ← ĝ + mean_i c_i,  sends ĝ
         replica  x ← x − αĝ
 
-    In round 1 h_i' = g_i, and with `dense_start` ĝ_i = h_i'.
+    In round 1 h_i' = g_i, and ĝ_i is as in DASHA with the same `start`.
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server; the previous x [d] on replicas.
-    Wire: 32d bits up in round 1 with `dense_start`, then one message of an unbiased C; 32d bits down.
+    Wire: 32d bits up in round 1 with `start: dense`, then one message of an unbiased C; 32d bits down.
     Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
     Oracle Complexity, 2023 (arXiv 2202.01268). Its authors' code can begin with a larger batch; for b it has no
     default and tries 0.01 to 0.5. A round takes two gradients. b = 1 is DASHA on batches, and on full gradients every
     b is DASHA: `task.step_unit=theory` counts in its step size. b = 0 with a = 0 is what VR-MARINA does between its
     full gradients.
     """
-    channel = UnbiasedMarkov(compressor, dense_rounds=int(dense_start))
-    return DashaMVR(uplink=channel, downlink=dense(), update=update, rate=rate, form="code", b=b)
+    return DashaMVR(
+        uplink=started(compressor, start),
+        downlink=dense(),
+        update=update,
+        rate=rate,
+        form="code",
+        learnt_start=start == "share",
+        b=b,
+    )

@@ -56,7 +56,7 @@ def demo(
 
         worker   δ_i ← βδ_i + αg_i,  c_i = the k largest coefficients of every chunk of DCT(δ_i)
                  δ_i ← δ_i − DCT⁻¹(c_i)
-        server   z = of every coefficient the mean over the workers that sent it,  s = sgn(DCT⁻¹(z)),  sends s
+        server   z = of every coefficient the mean over the workers that sent it, a 0 too,  s = sgn(DCT⁻¹(z))
         replica  x ← x − α(s + λx)
 
     All tensors are treated alike, whatever their roles.

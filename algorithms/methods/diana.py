@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -61,8 +62,14 @@ class Diana(Algorithm):
     """Rounds whose server starts from h in place of its last aggregate, and learns it as the workers do."""
 
     rate: float | None
+    along: Literal["estimate", "learnt"]
 
     is_coordinatewise = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.along not in ("estimate", "learnt"):
+            raise ValueError(f"along={self.along!r}: must be 'estimate' or 'learnt'")
 
     def start_server(self, x: Tensor) -> LearningServer:
         state = super().start_server(x)
@@ -70,13 +77,18 @@ class Diana(Algorithm):
 
     def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         assert isinstance(state, LearningServer)
-        return self.uplink.receive(self.mean(payloads, state.h.shape[-1], t), state.h)
+        mean = self.mean(payloads, state.h.shape[-1], t)
+        if self.along == "learnt":
+            mean = _rate(self.uplink, self.rate, mean.shape[-1]) * mean
+        return self.uplink.receive(mean, state.h)
 
     def answer(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
     ) -> tuple[Payload, LearningServer]:
         payload, new = super().answer(aggregate, state, t, seed, norm)
         assert isinstance(new, LearningServer)
+        if self.along == "learnt":
+            return payload, replace(new, h=aggregate)
         learnt = _rate(self.uplink, self.rate, new.h.shape[-1]) * (aggregate - new.h)  # ĝ − h = mean_i c_i
         return payload, replace(new, h=new.h + learnt)
 
@@ -88,21 +100,23 @@ def diana(
     compressor: Compressor,
     update: SGD,
     rate: float | None = None,  # a, how much of a message h_i learns; null: 1/(1+ω)
+    along: Literal["estimate", "learnt"] = "estimate",  # of the step; learnt: mean_i h_i, once c_i are in it
 ) -> Algorithm:
     """Compresses g_i − h_i without bias, where h_i learns the local gradient at the optimum.
 
         worker   c_i = C(g_i − h_i),  h_i ← h_i + a·c_i
-        server   ĝ = h + mean_i c_i,  h ← h + a·mean_i c_i,  sends ĝ
+        server   ĝ = h + mean_i c_i,  h ← h + a·mean_i c_i,  sends ĝ      (with `along: learnt` this h in ĝ's place)
         replica  x ← x − αĝ
 
     State: h_i [d] on every worker; h = mean_i h_i and ĝ [d] on the server; all zero at the start.
     Wire: one message of an unbiased C up, 32d bits down.
     Source: Mishchenko, Gorbunov, Takáč and Richtárik, Distributed Learning with Compressed Gradient Differences,
     2019 (arXiv 1901.09269), without its proximal step; a = 1/(1+ω) as in the code of MARINA's authors. The DIANA of
-    their linear-model experiments is another method: its server steps along mean_i h_i, which is EF21 with a·C. a = 1
+    their linear-model experiments, whose workers send h_i after its update, is another method: `along: learnt`, which
+    is EF21 from zero with a·C. a = 1
     with a contractive C is EF21 from zero, a = 0 direct compression.
     """
-    return Diana(uplink=Learning(compressor, rate=rate), downlink=dense(), update=update, rate=rate)
+    return Diana(uplink=Learning(compressor, rate=rate), downlink=dense(), update=update, rate=rate, along=along)
 
 
 def _rate(channel: Channel, rate: float | None, d: int) -> float:

@@ -1,6 +1,6 @@
 """EF21: SGD on Markov sequences."""
 
-from algorithms.channels import Markov
+from algorithms.channels import Markov, dense
 from algorithms.compressors import Compressor
 from algorithms.protocol import Algorithm
 from algorithms.updates import SGD
@@ -11,6 +11,7 @@ def ef21(
     update: SGD,
     uplink_only: bool = True,  # true: the downlink stays dense, 32d bits
     dense_start: bool = True,  # true: the first vectors cross uncompressed, 32d bits
+    downlink_compressor: Compressor | None = None,  # without `uplink_only`; null: the uplink's
 ) -> Algorithm:
     """Gradient descent on an estimate that learns the gradient from compressed differences.
 
@@ -22,8 +23,13 @@ def ef21(
     zero at the start, or what crossed first with `dense_start`.
     Wire: one message of C up, 64k bits with top-k, and 32d bits or one message of C down.
     Source: Richtárik, Sokolov and Fatkhullin 2021, whose own setting is the default; they do not count the start. The
-    CD-Adam paper's section 7.2 has it in both directions from zero, with k = 0.016d: the preset `ef21_both_ways`. The
-    step size is `algorithms.theory.markov_step_size`, on logistic regression `task.step_unit=theory`. EF21-W (2024,
-    arXiv 2402.10774) has the same iterates for every positively homogeneous C, by a step size of mean_i L_i for L̃.
+    CD-Adam paper's section 7.2 has it in both directions from zero, with k = 0.016d: the preset `ef21_both_ways`.
+    EF21-BC's authors (2021, arXiv 2110.03294) choose C apart for both directions: `downlink_compressor`. The step
+    size is `algorithms.theory.markov_step_size` by the uplink's C, on logistic regression `task.step_unit=theory`.
+    EF21-W (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C, by a step size of mean_i
+    L_i for L̃.
     """
-    return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)
+    if uplink_only and downlink_compressor is not None:
+        raise ValueError(f"downlink_compressor={downlink_compressor}: takes uplink_only=false")
+    up, down = (Markov(one, dense_rounds=int(dense_start)) for one in (compressor, downlink_compressor or compressor))
+    return Algorithm(uplink=up, downlink=dense() if uplink_only else down, update=update)

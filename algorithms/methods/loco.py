@@ -1,15 +1,23 @@
 """LoCo: messages of four bits, with an error that is an average of past errors."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from algorithms.channels import Channel
-from algorithms.compressors import Compressor, Payload
+from algorithms.compressors import Compressor, Int4, Payload
 from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
 from algorithms.updates import Update
+
+
+@dataclass(frozen=True)
+class Int8(Int4):
+    """C(x) = ‖x_b‖∞ times the nearest multiple of 1/127, in groups b of B neighbours."""
+
+    width = 8
 
 
 @dataclass(frozen=True)
@@ -35,10 +43,21 @@ class AveragedError(Channel):
         if self.reset and key.round % self.reset == 0:
             return payload, torch.zeros_like(memory)
         lost = compensated - self.decode(payload, w.shape[-1], key.round)
-        return payload, self.beta * memory + (1 - self.beta) * lost
+        return payload, self._kept(self.beta * memory + (1 - self.beta) * lost)
+
+    def _kept(self, error: Tensor) -> Tensor:
+        return error
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
         return message
+
+
+@dataclass(frozen=True)
+class CodedError(AveragedError):
+    """Keeps of its error what 8 bits a coordinate hold."""
+
+    def _kept(self, error: Tensor) -> Tensor:
+        return Int8()(error)
 
 
 def loco(
@@ -47,6 +66,7 @@ def loco(
     beta: float = 0.8,  # β, how much of the error is kept each round
     reset: int | None = 1024,  # T_r, rounds after which errors are forgotten; null: never
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
+    error_bits: Literal[8, 32] = 32,  # of a coordinate of an error between two rounds
 ) -> Algorithm:
     """Error feedback whose error is a moving average, and is reset now and then.
 
@@ -59,7 +79,11 @@ def loco(
     Source: Xie, Lin, Toh and Zhou, LoCo: Low-Bit Communication Adaptor for Large-scale Model Training, 2024 (arXiv
     2407.04480), as merged into DeepSpeed, whose err_beta is β and 0.8 in an example of theirs, with a reset after
     1024 (both second-hand; the paper's own β is recalled to multiply the new error). There a reset clears the one
-    parameter whose turn it is, here all coordinates; errors lie there in 8 bits between rounds, here in full.
-    β = 0 without resets is error feedback, β = 1 direct compression.
+    parameter whose turn it is, here all coordinates. Errors lie there in 8 bits between rounds; `error_bits: 8`
+    rounds them to multiples of 1/127 of the largest of 64 neighbours, a code of this project's choice, and holds them
+    as floats. β = 0 without resets is error feedback, β = 1 direct compression.
     """
-    return Algorithm.both_ways(AveragedError(compressor, beta=beta, reset=reset), update, uplink_only)
+    if error_bits not in (8, 32):
+        raise ValueError(f"error_bits={error_bits}: must be 8 or 32")
+    channel = CodedError if error_bits == 8 else AveragedError
+    return Algorithm.both_ways(channel(compressor, beta=beta, reset=reset), update, uplink_only)

@@ -31,10 +31,12 @@ def sparseloco(
     of s, as nk(32 + ⌈log₂ s⌉) bits, or dense where that is fewer, 32s. 0 in the others.
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025
     (arXiv 2508.15706), by a transcription of its algorithm, which has the mean over all workers; its code (CCLoco)
-    has that over senders, up to n times as long. Which of the two its curves are of is not known here. H, β, η and
-    k = 32 of 4,096 are that code's for 500M parameters. There η multiplies e_i too, and all workers gather all
-    messages, n−1 times what goes up; here a server sends the mean, no entry of which is lost. C with k = s and
-    all its values is local SGD for η = 1.
+    has that over senders, a sent zero's too, up to n times as long. Which of the two its curves are of is not known
+    here. The defaults are of two codes: H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, whose values
+    cross in 256 bins; the two bits of a value are templar's, which has k = 64 and H = 30. Chunks are squares of
+    64 × 64 of matrices there, and here 4,096 consecutive coordinates of the flat vector. There η multiplies e_i too,
+    and all workers gather all messages, n−1 times what goes up; here a server sends the mean, no entry of which is
+    lost. C with k = s and all its values is local SGD for η = 1.
     """
     if aggregate not in ("all", "senders"):
         raise ValueError(f"aggregate={aggregate!r}: must be 'all' or 'senders'")

@@ -65,9 +65,9 @@ def sparta(compressor: Compressor, update: Update) -> Algorithm:
     State: x_i, the inner update's moments and what was not sent of x − x_i [d] on every worker; x [d].
     Wire: 32k + 64 bits up and down in every round, where k is that of `compressor`, random_k.
     Raises ValueError for other compressors.
-    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose k is 0.005d. There every
-    coordinate is in S with that chance, a tensor at a time, and one node broadcasts S as a byte a coordinate, which
-    is not counted; here S has k coordinates of the whole vector, and is a seed. k = d is local SGD.
+    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share, 0.005, is the preset's.
+    There every coordinate is in S with that chance, a tensor at a time, and one node broadcasts S as a byte a
+    coordinate, which is not counted; here S has k coordinates of the whole vector, and is a seed. k = d is local SGD.
     """
     if not isinstance(compressor.compressor if isinstance(compressor, Blocks) else compressor, RandomK):
         raise ValueError(f"{compressor}: sparta averages coordinates drawn alike everywhere; take random_k")

@@ -90,10 +90,16 @@ def test_marina_s_chance_is_that_of_its_authors_code(ours, theirs, omega):
 
 @every_compressor
 @pytest.mark.parametrize("rate", [None, 0.0, 0.3])
-def test_dasha_follows_the_reference(ours, theirs, omega, rate):
+@pytest.mark.parametrize("start", ["dense", "zero", "share"])
+def test_dasha_follows_the_reference(ours, theirs, omega, rate, start):
     a = 1 / (2 * omega + 1) if rate is None else rate
-    expected = plain_dasha(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, a)
-    assert_close(run(dasha(ours, SGD(), rate=rate)), torch.tensor(expected, dtype=torch.float64), 1e-10)
+    expected = plain_dasha(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, a, start)
+    assert_close(run(dasha(ours, SGD(), rate, start)), torch.tensor(expected, dtype=torch.float64), 1e-10)
+
+
+def test_what_dasha_sends_first():
+    for start, bits in (("dense", 32 * problem.D), ("zero", 160), ("share", 160)):
+        assert dasha(THIRD, SGD(), start=start).uplink.bits(problem.D, 1) == bits
 
 
 def test_without_compression_both_are_gradient_descent():
@@ -140,6 +146,7 @@ def test_bits_are_those_of_the_coin():
         (lambda: dasha(TopK(k=2), SGD()), "DASHA needs an unbiased compressor"),
         (lambda: marina(THIRD, SGD(), p=0.0), r"p=0.0: must lie in \(0, 1\]"),
         (lambda: marina(THIRD, SGD()).check(problem.D), "needs p=, how often the coin shows heads, or d="),
+        (lambda: dasha(THIRD, SGD(), start="idle"), "start='idle': must be one of dense, zero, share"),  # type: ignore
         (lambda: dasha(THIRD, SGD(), rate=1.5), r"rate=1.5: must lie in \[0, 1\]"),
     ],
 )

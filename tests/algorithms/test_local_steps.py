@@ -4,14 +4,16 @@ from itertools import pairwise
 
 import pytest
 import torch
-from local_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, run
+from local_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, gradients, run, states
 from reference import compressors as plain
 from reference import problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
 
+from algorithms.channels import dense
 from algorithms.compressors import Identity, ScaledSign, TopK
 from algorithms.ddp_hook import compressed
+from algorithms.local_steps import LocalSteps
 from algorithms.meter import Meter
 from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
@@ -45,6 +47,21 @@ def test_diloco_follows_the_reference(period, compressor):
 
 def test_without_local_steps_local_sgd_is_sgd():
     assert_close(run(local_sgd(Identity(), SGD(), period=1)), run(sgd(Identity(), SGD())), 1e-13)
+
+
+def test_the_run_s_step_size_is_not_the_outer_update_s():
+    """The outer SGD() is x ← x − Δ, not x − αΔ."""
+    found = LocalSteps(uplink=dense(), downlink=dense(), update=SGD(), inner=SGD(), period=5)
+    assert torch.equal(run(found), run(local_sgd(Identity(), SGD(), period=5)))
+    heavy = LocalSteps(uplink=dense(), downlink=dense(), update=SGD(momentum=0.6), inner=SGD(), period=5)
+    path = states(heavy)
+    x, b = path[0].replica.x, torch.zeros(problem.D, dtype=torch.float64)
+    for t in range(5, ROUNDS + 1, 5):
+        before = path[t - 1]
+        assert before.workers.x is not None
+        b = 0.6 * b + x - (before.workers.x - LR * gradients(before)).mean(0)
+        x = x - b
+        assert_close(path[t].replica.x, x, 1e-12)
 
 
 def test_diloco_that_averages_is_local_sgd():

@@ -60,10 +60,12 @@ def run(algorithm: Algorithm) -> torch.Tensor:
 )
 @pytest.mark.parametrize("rate", [None, 0.3])
 @pytest.mark.parametrize("b", [0.0, 0.1, 0.7])
-def test_dasha_mvr_follows_the_reference(ours, theirs, omega, rate, b):
+@pytest.mark.parametrize("start", ["dense", "zero", "share"])
+def test_dasha_mvr_follows_the_reference(ours, theirs, omega, rate, b, start):
     a = 1 / (2 * omega + 1) if rate is None else rate
-    expected = torch.tensor(plain_dasha_mvr(row_gradient, START, N, theirs, LR, ROUNDS, a, b), dtype=torch.float64)
-    torch.testing.assert_close(run(dasha_mvr(ours, SGD(), b=b, rate=rate)), expected, rtol=0, atol=1e-10)
+    expected = plain_dasha_mvr(row_gradient, START, N, theirs, LR, ROUNDS, a, b, start)
+    found = run(dasha_mvr(ours, SGD(), b, rate, start))
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 
 def test_with_b_of_one_it_is_dasha_on_batches():

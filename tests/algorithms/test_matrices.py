@@ -12,7 +12,7 @@ from reference.powersgd import powersgd as plain_powersgd
 from torch import Tensor
 
 from algorithms.averaging import Mean, SendersMean
-from algorithms.compressors import DctTopK, Identity, ScaledSign, TopK
+from algorithms.compressors import ChunkTopK, ChunkTopKBins, DctTopK, Identity, ScaledSign, TopK
 from algorithms.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
 from algorithms.low_rank import Factored, LowRank
 from algorithms.meter import Meter
@@ -279,6 +279,25 @@ def test_demo_follows_the_reference(k, side, weight_decay):
 
 
 @pytest.mark.parametrize("dct", [True, False])
+@pytest.mark.parametrize("tie", ["zero", "plus"])
+def test_demo_s_zeros_are_sent(dct, tie):
+    """A worker without a gradient, and others without gradients of whole rows: the mean is over them, too."""
+
+    def gradient(i: int, x: list[float]) -> list[float]:
+        return [0.0 if i == 0 or j % (2 * i) < i else g for j, g in enumerate(problem.gradient(i, x))]
+
+    x, algorithm = torch.tensor(problem.START, dtype=torch.float64), demo(DctTopK(3, 4, dct), LAYOUT, 0.9, tie=tie)
+    cluster = Simulated(algorithm, problem.WORKERS, SEED)
+    state, path = cluster.start(x), []
+    for t in range(1, 11):
+        rows = [gradient(i, state.replica.x.tolist()) for i in range(problem.WORKERS)]
+        state = cluster.round(torch.tensor(rows, dtype=torch.float64), state, LR, t)
+        path.append(state.replica.x)
+    expected = plain_demo(gradient, problem.START, problem.WORKERS, LR, 10, 3, 4, 0.9, 0.0, dct, tie == "plus")
+    assert_close(torch.stack(path), expected)
+
+
+@pytest.mark.parametrize("dct", [True, False])
 def test_demo_that_sends_everything_is_sign_descent_on_the_mean_gradient(dct):
     x, path = torch.tensor(problem.START, dtype=torch.float64), []
     for _ in range(ROUNDS):
@@ -288,12 +307,31 @@ def test_demo_that_sends_everything_is_sign_descent_on_the_mean_gradient(dct):
 
 
 def test_a_coefficient_that_few_sent_is_not_made_small_by_the_others():
-    vectors = torch.tensor([[1.0, 0.0, -2.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    assert torch.equal(SendersMean().of(vectors.unbind()), torch.tensor([2.0, 0.0, -2.0]))
-    assert torch.equal(SendersMean().of_stacked(vectors[None]), torch.tensor([[2.0, 0.0, -2.0]]))
-    assert torch.equal(Mean().of(vectors.unbind()), Mean().of_stacked(vectors))
+    """Each sends two, the lower of equals: the second and the third a 0 beside their 3 and 9."""
+    vectors = torch.tensor([[1.0, 0.0, -2.0, 0.0], [3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 9.0]])
+    codec = ChunkTopK(2, 4)
+    payloads = [codec.encode(vector) for vector in vectors]
+    expected = torch.tensor([(1 + 3 + 0) / 3, 0.0, -2.0, 9.0])
+    assert torch.equal(SendersMean().of(payloads, codec, 4), expected)
+    assert torch.equal(SendersMean().of_stacked(codec.encode(vectors[None]), codec, 4), expected[None])
+    assert torch.equal(Mean().of(payloads, codec, 4), vectors.sum(0) / 3)
+    assert torch.equal(Mean().of_stacked(codec.encode(vectors), codec, 4), vectors.sum(0) / 3)
     with pytest.raises(ValueError, match="no worker sent anything"):
-        SendersMean().of([])
+        SendersMean().of([], codec, 4)
+    with pytest.raises(ValueError, match=r"TopK.*: does not tell what it sends, which a mean over senders asks"):
+        SendersMean().of([TopK(k=1).encode(vectors)], TopK(k=1), 4)
+
+
+def test_what_is_sent_is_told_whatever_the_values():
+    zeros = torch.zeros(2, 27)
+    one, bins = ChunkTopK(2, 10), ChunkTopKBins(2, 10)
+    expected = [j % 10 < 2 for j in range(27)]
+    for codec in (one, bins):
+        assert codec.sent(codec.encode(zeros), 27).tolist() == [expected] * 2
+    assert Identity().sent(Identity().encode(zeros), 27).all()
+    codec = DctTopK(2, 4, layout=LAYOUT).of_coefficients
+    payload = codec.encode(zeros.double())
+    assert codec.sent(payload, 27).sum(-1).tolist() == [sum(len(part.values[0]) for part in payload)] * 2
 
 
 def test_demo_goes_down():

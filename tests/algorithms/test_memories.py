@@ -1,10 +1,12 @@
 """EF21-SGDM, EControl, DIANA, EF21-P and LoCo: against plain loops, at the ends of their options, and in use."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from reference import compressors as plain
+from reference import groups as plain_groups
 from reference import problem, quantizers
 from reference.diana import diana as plain_diana
 from reference.econtrol import econtrol as plain_econtrol
@@ -26,6 +28,7 @@ from algorithms.methods.sgd import sgd
 from algorithms.protocol import Algorithm
 from algorithms.randomness import Key
 from algorithms.updates import SGD
+from algorithms.wire_sharded import cuts
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, SEED, LR = 60, 3, 0.1
@@ -139,6 +142,16 @@ def drawn(x: list[float], worker: int, t: int) -> list[float]:
 )
 def test_diana_follows_the_reference(ours, theirs, rate):
     assert_follows(ours, plain_diana(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, rate))
+    along = replace(ours, along="learnt")
+    assert_follows(along, plain_diana(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, rate, True))
+
+
+def test_diana_along_what_is_learnt_is_ef21_from_zero():
+    """With a·C for C, which of unbiased random-k is the unscaled one."""
+    found = run(diana(RandomK(k=3, unbiased=True), SGD(), along="learnt"))
+    assert_close(found, run(ef21(RandomK(k=3), SGD(), dense_start=False)), 1e-13)
+    with pytest.raises(ValueError, match="along='h': must be 'estimate' or 'learnt'"):
+        diana(Natural(), SGD(), along="h")  # type: ignore
 
 
 def test_diana_at_the_ends_of_its_rate():
@@ -167,13 +180,31 @@ def test_ef21_p_is_error_feedback_on_the_downlink():
 
 @every_compressor
 @pytest.mark.parametrize("dense_down", [False, True])
-@pytest.mark.parametrize(("beta", "reset"), [(0.8, 7), (0.3, None)])
-def test_loco_follows_the_reference(compressor, dense_down, beta, reset):
+@pytest.mark.parametrize(("beta", "reset"), [(0.83, 7), (0.3, None)])
+@pytest.mark.parametrize(("bits", "kept"), [(32, list), (8, lambda e: plain_groups.int4(e, 64, 127))])
+def test_loco_follows_the_reference(compressor, dense_down, beta, reset, bits, kept):
     ours, theirs = COMPRESSORS[compressor]
     assert_follows(
-        loco(ours, SGD(), beta, reset, dense_down),
-        plain_loco(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, beta, reset, dense_down),
+        loco(ours, SGD(), beta, reset, dense_down, bits),
+        plain_loco(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, beta, reset, dense_down, kept),
     )
+
+
+def test_an_error_in_eight_bits_is_near_the_whole_one():
+    """Within half a level, 1/127 of the largest of 64 neighbours."""
+    w, e = torch.randn(2, 3, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).unbind()
+    channels = (loco(TopK(k=2), SGD(), error_bits=bits).uplink for bits in (32, 8))
+    whole, coded = (channel.send(w, e, Key(SEED, "up", 1, (0, 1, 2)))[1] for channel in channels)
+    assert isinstance(whole, torch.Tensor)
+    assert isinstance(coded, torch.Tensor)
+    off = torch.stack([(whole - coded)[..., j : j + 64].abs().amax(-1) for j in range(0, 200, 64)])
+    largest = torch.stack([whole[..., j : j + 64].abs().amax(-1) for j in range(0, 200, 64)])
+    assert (off > 0).all()
+    assert (off <= largest / 127 / 2 * (1 + 1e-12)).all()
+    with pytest.raises(ValueError, match="error_bits=4: must be 8 or 32"):
+        loco(TopK(k=2), SGD(), error_bits=4)  # type: ignore
+    with pytest.raises(ValueError, match="CodedError: may look at the vector as a whole"):
+        cuts(loco(TopK(k=2), SGD(), error_bits=8), problem.D, 2)
 
 
 def test_loco_at_the_ends_of_its_options():

@@ -92,6 +92,17 @@ def test_compressed_methods_follow_the_reference(method, update, compressor, den
     assert_follows(algorithm, reference, update, plain_compressor, dense_down)
 
 
+@pytest.mark.parametrize("dense_start", [False, True])
+@pytest.mark.parametrize("down", COMPRESSORS)
+def test_ef21_with_another_compressor_down_follows_the_reference(down, dense_start):
+    ours, plain_down = COMPRESSORS[down]
+    algorithm = ef21(TopK(k=2), SGD(), uplink_only=False, dense_start=dense_start, downlink_compressor=ours)
+    options = {"dense_start": dense_start, "compress_down": plain_down}
+    assert_follows(algorithm, methods.markov, "sgd", plain.top_2, False, **options)
+    with pytest.raises(ValueError, match=r"downlink_compressor=.*: takes uplink_only=false"):
+        ef21(TopK(k=2), SGD(), downlink_compressor=ours)
+
+
 @pytest.mark.parametrize("uplink_only", [False, True])
 @pytest.mark.parametrize(("factory", "update"), [(cd_adam, "amsgrad"), (ef21, "sgd")])
 def test_a_dense_start_follows_the_reference(factory, update, uplink_only):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from reference import matrices as plain
 
 from algorithms.compressors import Blocks, ChunkTopK, DctTopK, RankK, tensors
 from algorithms.layout import laid_out
@@ -51,6 +52,27 @@ def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(compressor, 
 def test_payloads_lie_on_the_device_of_x(compressor):
     payload = compressor.encode(torch.zeros(3, D, device="meta"), KEY)
     assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 9])
+def test_rank_k_follows_the_reference(rank):
+    """By loops: P = orth(MQ) by Gram and Schmidt, C(M) = P(MᵀP)ᵀ."""
+    x, expected = batch(3), []
+    for row, seed in zip(x.tolist(), KEY.seeds().tolist(), strict=True):
+        shapes = [(block.rows, block.columns, min(rank, block.rows, block.columns)) for block in LAYOUT[::2]]
+        count = sum(n * r for _, n, r in shapes)
+        drawn = torch.randn(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).tolist()
+        out = list(row)
+        for block, (m, n, r) in zip(LAYOUT[::2], shapes, strict=True):
+            matrix = plain.as_matrix(row[block.offset : block.offset + m * n], (m, n))
+            q = [drawn[j * r : (j + 1) * r] for j in range(n)]
+            drawn = drawn[n * r :]
+            p = plain.orthonormalised(plain.product(matrix, q))
+            right = plain.product(plain.transposed(matrix), p)
+            out[block.offset : block.offset + m * n] = plain.flat(plain.product(p, plain.transposed(right)))
+        expected.append(out)
+    found = RankK(rank, LAYOUT)(x, KEY)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 
 def test_rank_k_is_a_projection_of_every_matrix():

@@ -5,7 +5,7 @@ import torch
 from local_support import ADAMW, ROUNDS, START, N, assert_close, run, states
 from reference import groups as plain
 from reference import problem
-from reference.local_steps import adamw
+from reference.local_steps import adamw, sgd
 from reference.sparseloco import sparseloco as plain_sparseloco
 
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
@@ -13,6 +13,7 @@ from algorithms.meter import Meter
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sparseloco import sparseloco
 from algorithms.updates import SGD
+from experiments.cluster.simulated import Simulated
 
 LR = 0.01
 
@@ -21,16 +22,38 @@ LR = 0.01
 @pytest.mark.parametrize("aggregate", ["all", "senders"])
 @pytest.mark.parametrize("compressor", ["values", "bins"])
 def test_it_follows_the_reference(period, aggregate, compressor):
-    ours, theirs = {
-        "values": (ChunkTopK(1, 3), lambda x: plain.chunk_top_k(x, 1, 3)),
-        "bins": (ChunkTopKBins(2, 4), lambda x: plain.chunk_top_k_bins(x, 2, 4, 2)),
+    ours, theirs, chosen = {
+        "values": (ChunkTopK(1, 3), lambda x: plain.chunk_top_k(x, 1, 3), lambda x: plain.chosen(x, 1, 3)),
+        "bins": (ChunkTopKBins(2, 4), lambda x: plain.chunk_top_k_bins(x, 2, 4, 2), lambda x: plain.chosen(x, 2, 4)),
     }[compressor]
     inner = adamw(LR, 0.9, 0.95, 1e-8, 0.1)
     expected = plain_sparseloco(
-        problem.gradient, START, N, inner, ROUNDS, period, theirs, 0.9, 0.7, aggregate == "senders"
+        problem.gradient, START, N, inner, ROUNDS, period, theirs, chosen, 0.9, 0.7, aggregate == "senders"
     )
     found = run(sparseloco(ours, ADAMW, N, period, decay=0.9, outer_lr=0.7, aggregate=aggregate), LR)
     assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
+
+
+def test_who_sent_a_zero_is_a_sender():
+    """Workers 0 and 1 have no gradient: their zeros cross, and make less of what the others send."""
+
+    def gradient(i, x):
+        return [0.0] * problem.D if i < 2 else problem.gradient(i, x)
+
+    compress, chosen = (lambda x: plain.chunk_top_k(x, 2, 4)), (lambda x: plain.chosen(x, 2, 4))
+    expected = plain_sparseloco(gradient, START, N, sgd(LR), 1, 1, compress, chosen, 0.9, 1.0, True)[0]
+    gradients = [gradient(i, START) for i in range(N)]
+    found = [of_one_round(one) for one in (gradients, gradients[2:])]
+    assert_close(found[0], torch.tensor(expected, dtype=torch.float64), 1e-14)
+    assert not torch.equal(found[0], found[1])
+
+
+def of_one_round(gradients: list[list[float]]) -> torch.Tensor:
+    """x after a round of as many workers, of whom each sends two of four coordinates."""
+    algorithm = sparseloco(ChunkTopK(2, 4), SGD(), len(gradients), 1, aggregate="senders")
+    cluster = Simulated(algorithm, len(gradients), 0)
+    state = cluster.start(torch.tensor(START, dtype=torch.float64))
+    return cluster.round(torch.tensor(gradients, dtype=torch.float64), state, LR, 1).replica.x
 
 
 @pytest.mark.parametrize("aggregate", ["all", "senders"])

@@ -32,6 +32,10 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "zero_one_adam": ("algorithm=zero_one_adam", "algorithm.warmup=3", "algorithm.kappa=1", "algorithm.stretch=1"),
     "sparta": ("algorithm=sparta", "compressor.ratio=0.2"),
     "sparseloco": ("algorithm=sparseloco", "algorithm.period=3", "compressor.k=1", "compressor.chunk=8"),
+    "sparseloco senders": (
+        *("algorithm=sparseloco", "algorithm.period=3", "algorithm.aggregate=senders"),
+        *("compressor=chunk_top_k", "compressor.k=4", "compressor.chunk=8"),
+    ),
     "diloco top_k": ("algorithm=diloco", "algorithm.period=2", "compressor=top_k", "compressor.ratio=0.1"),
     "dense_start": ("algorithm=cd_adam", "algorithm.dense_start=true", "algorithm.uplink_only=true"),
 }

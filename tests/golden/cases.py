@@ -60,10 +60,10 @@ _METHODS = {
 _LATER_METHODS = {
     "ef21": "algorithm=ef21 compressor.k=4 lr=0.1 algorithm.uplink_only=true algorithm.dense_start=true",
     "ef21_bc": "algorithm=ef21_bc compressor.k=4 lr=0.1",
-    "comp_ams": "algorithm=comp_ams compressor.k=4",
+    "comp_ams": "algorithm=comp_ams compressor=top_k compressor.k=4 update=amsgrad",
     "doublesqueeze": "algorithm=doublesqueeze compressor.k=4 lr=0.1",
-    "ef21_sgdm": "algorithm=ef21_sgdm compressor.k=4 lr=0.1 weight_decay=0.01",
-    "ef21_sgdm-double-both_ways": "algorithm=ef21_sgdm compressor.k=4 lr=0.1 algorithm.double=true "
+    "ef21_sgdm": "algorithm=ef21_sgdm compressor=top_k compressor.k=4 lr=0.1 weight_decay=0.01",
+    "ef21_sgdm-double-both_ways": "algorithm=ef21_sgdm compressor=top_k compressor.k=4 lr=0.1 algorithm.double=true "
     "algorithm.uplink_only=false algorithm.dense_start=false",
     "econtrol": "algorithm=econtrol compressor.k=4 lr=0.1",
     "diana": "algorithm=diana lr=0.1",
@@ -82,7 +82,7 @@ _LATER_METHODS = {
     "sparseloco": "algorithm=sparseloco algorithm.period=3 compressor.k=2 compressor.chunk=10",
     "sparseloco-senders": "algorithm=sparseloco algorithm.period=4 algorithm.aggregate=senders "
     "compressor=chunk_top_k compressor.k=1 compressor.chunk=16 weight_decay=0.01",
-    "loco": "algorithm=loco compressor.block=8 algorithm.reset=5",
+    "loco": "algorithm=loco update=adam compressor.block=8 algorithm.reset=5",
     "signum": "algorithm=signum weight_decay=0.01",
     "signum-signsgd-tie": "algorithm=signum algorithm.tie=zero algorithm.beta=0",
     "distributed_lion": "algorithm=distributed_lion",

@@ -6,7 +6,7 @@ Source: Mishchenko, Gorbunov, Takáč and Richtárik 2019, arXiv 1901.09269, wit
               (2) h_i ← h_i + a·c_i
     server    (3) ĝ = h + mean_i c_i
               (4) h ← h + a·mean_i c_i
-    all       (5) x ← x − αĝ
+    all       (5) x ← x − αĝ, or with `learnt` x ← x − αh
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ def diana(
     lr: float,
     rounds: int,
     rate: float,
+    learnt: bool = False,
 ) -> list[Vector]:
     """x after every round; `compress` is told the worker and the round, which it may draw from."""
     d = len(x)
@@ -39,6 +40,6 @@ def diana(
         for k in range(d):
             g_hat = h[k] + average[k]  # (3)
             h[k] += rate * average[k]  # (4)
-            x = [*x[:k], x[k] - lr * g_hat, *x[k + 1 :]]  # (5)
+            x = [*x[:k], x[k] - lr * (h[k] if learnt else g_hat), *x[k + 1 :]]  # (5)
         path.append(x)
     return path

@@ -11,11 +11,11 @@ def _parts(x: list[float], size: int) -> list[list[float]]:
     return [x[begin : begin + size] for begin in range(0, len(x), size)]
 
 
-def int4(x: list[float], block: int) -> list[float]:
+def int4(x: list[float], block: int, top: int = 7) -> list[float]:
     out = []
     for group in _parts(x, block):
         scale = max(map(abs, group))
-        out += [scale and scale * round(value / scale * 7) / 7 for value in group]
+        out += [scale and scale * round(value / scale * top) / top for value in group]
     return out
 
 
@@ -78,12 +78,17 @@ def bin_means(x: list[float], bits: int) -> list[float]:
     return [sums[code] / codes.count(code) + shift for code in codes]
 
 
-def chunk_top_k_bins(x: list[float], k: int, chunk: int, bits: int) -> list[float]:
-    kept = [
+def chosen(x: list[float], k: int, chunk: int) -> list[int]:
+    """The places of the k largest of every chunk, zeros too where there are fewer others."""
+    return [
         begin + j
         for begin in range(0, len(x), chunk)
         for j in sorted(range(len(x[begin : begin + chunk])), key=lambda j: (-abs(x[begin + j]), j))[:k]
     ]
+
+
+def chunk_top_k_bins(x: list[float], k: int, chunk: int, bits: int) -> list[float]:
+    kept = chosen(x, k, chunk)
     out = [0.0] * len(x)
     for j, value in zip(kept, bin_means([x[j] for j in kept], bits), strict=True):
         out[j] = value

@@ -4,7 +4,7 @@ Source: Xie, Lin, Toh and Zhou 2024, arXiv 2407.04480, in the form of DeepSpeed'
 memory of its own, on the server:
 
     (1) s = w + e,  q = C(s)
-    (2) e ← βe + (1−β)(s − q)
+    (2) e ← βe + (1−β)(s − q), of which is kept what `kept` says
     (3) e ← 0 in rounds t that `reset` divides
 """
 
@@ -23,6 +23,7 @@ def loco(
     beta: float,
     reset: int | None,
     dense_down: bool = False,
+    kept: Callable[[Vector], Vector] = list,
 ) -> list[Vector]:
     """x after every round of SGD."""
     errors = [[0.0] * len(x) for _ in range(n + 1)]  # the last is the server's
@@ -32,7 +33,7 @@ def loco(
         e = errors[place]
         s = [a + b for a, b in zip(w, e, strict=True)]
         q = compress(s)  # (1)
-        errors[place] = [beta * e[k] + (1 - beta) * (s[k] - q[k]) for k in range(len(w))]  # (2)
+        errors[place] = kept([beta * e[k] + (1 - beta) * (s[k] - q[k]) for k in range(len(w))])  # (2)
         if reset is not None and t % reset == 0:
             errors[place] = [0.0] * len(w)  # (3)
         return q

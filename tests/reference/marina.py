@@ -42,7 +42,7 @@ def marina(
 
 
 def dasha(
-    gradient: Gradient, x: Vector, n: int, compress: Compress, lr: float, rounds: int, a: float
+    gradient: Gradient, x: Vector, n: int, compress: Compress, lr: float, rounds: int, a: float, start: str = "dense"
 ) -> list[Vector]:
     """x after every round; `compress` is told the worker and the round."""
     d = len(x)
@@ -52,8 +52,10 @@ def dasha(
         sent = []
         for i in range(n):
             g = gradient(i, x)
+            if t == 1 and start == "share":
+                h[i] = g
             wanted = [g[k] - h[i][k] - a * (known[i][k] - h[i][k]) for k in range(d)]
-            c = g if t == 1 else compress(wanted, i, t)  # (4)
+            c = g if t == 1 and start == "dense" else compress(wanted, i, t)  # (4)
             known[i] = [known[i][k] + c[k] for k in range(d)]  # (5)
             h[i] = g
             sent.append(c)

@@ -62,8 +62,9 @@ def markov(
     rounds: int,
     dense_down: bool,
     dense_start: bool = False,
+    compress_down: Compress | None = None,
 ) -> list[Vector]:
-    """Algorithm 1 (CD-Adam with AMSGrad, EF21 with SGD)."""
+    """Algorithm 1 (CD-Adam with AMSGrad, EF21 with SGD); EF21-BC has a C of its own on the way down."""
     d = len(x)
     g_hat_worker = [[0.0] * d for _ in range(n)]  # line 1
     g_hat = [0.0] * d
@@ -82,7 +83,8 @@ def markov(
         if dense_down:
             g_tilde_worker = list(g_hat)
         else:
-            c_tilde = squeeze([g_hat[k] - g_tilde_server[k] for k in range(d)])  # line 9, as line 12 needs it
+            down = list if dense_start and t == 1 else compress_down or compress
+            c_tilde = down([g_hat[k] - g_tilde_server[k] for k in range(d)])  # line 9, as line 12 needs it
             g_tilde_server = [g_tilde_server[k] + c_tilde[k] for k in range(d)]  # line 10
             g_tilde_worker = [g_tilde_worker[k] + c_tilde[k] for k in range(d)]  # line 12
         x = update.step(x, g_tilde_worker, lr)  # lines 13 to 16
