@@ -152,7 +152,7 @@ def fewer_bits(
         text = f"{place}: {as_times(bits)} the bits ({_range(low, high)}), {as_times(rounds)} the rounds"
         bests = [sign(metric) * way["badness"].min() for way in (mine, theirs)]
         ends = [level(curves[name], metric) for name in (subject, reference)]
-        is_alike = all(_gets_as_far(metric, *some, alike) for some in (bests, ends))
+        is_alike = all(_gets_as_far(metric, own, other, alike) for own, other in (bests, ends))
         if high < least:
             verdicts.append(FAILS)
         else:
