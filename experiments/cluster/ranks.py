@@ -44,8 +44,8 @@ class Ranks:
         return mine
 
     def soon(self, mine: bool) -> bool:
-        """Whether it was so on any rank when all of them called this the time before; of several nobody waits for the
-        others to say so."""
+        """Whether it was so on any rank when all of them called this the time before, and `any` has not been called
+        since; of several ranks nobody waits for the others to say so."""
         return mine
 
     def agree(self, facts: Mapping[str, object]) -> None:
@@ -74,7 +74,7 @@ class Group(Ranks):
         self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `soon`, and not yet answered
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
-        self._answer()
+        self._answer()  # who said so then says so again
         found = alike() if alike else {}
         # The largest of a number and of its negative: they cancel where it is the same everywhere.
         greatest = torch.tensor([mine, *found.values(), *(-value for value in found.values())])
