@@ -107,7 +107,7 @@ def _threshold(magnitude: Tensor, span: Span, k: int) -> tuple[Tensor, Tensor]:
     pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
     found = pattern.new_zeros(*pattern.shape[:-1], 1)
     left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin as `found`
-    # How many of these the spans before this one have, among their candidates: one that has more has all that is left.
+    # How many of these the spans before this one have among their candidates; one with more takes all that is left.
     before = torch.zeros_like(left)
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
