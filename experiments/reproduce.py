@@ -5,11 +5,11 @@
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
     python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
-A Hydra application. `figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about
-how its runs are started, by default as many at once as there are cores, each in a process of its own; all other
-keys go to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on
-the figure: `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes
-the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
+A Hydra application. `figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about how
+its runs are started, by default as many at once as there are cores, each in a process of its own; all other keys go
+to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on the
+figure: `large` and `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto`
+takes the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
 are, interrupted ones go on. `finished_in` names a folder of finished runs, of whatever code: those with the figure's
 settings are drawn, and none is run. What is written lies in <results_dir>/figures/<name>/, with the budget and the
 overrides that change the figure in the folder's name.

@@ -22,7 +22,7 @@ from plots.figure.spec import Claim, Derivation, Figure, Panel, Target, Times
 from plots.runs.columns import higher_is_better, misspelt, x_axes
 from plots.runs.network import FORMS, Network
 
-BUDGETS = ("full", "medium", "quick")
+BUDGETS = ("full", "large", "medium", "quick")
 """The largest first."""
 
 _ABOUT_CLAIM = [one.name for one in fields(Claim) if one.name != "options"]

@@ -233,7 +233,7 @@ class Reproduction:
     budget: str = key(
         "auto",
         "auto: the largest whose runs, timed here by a few rounds, take at most two hours",
-        choices=("auto", "full", "medium", "quick"),
+        choices=("auto", "full", "large", "medium", "quick"),
     )
     seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
     step_sizes: str = key(

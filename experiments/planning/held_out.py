@@ -1,7 +1,7 @@
 """Step sizes chosen on a seed of their own, before the runs that are judged.
 
 A figure with `held_out` is run in two steps. In the first, every step size of its grid is a run on that seed, of all
-rounds or `trial_share` of them. In the second, every method has its published and its best step size on each of the
+rounds or `trial_share` of them, with `trial_overrides`. In the second, every method has its published and its best step size on each of the
 figure's seeds. So no curve that is judged took part in choosing, and every method was given the same number of
 trials, whatever the seeds.
 """
@@ -46,7 +46,9 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
     lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
     found = [
-        f"{_line(line, lr, figure.held_out)}{_rounds(figure.trial_share, run.rounds)}"
+        " ".join([
+            *_line(line, lr, figure.held_out), *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides
+        ])
         for line, run in lines
         for lr in run.lr
     ]
@@ -73,7 +75,7 @@ def both_steps(
     found = [entry for axis in first.grid for entry in axis]
     for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]
-        found += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
+        found += [" ".join(_line(line, lr, seed)) for seed in figure.seeds for lr in wanted if lr is not None]
     return _of(figure, overrides, found), bool(best)
 
 
@@ -84,7 +86,7 @@ def published_alone(figure: Figure, overrides: Sequence[str], packages: Sequence
         budget = f" budget={figure.budget}" if figure.budget else ""
         raise UsageError(f"step_sizes=published: figure={figure.name}{budget} has no trials to leave out")
     found = [
-        _line(line, figure.published[run.algorithm.name], seed)
+        " ".join(_line(line, figure.published[run.algorithm.name], seed))
         for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
         for seed in figure.seeds
         if run.algorithm.name in figure.published
@@ -92,13 +94,13 @@ def published_alone(figure: Figure, overrides: Sequence[str], packages: Sequence
     return replace(_of(figure, overrides, found), held_out=None)
 
 
-def _rounds(share: float, rounds: int) -> str:
-    return f" rounds={max(1, round(share * rounds))}" if share < 1 else ""
+def _rounds(share: float, rounds: int) -> list[str]:
+    return [f"rounds={max(1, round(share * rounds))}"] if share < 1 else []
 
 
-def _line(line: Sequence[str], lr: float, seed: int | None) -> str:
+def _line(line: Sequence[str], lr: float, seed: int | None) -> list[str]:
     kept = [text for text in line if parse(text).key_or_group not in ("lr", "seed")]
-    return " ".join([*kept, f"lr={lr}", f"seed={seed}"])
+    return [*kept, f"lr={lr}", f"seed={seed}"]
 
 
 def _of(figure: Figure, overrides: Sequence[str], lines: Sequence[str]) -> Figure:

@@ -83,7 +83,7 @@ class Figure:
     published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes.
     families: algorithms that are drawn together, in panels of their own. look: how it fits into a page.
     held_out: the seed that the best are chosen on, and on which nothing is judged. trial_share: of a run's rounds,
-    what a run on that seed has. seeds: those that are judged then.
+    what a run on that seed has. trial_overrides: of those runs alone. seeds: those that are judged then.
     """
 
     name: str
@@ -104,5 +104,6 @@ class Figure:
     look: Look = field(default_factory=Look)
     held_out: int | None = None
     trial_share: float = 1.0
+    trial_overrides: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     budget: str | None = None

@@ -147,8 +147,9 @@ def test_overrides_reach_every_cell_and_win():
 
 
 @pytest.mark.parametrize("name", CIFAR10)
-def test_the_medium_budget_has_the_papers_rounds_and_step_sizes_and_one_effort(name):
-    full, medium = figure_named(name, "full"), figure_named(name, "medium")
+@pytest.mark.parametrize(("budget", "epochs"), [("large", 25), ("medium", 12.5)])
+def test_smaller_networks_have_the_papers_rounds_and_step_sizes_and_one_effort(name, budget, epochs):
+    full, medium = figure_named(name, "full"), figure_named(name, budget)
     papers, found = figures.runs(full, []), figures.runs(medium, [])
     assert medium.published == full.published
     assert {run.lr for run in papers} <= {(lr,) for lr in medium.published.values()}
@@ -163,7 +164,7 @@ def test_the_medium_budget_has_the_papers_rounds_and_step_sizes_and_one_effort(n
         options = {**run.task.options, "evaluation_rows": None, "precision": "", "batch_size": 0}
         assert options | {"model": {}} == paper.task.options | {"precision": "", "batch_size": 0, "model": {}}
     assert f"width {found[0].task.options['model']['width']} of" in medium.note
-    assert "the paper's rounds are 12.5 epochs" in medium.note
+    assert f"{budget} budget" in medium.note and f"the paper's rounds are {epochs} epochs" in medium.note
     assert {run.rounds for run in found} == {4875}
 
 
@@ -172,7 +173,7 @@ def test_budgets_come_with_the_largest_first_to_whoever_picks_one():
     figures.read(
         Reproduction(figure=node("figure_3")), lambda some: picked.append([one.budget for one in some]) or some[0]
     )
-    assert picked == [["full", "medium", "quick"]]
+    assert picked == [["full", "large", "medium", "quick"]]
     assert read(node("figure_2")).budget is None
 
 

@@ -20,6 +20,7 @@ STUDY = [
     'within: 2.0}]',
     "+figure.held_out=9",
     "+figure.trial_share=0.5",
+    '+figure.trial_overrides=["eval_every=5"]',
     "+figure.published={amsgrad: 0.003, cd_adam: 0.001}",
     "figure.name=tuned",
     *("lr=[0.001,0.01,0.1]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
@@ -59,6 +60,8 @@ def test_every_step_size_is_tried_once_and_the_chosen_ones_on_every_seed(table: 
         wanted = {(9, lr) for lr in GRID} | {(seed, lr) for seed in (0, 4) for lr in (published, best(table, method))}
         assert sorted(runs.itertuples(index=False, name=None)) == sorted(wanted)
         assert of_method.groupby("seed")["round"].max().to_dict() == {9: 10, 0: 20, 4: 20}
+        evaluated = of_method.groupby("seed")["round"].unique()
+        assert [sorted(evaluated[seed]) for seed in (9, 4)] == [[0, 5, 10], [*range(0, 21, 2)]]
         assert of_method.loc[of_method["best"], "lr"].unique().tolist() == [best(table, method)]
 
 
