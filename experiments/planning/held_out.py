@@ -1,9 +1,9 @@
 """Step sizes chosen on a seed of their own, before the runs that are judged.
 
 A figure with `held_out` is run in two steps. In the first, every step size of its grid is a run on that seed, of all
-rounds or `trial_share` of them, with `trial_overrides`. In the second, every method has its published and its best step size on each of the
-figure's seeds. So no curve that is judged took part in choosing, and every method was given the same number of
-trials, whatever the seeds.
+rounds or `trial_share` of them, with `trial_overrides`. In the second, every method has its published and its best
+step size on each of the figure's seeds. So no curve that is judged took part in choosing, and every method was given
+the same number of trials, whatever the seeds.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,9 +46,9 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
     lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
     found = [
-        " ".join([
-            *_line(line, lr, figure.held_out), *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides
-        ])
+        " ".join(
+            [*_line(line, lr, figure.held_out), *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides]
+        )
         for line, run in lines
         for lr in run.lr
     ]
