@@ -116,7 +116,7 @@ def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name)
     ("name", "other", "budget", "shared"),
     [
         ("figure_1", "figure_3", "full", 3),  # 1-bit Adam's and both of CD-Adam's
-        ("figure_1", "figure_3", "quick", 2),
+        ("figure_1", "figure_3", "quick", 3),
         ("why", "figure_2", "auto", 16),
         ("figure_2_top_k", "figure_2", "auto", 4),  # AMSGrad's
     ],
