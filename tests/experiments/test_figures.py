@@ -134,8 +134,8 @@ def test_the_supplements_claims_are_cases_of_claim_13(name):
 
 def test_seeds_are_an_axis_of_the_grid():
     found = figures.runs(figure_named("figure_3", "quick", [0, 4]), [])
-    assert [run.seed for run in found] == [0, 4] * 3
-    assert len({identity(run) for run in found}) == 6
+    assert [run.seed for run in found] == [0, 4] * 4
+    assert len({identity(run) for run in found}) == 8
 
 
 def test_overrides_reach_every_cell_and_win():
