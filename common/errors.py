@@ -24,6 +24,10 @@ class RunError(Exception):
     """A run could not go on; what it had is kept. Exit status 1."""
 
 
+class Diverged(RunError):
+    """A number of a run is no longer finite, by its step size: what it had is all that will come of it."""
+
+
 class DataError(Exception):
     """Data that is missing, damaged or asked for wrongly; the message is meant for the user as it is. Status 1."""
 

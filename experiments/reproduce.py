@@ -11,8 +11,8 @@ to every run. A figure can have a budget `full`, the paper's setting, and smalle
 figure: `large` and `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto`
 takes the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
 are, interrupted ones go on. `finished_in` names a folder of finished runs, of whatever code: those with the figure's
-settings are drawn, and none is run. What is written lies in <results_dir>/figures/<name>/, with the budget and the
-overrides that change the figure in the folder's name.
+settings are drawn, and none is run. A run of one step size that diverges is drawn as far as it came. What is written
+lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from common.cores import cores
-from common.errors import RunError, UsageError, exit_with_message
+from common.errors import Diverged, RunError, UsageError, exit_with_message
 from common.progress import duration
 from common.template import Template
 from experiments.config import figure as figures
@@ -196,8 +196,11 @@ def _run(figure: Figure, runs: list[Run], launch: Launch, template: Template | N
         return False
     if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
         print(said, file=sys.stderr)
-        if sweep(found, launch, template):
+        failed = sweep(found, launch, template)
+        if any(not cell.folder.is_over() for cell in failed):
             raise RunError("not drawn: some runs failed, see above; the same command goes on")
+        if failed:
+            print(f"diverged, drawn as far as they came: {len(failed)} of {len(runs)}", file=sys.stderr)
         return True
     if template:
         template.close()
@@ -210,8 +213,13 @@ def _run(figure: Figure, runs: list[Run], launch: Launch, template: Template | N
             display.say(f"{missing} of {len(runs)} runs to do, about {duration(seconds)} by a trial of each task")
         if copies:
             display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)}")
-        for _ in brought_to_end(runs, copies, display, ranks):
-            pass
+        for run in runs:
+            try:
+                _ = [*brought_to_end([run], copies, display, ranks)]
+            except Diverged as error:
+                if ranks.size > 1:
+                    raise
+                display.say(f"{error}; drawn as far as it came")
     return ranks.is_first
 
 

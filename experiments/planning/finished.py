@@ -12,13 +12,14 @@ from plots.runs.find import find, whole
 
 
 def finished(runs: Sequence[Run], place: str) -> list[Path]:
-    """The folders below `place` of finished runs with the settings of these, in their order.
+    """The folders below `place` of finished runs with the settings of these, in their order; those that diverged are
+    finished, too.
 
     Of several with the same settings the one that finished last. Raises UsageError where there is none, naming it.
     """
     there = {}
     for run in sorted(whole(find(folder("finished_in", place))), key=lambda run: str(run.status.get("time"))):
-        if run.is_finished and (settings := _settings(run.config)):
+        if run.is_over and (settings := _settings(run.config)):
             there[settings] = run.folder
     for run in runs:
         if identity.identity(identity.settings(run), {}) not in there:

@@ -56,9 +56,9 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
 
 
 def best_step_sizes(first: Figure, packages: Sequence[str], places: Places = _own) -> Best:
-    """What the first step came to; empty as long as a run of it is not finished."""
+    """What the first step came to; empty as long as a run of it goes on. One that diverged cannot be the best."""
     folders = places(runs(first, (), packages))
-    if not all(RunFolder(folder).is_finished() for folder in folders):
+    if not all(RunFolder(folder).is_over() for folder in folders):
         return {}
     frame = mark_best(table([open_run(folder) for folder in folders]), first.select)
     columns = (frame.loc[frame["best"], name].tolist() for name in ("task", "algorithm", "lr"))

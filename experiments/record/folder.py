@@ -22,7 +22,7 @@ from experiments.record.checkpoint import Checkpoint
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, ending, last_checksum, read_json, read_rows
-from plots.runs.read import open_run, verified
+from plots.runs.read import Run, open_run, verified
 
 
 def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
@@ -80,13 +80,13 @@ class RunFolder:
 
         Raises RunError where that is damaged.
         """
-        if not self._ranks.is_first:
-            return False
-        with self._readable():
-            run = verified(self.path)
-        if run and not run.checked and run.last and not run.is_finished:
-            raise RunError(f"{self.path}: an older version began it, without checksums; delete it to begin anew")
+        run = self._whole()
         return run is not None and run.is_finished
+
+    def is_over(self) -> bool:
+        """The same of one that is finished or has diverged. Raises as `is_finished`."""
+        run = self._whole()
+        return run is not None and run.is_over
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
@@ -278,6 +278,16 @@ class RunFolder:
             f"another process{signature(self.path / '.lock')} is at the run, which the lock did not keep out, or "
             "someone changed the file; let one process alone be at it, and give the same command again"
         )
+
+    def _whole(self) -> Run | None:
+        """What lies there, verified; None on the other ranks and where it was never begun."""
+        if not self._ranks.is_first:
+            return None
+        with self._readable():
+            run = verified(self.path)
+        if run and not run.checked and run.last and not run.is_finished:
+            raise RunError(f"{self.path}: an older version began it, without checksums; delete it to begin anew")
+        return run
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

@@ -50,14 +50,14 @@ def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
 
 
 def take_over(run: Run, original: Run) -> bool:
-    """Make the folder of a run from that of the one it repeats, if that is finished and this one is not begun.
+    """Make the folder of a run from that of the one it repeats, if that is over and this one is not begun.
 
     Returns whether it did. Its environment.json says whose rows they are, under `repeats_seed`. Raises RunError where
     that one is damaged.
     """
     source, target = identity.folder(original), identity.folder(run)
     try:
-        if target.exists() or not RunFolder(source).is_finished():
+        if target.exists() or not RunFolder(source).is_over():
             return False
     except RunError:
         return False  # which its own run says

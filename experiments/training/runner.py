@@ -10,7 +10,7 @@ from types import FrameType
 from algorithms.meter import Meter
 from algorithms.wire import LostContact
 from algorithms.wire_sharded import exchange
-from common.errors import Interrupted, RunError, lost_contact
+from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
@@ -143,7 +143,8 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         with suppress(OSError):
             said = str(error) or repr(error)
-            folder.set_status(status, round=snapshot["t"], error=said)
+            more = {"diverged": True} if isinstance(error, Diverged) else {}
+            folder.set_status(status, round=snapshot["t"], error=said, **more)
             # Found out within seconds; the other ranks do so once they have said what they were at.
             if ranks.is_first and (who := ranks.missing(error)):
                 folder.set_status(status, round=snapshot["t"], error=f"{who}; {said}")

@@ -14,7 +14,7 @@ from algorithms.clipping import clipped
 from algorithms.meter import Meter
 from algorithms.protocol import as_dicts, from_dicts
 from algorithms.schedules import constant
-from common.errors import RunError
+from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster, ClusterState
 from experiments.tasks.task import Task
 
@@ -219,7 +219,9 @@ class Trainer:
             if self.t
             else "No step was taken yet: look for values in the data or settings that overflow"
         )
-        raise RunError(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
+        # Of several step sizes the others' numbers end too, which is nothing that came of those.
+        error = Diverged if self.t and len(self.lrs) == 1 else RunError
+        raise error(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
 
 
 def remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:

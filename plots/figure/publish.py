@@ -19,7 +19,7 @@ from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.levels import bits_to_reach
 from plots.runs.network import modelled_seconds
 from plots.runs.read import Run, open_run, table
-from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated
+from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, while_all_go_on
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
@@ -54,7 +54,7 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
-    shown = at_mean_costs(_shown(judged, figure))
+    shown = at_mean_costs(while_all_go_on(_shown(judged, figure)))
     shown = shown.assign(front=shown["algorithm"] == _headline(figure))
     frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
@@ -146,11 +146,24 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
         if panel.y_max is not None and shown[panel.y].max() > panel.y_max
     ]
     chosen += dict.fromkeys(above)
+    if ended := _diverged(shown):
+        chosen.append(f"Diverged: {', '.join(ended)}.")
     cut = [panel.y_min for panel in figure.rows if panel.y_min is not None]
     if cut:
         chosen.append(f"Curves go on below {min(cut):g}.")
     said = "\n".join([" ".join(about), " ".join(chosen)]).replace("e-0", "e-")
     return f"{figure.note}\n{said}" if figure.note else said
+
+
+def _diverged(shown: pd.DataFrame) -> list[str]:
+    """Whose curves end before the last round of their runs, and where, in words."""
+    several, said = shown["task"].nunique() > 1, []
+    for _, rows in shown.groupby(["task", "algorithm"], sort=False):
+        if (end := rows["round"].max()) < rows["planned_rounds"].max():
+            first = rows.iloc[0]
+            place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
+            said.append(f"{first['label']}{place} after round {end:g}")
+    return said
 
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:

@@ -117,7 +117,7 @@ def level(
     columns: Columns, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0, geometric: bool = True
 ) -> float:
     """Mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any."""
-    rounds = np.asarray(columns["round"]) / columns["round"].max()
+    rounds = np.asarray(columns["round"]) / max(columns["round"].max(), 1)
     return _mean(_floats(columns, metric)[(rounds > begin) & (rounds <= end)], geometric)
 
 

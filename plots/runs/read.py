@@ -90,6 +90,15 @@ class Run:
         return self.state == "finished"
 
     @property
+    def has_diverged(self) -> bool:
+        """Whether it ended where a number was no longer finite: its rows up to there are what came of it."""
+        return self.state == "failed" and bool(self.status.get("diverged"))
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_finished or self.has_diverged
+
+    @property
     def round(self) -> int:
         """How many rounds are done, as far as is known."""
         return max(self.last[-1].get("round", 0) if self.last else 0, self.status.get("round", 0))

@@ -55,6 +55,14 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     return pd.DataFrame({"x": points[x].first().array, "mean": mean, "low": values.min(1), "high": values.max(1)})
 
 
+def while_all_go_on(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without the rounds that a seed of their curve did not come to, since it diverged: from there on there
+    is no mean."""
+    curve = ["task", "algorithm", "lr"]
+    ends = frame.groupby([*curve, "seed"])["round"].transform("max")
+    return frame[frame["round"] <= ends.groupby([frame[name] for name in curve]).transform("min")]
+
+
 def at_mean_costs(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with all times and bits the means over the seeds of their curve at that round.
 
