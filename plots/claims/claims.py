@@ -112,7 +112,7 @@ def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> Finding:
     """One claim on one task, with one step size a method, in each seed that all methods have."""
     findings = {}
     for seed, some in rows.groupby("seed"):
-        curves = {name: curve.sort_values("round") for name, curve in some.groupby("algorithm")}
+        curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
         if len(curves) < rows["algorithm"].nunique():
             continue
         if short := checks.cut_short(curves, sorted(methods_of(claim))):
