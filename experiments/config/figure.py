@@ -248,6 +248,8 @@ def _check_options(function: Callable, options: Mapping[str, Any], place: str) -
             continue
         value, key = options[one.name], f"{place}: {one.name}"
         held(value, one.annotation, key)
+        if value == []:
+            raise UsageError(f"{key}: names nothing, of which anything would hold")
         if one.name == "axis":
             _named(value, x_axes(), key)
         for name in _listed(value) if one.name in ("metric", "metrics") else ():

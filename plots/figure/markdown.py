@@ -68,11 +68,11 @@ def _ranked(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return rows.set_index("algorithm").loc[bits.index].reset_index()
 
 
-def in_short(findings: pd.DataFrame) -> list[str]:
+def in_short(findings: pd.DataFrame, figure: Figure) -> list[str]:
     """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
     lines = []
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        said = "; ".join(f"{titled(name)}: {count}" for name, count in tally(rows).items())
+        said = "; ".join(f"{titled(name, figure)}: {count}" for name, count in tally(rows).items())
         lines.append(f"- {number}. {statement}: **{said}**.")
     return [*lines, ""] if lines else []
 
@@ -80,7 +80,8 @@ def in_short(findings: pd.DataFrame) -> list[str]:
 def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
     """The claims, a table each: tasks down, step sizes across."""
     kinds = findings["step_size"].map(kind).unique()
-    lines = ["", "## Claims", "", f"{' '.join(_PROTOCOLS[name] for name in _PROTOCOLS if name in kinds)}"]
+    about = " ".join(_PROTOCOLS[name] for name in _PROTOCOLS if name in kinds)
+    lines = ["", "## Claims", "", about.format(figure.published_as)]
     if several_seeds:
         lines += [
             "Every claim is checked seed by seed: it holds where it holds in all of them, fails where it fails",
@@ -88,16 +89,17 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
         ]
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
         lines += ["", f"### {number}. {statement}", ""]
-        cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")")
+        protocols = rows["step_size"].replace(claims.PAPERS, figure.published_as)
+        cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")", step_size=protocols)
         lines += table(cells, "task", "step_size")
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 
 
 _PROTOCOLS = {
-    "paper's": "Column *paper's*: each method with its published step size.",
-    "best": "Column *best*: each method with its own best step size.",
-    "measured": "Column *measured*: rounds on links of given bandwidth and latency.",
+    claims.PAPERS: "Column *{}*: each method with its published step size.",
+    claims.BEST: "Column *best*: each method with its own best step size.",
+    claims.MEASURED: "Column *measured*: rounds on links of given bandwidth and latency.",
     "equal": "The columns of numbers: all methods with this step size.",
 }
 """What the columns of claims are, by their kind."""
@@ -108,9 +110,10 @@ def kind(setting: str) -> str:
     return setting if setting in (claims.PAPERS, claims.BEST, claims.MEASURED) else "equal"
 
 
-def titled(kind: str) -> str:
+def titled(kind: str, figure: Figure) -> str:
     """A protocol's kind as a heading."""
-    return kind if kind == claims.MEASURED else f"{kind} step sizes"
+    name = figure.published_as if kind == claims.PAPERS else kind
+    return name if kind == claims.MEASURED else f"{name} step sizes"
 
 
 def tally(rows: pd.DataFrame) -> dict[str, str]:

@@ -39,7 +39,7 @@ def report(folders: Iterable[Path], figure: Figure, target: Path, console: Conso
             _report(runs, figure, target) if figure.times is None else times.report(table(runs), figure, target)
         )
     if figure.claims:
-        _show(findings, console)
+        _show(findings, figure, console)
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
@@ -65,7 +65,7 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
     (target / f"{figure.name}.txt").write_text(f"{caption}\n")
     frame.drop(columns=_HIDDEN).to_csv(target / f"{figure.name}.csv", index=False)
     findings = claims.judge(judged, figure.claims)
-    text = [*_head(figure, caption), *markdown.in_short(findings), *_introduction(figure, judged, tried)]
+    text = [*_head(figure, caption), *markdown.in_short(findings, figure), *_introduction(figure, judged, tried)]
     if figure.targets:
         parts = {
             some.metric: bits_to_reach(_of(judged, some.task), some.metric, list(some.levels))
@@ -95,9 +95,10 @@ def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     parts = []
     for task, rows in frame.groupby("task", sort=False):
         label, found = rows["task_label"].iloc[0], claims.protocols(rows)
-        named = {name: found[name] for name in (claims.PAPERS, claims.BEST) if name in found}
+        titles = {claims.PAPERS: f"the {figure.published_as} step sizes", claims.BEST: "best step sizes"}
+        named = {name: found[name] for name in titles if name in found}
         for name, some in named.items():
-            apart = {"task": f"{task} · {name}", "task_label": f"{label}\n{_TITLES[name]}"} if len(named) > 1 else {}
+            apart = {"task": f"{task} · {name}", "task_label": f"{label}\n{titles[name]}"} if len(named) > 1 else {}
             parts.append(some.assign(**apart))
     return pd.concat(parts)
 
@@ -109,8 +110,6 @@ def _headline(figure: Figure) -> str | None:
 
 _NAMED = 4
 """Best step sizes on the edge of their grid that a caption names; of more it says how many, and the report which."""
-
-_TITLES = {claims.PAPERS: "the paper's step sizes", claims.BEST: "best step sizes"}
 
 
 def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precisions: list[str]) -> str:
@@ -187,7 +186,7 @@ def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> 
     return [
         f"{figure.title}. Up to {judged['round'].max()} rounds, {seeds}.",
         "",
-        *([f"The paper's step sizes: {published}.", ""] if published else []),
+        *([f"The {figure.published_as} step sizes: {published}.", ""] if published else []),
         *(markdown.grids(tried) if differ and selected and figure.claims else []),
         f"Best step sizes, that is {_rule(figure, tried)}:" if selected else "Step sizes, one a method:",
         "",
@@ -209,11 +208,11 @@ def _was_selected(frame: pd.DataFrame) -> bool:
     return bool((frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any())
 
 
-def _show(findings: pd.DataFrame, console: Console) -> None:
+def _show(findings: pd.DataFrame, figure: Figure, console: Console) -> None:
     tallies = {about: markdown.tally(some) for about, some in findings.groupby(["number", "statement"], sort=False)}
     kinds = list(dict.fromkeys(kind for tally in tallies.values() for kind in tally))
     rows = [
         [str(number), *(tally.get(kind, "–") for kind in kinds), statement]
         for (number, statement), tally in tallies.items()
     ]
-    tables.show(console, ["claim", *map(markdown.titled, kinds), ""], rows)
+    tables.show(console, ["claim", *(markdown.titled(kind, figure) for kind in kinds), ""], rows)

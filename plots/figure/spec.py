@@ -80,7 +80,8 @@ class Figure:
     overrides: of every run. rows: its panels, a column a task; times: modelled ones over bandwidth in their place.
     network: what modelled seconds are of. select: the metric that a method's best step size is
     chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
-    published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes.
+    published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes;
+    published_as: whose they are, in the words of panels and tables.
     families: algorithms that are drawn together, in panels of their own. look: how it fits into a page.
     held_out: the seed that the best are chosen on, and on which nothing is judged. trial_share: of a run's rounds,
     what a run on that seed has. trial_overrides: of those runs alone. seeds: those that are judged then.
@@ -100,6 +101,7 @@ class Figure:
     step_size: Literal["best"] | float = "best"
     note: str = ""
     published: Mapping[str, float] = field(default_factory=dict)
+    published_as: str = "paper's"
     families: tuple[tuple[str, ...], ...] = ()
     look: Look = field(default_factory=Look)
     held_out: int | None = None

@@ -36,7 +36,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     findings = _judged(lines, rounds, figure, _protocol(frame, figure))
     note = [f"**{figure.note}**", ""] if figure.note else []
     text = [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{caption}*", "", *note]
-    text += [*markdown.in_short(findings), *_paying(lines), *_seconds(lines), *_rests_on(frame, figure)]
+    text += [*markdown.in_short(findings, figure), *_paying(lines), *_seconds(lines), *_rests_on(frame, figure)]
     if times.measured:
         text += ["", "## Measured rounds", ""]
         text += [f"There is no `{times.measured}`: nothing was measured."] if rounds is None else [

@@ -198,6 +198,8 @@ WRONG = [
     ({"claims": [{**CLAIM, "within": "abc"}]}, "claims[0]: within=abc: must be a valid number"),
     ({"claims": [{"number": 1, "statement": "", "check": "one_bit_a_coordinate", "subjects": "cd_adam"}]},
      "claims[0]: subjects=cd_adam: must be a valid list"),
+    ({"claims": [{"number": 1, "statement": "", "check": "one_bit_a_coordinate", "subjects": []}]},
+     "claims[0]: subjects: names nothing, of which anything would hold"),
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: name=ratoi: no such choice; did you mean ratio?"),
     ({"targets": [{"metric": "grad_norm", "levels": 0.1}]}, "levels=0.1: must be a valid list"),
     ({"targets": [{"metric": "gradnorm", "levels": [0.1]}]}, "metric=gradnorm: nothing is called that"),
