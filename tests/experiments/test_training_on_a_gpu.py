@@ -29,8 +29,8 @@ from experiments.training.trainer import Trainer
 
 D, WORKERS = 37, 3
 NETWORKS = {"resnet18": resnet18, "vgg16": vgg16, "wrn16_4": wide_resnet_16_4, "small_cnn": small_cnn}
-TEXT = "transformer"
-SOME = [TEXT, *(name if name == "small_cnn" else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS)]
+TEXTS = {"transformer": 0.0, "transformer with dropout": 0.2}
+SOME = [*TEXTS, *(name if name == "small_cnn" else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS)]
 
 
 @pytest.fixture
@@ -41,6 +41,14 @@ def gpu() -> Iterator[PretendedGpu]:
         yield gpu
     torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = before
     torch.backends.cuda.matmul.allow_tf32 = tf32
+
+
+@pytest.fixture(autouse=True)
+def generators_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the place of a GPU's, of which a CPU's torch has none, as the device of shapes alone has none: that masks are
+    drawn where the activations lie is asked of their device."""
+    cpus = torch.Generator
+    monkeypatch.setattr(torch, "Generator", lambda device="cpu": cpus())
 
 
 class OnGpu:
@@ -76,10 +84,9 @@ def test_a_round_of_training_waits_for_nothing(gpu: PretendedGpu, monkeypatch: p
         trainer.verify()
 
 
-def text(device: torch.device) -> LanguageModel:
-    """Two workers, batches of four windows; without dropout, whose masks need a generator, and the device of shapes
-    alone has none, nor a CPU's torch one for a GPU."""
-    model = transformer(characters=16, context=8, layers=1, heads=2, width=8)
+def text(device: torch.device, dropout: float) -> LanguageModel:
+    """Two workers, batches of four windows."""
+    model = transformer(characters=16, context=8, layers=1, heads=2, width=8, dropout=dropout)
     return LanguageModel(
         markov(2000), model, workers=2, seed=0, device=device, batch_size=4, context=8,
         evaluation_windows=6, evaluation_batch=4,
@@ -88,8 +95,8 @@ def text(device: torch.device) -> LanguageModel:
 
 def task(name: str, device: torch.device) -> ImageClassification | LanguageModel:
     """Random pictures of the size that a network takes, two workers, batches of four; or a text."""
-    if name == TEXT:
-        return text(device)
+    if name in TEXTS:
+        return text(device, TEXTS[name])
     size, colours = (8, 1) if name == "small_cnn" else (32, 3)
     draw = np.random.default_rng(0)
     train, test = (draw.integers(256, size=(count, size, size, colours), dtype=np.uint8) for count in (16, 6))
