@@ -45,8 +45,8 @@ def gpu() -> Iterator[PretendedGpu]:
 
 @pytest.fixture(autouse=True)
 def generators_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the place of a GPU's, of which a CPU's torch has none, as the device of shapes alone has none: that masks are
-    drawn where the activations lie is asked of their device."""
+    """In the place of a GPU's, of which a CPU's torch has none, as the device of shapes alone has none: that masks
+    are drawn where the activations lie is asked of their device."""
     cpus = torch.Generator
     monkeypatch.setattr(torch, "Generator", lambda device="cpu": cpus())
 
