@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -46,23 +45,25 @@ def read(path: Path) -> pd.DataFrame:
         )
     found = found.sort_values(["nodes", "latency", "bandwidth"], kind="stable").fillna({"form": ""})
     names = [", ".join(filter(None, pair)) for pair in zip(found["label"], found["form"], strict=True)]
-    place = pd.factorize(pd.Series(names))[0]
+    methods = [_method(name) for name in names]
+    distinct = list(dict.fromkeys(zip(methods, names, strict=True)))
+    variant = {name: [two for one, two in distinct if one == method].index(name) for method, name in distinct}
     tasks = [
         f"{nodes} nodes, {1e3 * latency:g} ms"
         for nodes, latency in zip(found["nodes"], found["latency"], strict=True)
     ]
+    colors, forms = pd.factorize(np.array(methods))[0], [variant[name] for name in names]
     return found.assign(
         bandwidth=found["bandwidth"] / 1e6, seconds_of_round=found["seconds"], task=tasks, task_label=tasks,
-        algorithm=names, label=names, color=[_COLORS[number % len(_COLORS)] for number in place],
-        marker=[_MARKERS[number % len(_MARKERS)] for number in place], seed=0,
+        algorithm=names, label=names, color=[_COLORS[number % len(_COLORS)] for number in colors],
+        marker=[_MARKERS[number % len(_MARKERS)] for number in forms],
+        dash=[number % len(curves.DASHES) for number in forms], seed=0,
     ).assign(round=lambda rows: rows.groupby(["task", "algorithm"]).cumcount())  # fmt: skip
 
 
 def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
     """A panel a number of nodes and latency, over bandwidth: lines are modelled, points were measured."""
-    names = list(dict.fromkeys(rounds["algorithm"]))
-    parts = np.array_split(names, math.ceil(len(names) / MOST))
-    figure = curves.draw(_between(rounds), [PANEL], note, look, [part.tolist() for part in parts])
+    figure = curves.draw(_between(rounds), [PANEL], note, look, _families(rounds))
     tasks = rounds["task"].unique()
     seen = rounds[["seconds_of_round", "modelled"]]
     low, high = np.nanmin(seen.to_numpy()), np.nanmax(seen.to_numpy())
@@ -82,6 +83,23 @@ def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
     return figure
 
 
+def _method(name: str) -> str:
+    """What a name begins with: a method has one colour, whatever its form."""
+    return name.partition(",")[0]
+
+
+def _families(rounds: pd.DataFrame) -> list[list[str]]:
+    """The names, method by method, in as many blocks of panels as their number takes."""
+    families: list[list[str]] = []
+    for _, some in rounds.groupby(rounds["algorithm"].map(_method), sort=False):
+        names = some["algorithm"].unique().tolist()
+        if families and len(families[-1]) + len(names) <= MOST:
+            families[-1] += names
+        else:
+            families += [names[begin : begin + MOST] for begin in range(0, len(names), MOST)]
+    return families
+
+
 def _between(rounds: pd.DataFrame) -> pd.DataFrame:
     """The modelled lines: between bandwidths that were measured the model is linear in 1/bandwidth."""
     parts = []
@@ -92,7 +110,7 @@ def _between(rounds: pd.DataFrame) -> pd.DataFrame:
         if len(known):
             known = known.sort_values("bandwidth", ascending=False)
             modelled = np.interp(1 / places, 1 / known["bandwidth"], known["modelled"])
-        looks = rows.iloc[[0]][["task", "task_label", "algorithm", "label", "color", "marker", "seed"]]
+        looks = rows.iloc[[0]][["task", "task_label", "algorithm", "label", "color", "marker", "dash", "seed"]]
         whole = pd.concat([looks] * len(places), ignore_index=True)
         parts.append(whole.assign(bandwidth=places, modelled=modelled, round=range(len(places))))
     return pd.concat(parts, ignore_index=True)
