@@ -221,7 +221,7 @@ def test_finished_runs_of_other_code_are_drawn_and_none_is_run(results: Path, tm
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["figure=figure_1"], "finished_in: which budget are those runs of? budget=full, medium, quick"),
+        (["figure=figure_1"], "finished_in: which budget are those runs of? budget=full, large, medium, quick"),
         (
             ["figure=figure_1", "budget=medium"],
             "no finished run of amsgrad on cifar10/resnet18 with lr=[0.0003], seed=9 and the figure's other settings",
