@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
@@ -133,14 +133,9 @@ def _draw_finished(
         both, _ = held_out.both_steps(figure, overrides, packages, places)
         runs = figures.runs(both, (), packages)
     folders = places(runs)
-    commits = sorted({_commit(open_run(place).environment) for place in folders})
+    commits = sorted({open_run(place).commit for place in folders})
     figure = replace(figure, note=". ".join(filter(None, [figure.note, f"Runs of commit {', '.join(commits)}"])))
     report(folders, figure, _folder(figure, asked, runs[0]), Console())
-
-
-def _commit(environment: Mapping[str, object]) -> str:
-    """The commit of a run's code, and whether anything else was edited when it began."""
-    return f"{environment.get('commit')}"[:7] + (" with changes" if environment.get("uncommitted_changes") else "")
 
 
 def _affordable(asked: Reproduction, packages: list[str], launch: Launch, candidates: Sequence[Figure]) -> Figure:

@@ -46,9 +46,7 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
     lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
     found = [
-        " ".join(
-            [*_line(line, lr, figure.held_out), *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides]
-        )
+        _line(line, lr, figure.held_out, *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides)
         for line, run in lines
         for lr in run.lr
     ]
@@ -75,7 +73,7 @@ def both_steps(
     found = [entry for axis in first.grid for entry in axis]
     for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]
-        found += [" ".join(_line(line, lr, seed)) for seed in figure.seeds for lr in wanted if lr is not None]
+        found += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
     return _of(figure, overrides, found), bool(best)
 
 
@@ -86,7 +84,7 @@ def published_alone(figure: Figure, overrides: Sequence[str], packages: Sequence
         budget = f" budget={figure.budget}" if figure.budget else ""
         raise UsageError(f"step_sizes=published: figure={figure.name}{budget} has no trials to leave out")
     found = [
-        " ".join(_line(line, figure.published[run.algorithm.name], seed))
+        _line(line, figure.published[run.algorithm.name], seed)
         for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
         for seed in figure.seeds
         if run.algorithm.name in figure.published
@@ -98,9 +96,9 @@ def _rounds(share: float, rounds: int) -> list[str]:
     return [f"rounds={max(1, round(share * rounds))}"] if share < 1 else []
 
 
-def _line(line: Sequence[str], lr: float, seed: int | None) -> list[str]:
+def _line(line: Sequence[str], lr: float, seed: int | None, *more: str) -> str:
     kept = [text for text in line if parse(text).key_or_group not in ("lr", "seed")]
-    return [*kept, f"lr={lr}", f"seed={seed}"]
+    return " ".join([*kept, f"lr={lr}", f"seed={seed}", *more])
 
 
 def _of(figure: Figure, overrides: Sequence[str], lines: Sequence[str]) -> Figure:

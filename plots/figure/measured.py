@@ -45,17 +45,15 @@ def read(path: Path) -> pd.DataFrame:
         )
     found = found.sort_values(["nodes", "latency", "bandwidth"], kind="stable").fillna({"form": ""})
     names = [", ".join(filter(None, pair)) for pair in zip(found["label"], found["form"], strict=True)]
-    methods = [_method(name) for name in names]
-    distinct = list(dict.fromkeys(zip(methods, names, strict=True)))
-    variant = {name: [two for one, two in distinct if one == method].index(name) for method, name in distinct}
+    methods = np.array([_method(name) for name in names])
+    forms = pd.Series(names).groupby(methods).transform(lambda some: pd.factorize(some)[0])
     tasks = [
         f"{nodes} nodes, {1e3 * latency:g} ms"
         for nodes, latency in zip(found["nodes"], found["latency"], strict=True)
     ]
-    colors, forms = pd.factorize(np.array(methods))[0], [variant[name] for name in names]
     return found.assign(
         bandwidth=found["bandwidth"] / 1e6, seconds_of_round=found["seconds"], task=tasks, task_label=tasks,
-        algorithm=names, label=names, color=[_COLORS[number % len(_COLORS)] for number in colors],
+        algorithm=names, label=names, color=[_COLORS[number % len(_COLORS)] for number in pd.factorize(methods)[0]],
         marker=[_MARKERS[number % len(_MARKERS)] for number in forms],
         dash=[number % len(curves.DASHES) for number in forms], seed=0,
     ).assign(round=lambda rows: rows.groupby(["task", "algorithm"]).cumcount())  # fmt: skip

@@ -86,7 +86,9 @@ def content(
         "study": study or _common_study(runs),
         "made": made,
         "older": len(runs) - len(variants),
-        "commits": [{"commit": code, "runs": count} for code, count in Counter(map(_commit, runs)).most_common()],
+        "commits": [
+            {"commit": code, "runs": count} for code, count in Counter(run.commit for run in runs).most_common()
+        ],
         "network": asdict(network),
         "axes": {name: in_words(name) for name in x_axes()},
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
@@ -173,7 +175,7 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
         "settled": is_settled,
         "status": run.status["status"],
         "rounds": run.rounds,
-        "commit": _commit(run),
+        "commit": run.commit,
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
         **exchange(run.environment),
@@ -190,11 +192,6 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
             for lr, part in trials
         ],
     }
-
-
-def _commit(run: Run) -> str:
-    commit = (run.environment.get("commit") or "unknown")[:7]
-    return commit + " with changes" * bool(run.environment.get("uncommitted_changes"))
 
 
 def _values(values: np.ndarray) -> list[float | int | None]:

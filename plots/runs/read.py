@@ -90,13 +90,15 @@ class Run:
         return self.state == "finished"
 
     @property
-    def has_diverged(self) -> bool:
-        """Whether it ended where a number was no longer finite: its rows up to there are what came of it."""
-        return self.state == "failed" and bool(self.status.get("diverged"))
+    def is_over(self) -> bool:
+        """Whether it is finished, or ended where a number was not finite: what it has is all that came of it."""
+        return self.is_finished or (self.state == "failed" and bool(self.status.get("diverged")))
 
     @property
-    def is_over(self) -> bool:
-        return self.is_finished or self.has_diverged
+    def commit(self) -> str:
+        """That of the code that it was begun with, and whether files were edited then."""
+        commit = (self.environment.get("commit") or "unknown")[:7]
+        return commit + " with changes" * bool(self.environment.get("uncommitted_changes"))
 
     @property
     def round(self) -> int:
