@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
 from plots.runs.find import find
-from plots.runs.seeds import at_mean_costs, geometric_mean, over_seeds, repeated
+from plots.runs.seeds import at_mean_costs, geometric_mean, over_seeds, repeated, while_all_go_on
 from plots.runs.variants import tell_apart
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
@@ -114,3 +114,14 @@ def test_times_of_seeds_are_averaged_and_nothing_else(tmp_path):
     assert averaged.loc[averaged["round"] == 100, "seconds"].tolist() == pytest.approx([6.0, 6.0])
     others = [column for column in frame if column != "seconds"]
     pd.testing.assert_frame_equal(averaged[others], frame[others], check_dtype=False)  # a mean of whole numbers
+
+
+def test_a_mean_ends_where_one_of_its_seeds_does() -> None:
+    rounds = {("a", 0): 3, ("a", 1): 2, ("b", 0): 3}
+    frame = pd.DataFrame([
+        {"task": "t", "algorithm": method, "lr": 0.1, "seed": seed, "round": t}
+        for (method, seed), last in rounds.items()
+        for t in range(last + 1)
+    ])  # fmt: skip
+    ends = while_all_go_on(frame).groupby(["algorithm", "seed"])["round"].max().to_dict()
+    assert ends == {("a", 0): 2, ("a", 1): 2, ("b", 0): 3}
