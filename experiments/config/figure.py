@@ -129,7 +129,12 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
             raise UsageError(f"{place}: published.{name}={figure.published[name]}: not among {list(run.lr)}")
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
         raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
-    curves = [(run.task.name, run.algorithm.name, run.rounds, run.seed, lr) for run in found for lr in run.lr]
+    apart = ["batch_size"] if {panel.x for panel in figure.rows} == {"batch_size"} else []
+    curves = [
+        (run.task.name, run.algorithm.name, run.rounds, *map(run.task.options.get, apart), run.seed, lr)
+        for run in found
+        for lr in run.lr
+    ]
     for curve, times in Counter(curves).items():
         if times > 1:
             task, method, *_ = curve
@@ -186,7 +191,7 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
 
 def _panel(node: object, place: str) -> Panel:
     panel = _read(Panel, node, place)
-    _named(panel.x, x_axes(), f"{place}: x")
+    _named(panel.x, [*x_axes(), "batch_size"], f"{place}: x")
     _check_metric(panel.y, f"{place}: y")
     return panel
 

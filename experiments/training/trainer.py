@@ -172,7 +172,7 @@ class Trainer:
         return vectors if self.cluster.cuts is None else self.cluster.served(vectors).clone()
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
-        """‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
+        """‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
 
         w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
         """
@@ -180,6 +180,7 @@ class Trainer:
         errors = {"aggregate_error": aggregate, "signal_error": replica.signal}
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
         return {
+            "mean_norm": torch.linalg.vector_norm(mean, dim=-1),
             # A server that sees factors alone has no aggregate.
             **{
                 name: torch.linalg.vector_norm(vector - mean, dim=-1)

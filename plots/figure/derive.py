@@ -23,7 +23,8 @@ def least_so_far(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def minimum_over_rounds(frame: pd.DataFrame) -> pd.DataFrame:
     """One row a run and trial: its last, with `grad_norm` the least over all rounds that were evaluated, and
-    `min_grad_norm_squared` its square. Runs of one method that differ in length become one curve over `round`."""
+    `min_grad_norm_squared` its square. Runs of one method that differ in length become one curve over `round`, those
+    that differ in batches one over `batch_size`."""
     last = frame.loc[frame.groupby(["run", "trial"], sort=False)["round"].idxmax()].copy()
     least = frame.groupby(["run", "trial"])["grad_norm"].min()
     last["grad_norm"] = [least[run, trial] for run, trial in zip(last["run"], last["trial"], strict=True)]
@@ -32,9 +33,9 @@ def minimum_over_rounds(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def relative_error(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds `relative_error`: how far what the replicas step by is from the mean of the workers' gradients,
-    ‖g̃ − g‖₂, as a multiple of ‖∇f(x)‖₂ after the same round. At 1 the error is as large as what it is about."""
-    return frame.assign(relative_error=frame["signal_error"] / frame["grad_norm"])
+    """Adds `relative_error`: how far what the replicas step by is from the mean of what workers wanted to send,
+    ‖g̃ − g‖₂, as a multiple of ‖g‖₂. At 1 the error is as large as what it is about."""
+    return frame.assign(relative_error=frame["signal_error"] / frame["mean_norm"])
 
 
 def by_step_size(frame: pd.DataFrame, algorithm: str) -> pd.DataFrame:

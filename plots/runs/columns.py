@@ -54,6 +54,9 @@ TABLE = (
     Column("test_loss", "test loss", better="lower", wandb="loss/test"),
     Column("test_accuracy", "test accuracy", "share", "higher", wandb="accuracy/test"),
     Column(
+        "mean_norm", r"norm of the workers' mean  $\|g\|_2$", filled_by="diagnostics", wandb="compression/mean_norm"
+    ),
+    Column(
         "aggregate_error",
         r"compression error  $\|\hat g - g\|_2$",
         filled_by="diagnostics",
@@ -69,9 +72,10 @@ TABLE = (
         "second_moment", r"second moment  $\sum \hat v$", filled_by="diagnostics", wandb="compression/second_moment"
     ),
     Column("second_moment_ratio", r"$\sum \hat v$ over uncompressed", filled_by="figure"),
-    Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|\nabla f(x)\|_2$", filled_by="figure"),
+    Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|g\|_2$", filled_by="figure"),
     Column("train_loss_ratio", "training loss over uncompressed", filled_by="figure"),
     Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
+    Column("batch_size", "rows of a worker's batch", "rows", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
     Column("bandwidth", "Mbit/s of every link", "Mbit/s", filled_by="figure"),
     Column("seconds_to_level", "modelled seconds to the level", "seconds", filled_by="figure"),

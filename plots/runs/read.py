@@ -178,9 +178,9 @@ class Run:
 def table(runs: Sequence[Run]) -> pd.DataFrame:
     """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
 
-    These are task, algorithm, compressor, seed, run (the id), planned_rounds, d; for `plots.runs.network` workers,
-    ranks and trials, the number of step sizes; for drawing task_label, label, color, marker; and selected_by, the
-    metric that the task declares.
+    These are task, algorithm, compressor, seed, run (the id), planned_rounds, d, batch_size (a worker's, missing
+    where gradients are of all rows); for `plots.runs.network` workers, ranks and trials, the number of step sizes;
+    for drawing task_label, label, color, marker; and selected_by, the metric that the task declares.
     """
     import pandas as pd
 
@@ -210,6 +210,7 @@ def _labels(run: Run) -> dict[str, Any]:
         "run": run.id,
         "planned_rounds": run.rounds,
         "d": run.environment.get("d", math.nan),
+        "batch_size": run.config["task"].get("batch_size"),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
         **exchange(run.environment),

@@ -265,6 +265,13 @@ def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, ch
         figures.runs(replace(figure_named(name), **change), overrides)
 
 
+def test_batches_tell_runs_apart_where_every_panel_is_over_them():
+    figure = figure_named("regime_batches")
+    assert len({run.task.options["batch_size"] for run in figures.runs(figure, [])}) == 5
+    with pytest.raises(UsageError, match="cd_adam on logreg/phishing stands twice"):
+        figures.runs(replace(figure, rows=(*figure.rows, Panel(x="bits", y="grad_norm"))), [])
+
+
 def test_claims_are_about_the_names_that_runs_have():
     grid = (("task=logreg/digits",), ("algorithm=amsgrad", "algorithm=cd_adam algorithm.name=mine"))
     demo = figure_named("demo")

@@ -24,7 +24,7 @@ from experiments.config.run import read
 
 COLUMNS = {"round", "epoch", "trial", "lr", "step_size", "bits_up", "bits_down", "bits", "payload_bytes", "seconds"}
 COLUMNS |= {"train_loss", "grad_norm", "train_accuracy"}
-ERRORS = {"aggregate_error", "signal_error"}
+ERRORS = {"mean_norm", "aggregate_error", "signal_error"}
 
 ALGORITHMS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 BOTH_WAYS = [name for name in ALGORITHMS if "uplink_only" in (CONF / "algorithm" / f"{name}.yaml").read_text()]

@@ -27,6 +27,7 @@ NAMES = {
     "train_accuracy": "accuracy/train",
     "test_accuracy": "accuracy/test",
     "grad_norm": "gradient/norm",
+    "mean_norm": "compression/mean_norm",
     "aggregate_error": "compression/aggregate_error",
     "signal_error": "compression/signal_error",
     "second_moment": "compression/second_moment",

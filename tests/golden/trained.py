@@ -10,9 +10,12 @@ from experiments.training.build import build_trainer
 
 Row = dict[str, float | int | None]
 
+LEFT_OUT = {"seconds", "mean_norm"}
+"""Of rows what is a machine's own, and what the code of runs that were begun earlier has not."""
+
 
 def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
-    """Train the run of a command line on one thread: its rows without `seconds`, and its final parameters [T, d]."""
+    """Train the run of a command line on one thread: its rows without LEFT_OUT, and its final parameters [T, d]."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -26,5 +29,5 @@ def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
                 rows += trainer.evaluate()
     finally:
         torch.set_num_threads(threads)
-    timeless = [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
-    return timeless, trainer.state.replica.x
+    kept = [{name: value for name, value in row.items() if name not in LEFT_OUT} for row in rows]
+    return kept, trainer.state.replica.x

@@ -46,8 +46,8 @@ def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
     ]
 
 
-def test_the_relative_error_is_a_multiple_of_the_gradient_norm():
-    frame = labelled("m", "a", curve([4.0, 0.5], (1, 2), signal_error=[1.0, 2.0]))
+def test_the_relative_error_is_a_multiple_of_what_was_to_be_sent():
+    frame = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0], mean_norm=[4.0, 0.5]))
     assert relative_error(frame)["relative_error"].tolist() == [0.25, 4.0]
 
 

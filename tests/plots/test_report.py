@@ -90,6 +90,22 @@ def test_derived_columns_are_there_to_draw(folders):
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
 
 
+def test_runs_that_differ_in_batches_become_a_curve_over_these(tmp_path):
+    ends = {1: 0.1, 4: 0.05, None: 0.01}
+    folders = [
+        folder(tmp_path, f"batch-{size}", task__batch_size=size, norm=lambda t, *_, end=end: end ** (t / 100))
+        for size, end in ends.items()
+    ]
+    frame, _, _ = written(
+        folders,
+        derive=(Derivation(name="minimum_over_rounds"),),
+        rows=(Panel(x="batch_size", x_scale="log", y="min_grad_norm_squared", guide=-0.5),),
+    )
+    assert frame["batch_size"].isna().tolist() == [False, False, True]  # gradients of all rows
+    assert frame["batch_size"].tolist()[:2] == [1.0, 4.0]
+    assert frame["min_grad_norm_squared"].tolist() == pytest.approx([end**2 for end in ends.values()])
+
+
 def test_a_negated_claim_holds_where_its_check_fails(folders):
     claims = (replace(AS_LOW, number="a"), replace(AS_LOW, number="b", statement="Not", negated=True))
     _, text, target = written(folders, claims=claims)
