@@ -40,17 +40,19 @@ def geometric_mean(values: np.ndarray, axis: int | None = None) -> np.ndarray:
 def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataFrame:
     """Columns x, mean, low and high of one method, in order of rounds: y's mean over seeds, its least and greatest.
 
-    With one seed all three are its curve. Where one seed has no value, none of them has. Raises ValueError where
-    seeds were not evaluated at the same rounds with the same x: a mean would then compare different places.
+    With one seed all three are its curve. Where one seed has no value, none of them has. Over `batch_size` a point is
+    a run, and the order that of batches. Raises ValueError where seeds were not evaluated at the same rounds with the
+    same x: a mean would then compare different places.
     """
-    points, seeds = curve.groupby("round"), curve["seed"].nunique()
+    place = x if x == "batch_size" else "round"
+    points, seeds = curve.groupby(place), curve["seed"].nunique()
     if (points.size() != seeds).any() or (points[x].nunique() > 1).any():
         raise ValueError(
             f"{curve['algorithm'].iloc[0]} on {curve['task'].iloc[0]}: seeds {in_order(curve['seed'])} were not "
             f"evaluated at the same rounds and {x}, so there is no mean over them; run them with the same rounds and "
             "eval_every"
         )
-    values = curve.pivot(index="round", columns="seed", values=y).to_numpy(dtype=float)
+    values = curve.dropna(subset=place).pivot(index=place, columns="seed", values=y).to_numpy(dtype=float)
     mean = values.mean(1) if seeds == 1 or not geometric else geometric_mean(values, 1)
     return pd.DataFrame({"x": points[x].first().array, "mean": mean, "low": values.min(1), "high": values.max(1)})
 

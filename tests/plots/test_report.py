@@ -16,6 +16,7 @@ from plots.figure.look import Look
 from plots.figure.publish import report
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
 from plots.runs.checksums import renew
+from plots.runs.seeds import over_seeds
 
 TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
 AS_LOW = Claim(number="3", statement="As low", check="reaches_level",
@@ -91,19 +92,17 @@ def test_derived_columns_are_there_to_draw(folders):
 
 
 def test_runs_that_differ_in_batches_become_a_curve_over_these(tmp_path):
-    ends = {1: 0.1, 4: 0.05, None: 0.01}
+    ends = {4: 0.95, 1: 0.98, None: 0.9}
     folders = [
-        folder(tmp_path, f"batch-{size}", task__batch_size=size, norm=lambda t, *_, end=end: end ** (t / 100))
+        folder(tmp_path, f"{size}-{seed}", task__batch_size=size, seed=seed, norm=lambda t, *_, to=end: to ** t)
         for size, end in ends.items()
+        for seed in (0, 1)
     ]
-    frame, _, _ = written(
-        folders,
-        derive=(Derivation(name="minimum_over_rounds"),),
-        rows=(Panel(x="batch_size", x_scale="log", y="min_grad_norm_squared", guide=-0.5),),
-    )
-    assert frame["batch_size"].isna().tolist() == [False, False, True]  # gradients of all rows
-    assert frame["batch_size"].tolist()[:2] == [1.0, 4.0]
-    assert frame["min_grad_norm_squared"].tolist() == pytest.approx([end**2 for end in ends.values()])
+    frame, _, _ = written(folders, derive=(Derivation(name="minimum_over_rounds"),))
+    assert frame["batch_size"].isna().tolist() == [False] * 4 + [True] * 2
+    curve = over_seeds(frame, "batch_size", "min_grad_norm_squared", geometric=True)
+    assert curve["x"].tolist() == [1.0, 4.0]  # those with gradients of all rows have no place there
+    assert curve["mean"].tolist() == pytest.approx([0.98**200, 0.95**200])
 
 
 def test_a_negated_claim_holds_where_its_check_fails(folders):
