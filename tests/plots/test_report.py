@@ -94,7 +94,7 @@ def test_derived_columns_are_there_to_draw(folders):
 def test_runs_that_differ_in_batches_become_a_curve_over_these(tmp_path):
     ends = {4: 0.95, 1: 0.98, None: 0.9}
     folders = [
-        folder(tmp_path, f"{size}-{seed}", task__batch_size=size, seed=seed, norm=lambda t, *_, to=end: to ** t)
+        folder(tmp_path, f"{size}-{seed}", task__batch_size=size, seed=seed, norm=lambda t, *_, to=end: to**t)
         for size, end in ends.items()
         for seed in (0, 1)
     ]
