@@ -175,35 +175,38 @@ def test_ranks_that_would_read_what_one_of_them_still_writes_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_came(tmp_path: Path) -> None:
-    # 1e308 overflows at once with SGD, in the trials and in the runs that are judged.
-    study = [
-        "figure=demo",
-        'figure.grid=[["task=logreg/breast_cancer"],["algorithm=sgd","algorithm=cd_adam"]]',
-        'figure.claims=[{number: 3, statement: As low, check: reaches_level, subject: cd_adam, reference: sgd, '
-        'within: 2.0}]',
-        *("+figure.held_out=9", "+figure.published={sgd: 1e308, cd_adam: 0.001}", "figure.name=steep"),
-        *("lr=[0.01,1e308]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
-    ]  # fmt: skip
-    tables = {}
-    for jobs in (1, 2):
-        reproduce.main([*study, f"results_dir={tmp_path / str(jobs)}", f"jobs={jobs}"])
-        [written] = (tmp_path / str(jobs) / "figures").iterdir()
-        tables[jobs] = pd.read_csv(written / "steep.csv")
-        claims = pd.read_csv(written / "claims.csv").set_index("step_size")
-        assert claims.loc["paper's", "verdict"] == "not decidable"
-        assert claims.loc["paper's", "measured"] == "sgd ends at round 0 of 20 (2 seeds alike)"
-        assert "×" in claims.loc["best", "measured"]
-        assert (
-            "Diverged: SGD on breast cancer, the paper's step sizes after round 0."
-            in (written / "report.md").read_text()
-        )
-    table = tables[1]
+STEEP = [  # 1e308 overflows at once with SGD, in the trials and in the runs that are judged
+    "figure=demo",
+    'figure.grid=[["task=logreg/breast_cancer"],["algorithm=sgd","algorithm=cd_adam"]]',
+    "figure.claims=[{number: 3, statement: Low, check: reaches_level, subject: cd_adam, reference: sgd, within: 2}]",
+    *("+figure.held_out=9", "+figure.published={sgd: 1e308, cd_adam: 0.001}", "figure.name=steep"),
+    *("lr=[0.01,1e308]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
+]
+
+
+def steep(place: Path, *more: str) -> pd.DataFrame:
+    """What is left of the study in `place`: its curves."""
+    reproduce.main([*STEEP, f"results_dir={place}", *more])
+    [written] = (place / "figures").iterdir()
+    claims = pd.read_csv(written / "claims.csv").set_index("step_size")
+    assert claims.loc["paper's", "verdict"] == "not decidable"
+    assert claims.loc["paper's", "measured"] == "sgd ends at round 0 of 20 (2 seeds alike)"
+    assert "×" in claims.loc["best", "measured"]
+    report = (written / "report.md").read_text()
+    assert "Diverged: SGD on breast cancer, the paper's step sizes after round 0." in report
+    table = pd.read_csv(written / "steep.csv")
     assert table.loc[(table["algorithm"] == "sgd") & table["best"], "lr"].unique().tolist() == [0.01]
     assert table.loc[table["lr"] == 1e308, "round"].max() == 0
-    columns = ["algorithm", "seed", "lr", "round", "train_loss", "best", "drawn"]
-    pd.testing.assert_frame_equal(tables[1][columns], tables[2][columns])
-    place = tmp_path / "again"
-    reproduce.main([*study, f"results_dir={place}", f"finished_in={tmp_path / '1'}"])
-    [written] = (place / "figures").iterdir()
-    pd.testing.assert_frame_equal(pd.read_csv(written / "steep.csv")[columns], table[columns])
+    return table[["algorithm", "seed", "lr", "round", "train_loss", "best", "drawn"]]
+
+
+def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_came(tmp_path: Path) -> None:
+    tables = {jobs: steep(tmp_path / str(jobs), f"jobs={jobs}") for jobs in (1, 2)}
+    pd.testing.assert_frame_equal(tables[1], tables[2])
+    again = steep(tmp_path / "again", f"finished_in={tmp_path / '1'}")
+    pd.testing.assert_frame_equal(again, tables[1])
+
+
+@pytest.mark.slow
+def test_on_several_ranks_too(tmp_path: Path) -> None:
+    steep(tmp_path, "ranks=2", "jobs=1")
