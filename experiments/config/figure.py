@@ -129,10 +129,15 @@ def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ())
             raise UsageError(f"{place}: published.{name}={figure.published[name]}: not among {list(run.lr)}")
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in found):
         raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
-    apart = ["batch_size"] if {panel.x for panel in figure.rows} == {"batch_size"} else []
+    places = [run.rounds for run in found]  # which tell runs of a method apart
+    if any(panel.x == "batch_size" for panel in figure.rows):
+        places = [run.task.options.get("batch_size") for run in found]
+        if None in places:
+            task = found[places.index(None)].task.name
+            raise UsageError(f"{place}: rows: x=batch_size: {task} has none, so it would not be drawn")
     curves = [
-        (run.task.name, run.algorithm.name, run.rounds, *map(run.task.options.get, apart), run.seed, lr)
-        for run in found
+        (run.task.name, run.algorithm.name, at, run.seed, lr)
+        for run, at in zip(found, places, strict=True)
         for lr in run.lr
     ]
     for curve, times in Counter(curves).items():
@@ -184,6 +189,14 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
         )
     if not figure.grid or not all(figure.grid) or not (figure.rows or figure.times):
         raise UsageError(f"{place}: its grid and its rows of panels must not be empty")
+    over_batches, derived = {panel.x == "batch_size" for panel in figure.rows}, {one.name for one in figure.derive}
+    if True in over_batches and (
+        False in over_batches or "minimum_over_rounds" not in derived or figure.claims or figure.targets
+    ):
+        raise UsageError(
+            f"{place}: rows: x=batch_size shows a point a run: of all panels, with minimum_over_rounds in derive and "
+            "without claims or targets"
+        )
     if figure.rows and figure.times:
         raise UsageError(f"{place}: times stand in the place of rows; give one of the two")
     return figure

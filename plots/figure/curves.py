@@ -312,9 +312,9 @@ def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -
 
 def _spread(x: np.ndarray, scale: str, shift: float, count: int = 7) -> list[int]:
     """Indices of about `count` points that lie evenly on an axis of this scale, moved on by a share of their
-    distance: of curves on one another each has markers of its own. None of a curve that ended before it began."""
-    if not len(x):
-        return []
+    distance: of curves on one another each has markers of its own. All of a curve of no more points."""
+    if len(x) <= count:
+        return list(range(len(x)))
     shares = (np.arange(count) + shift) / (count - 1)
     ends = np.log(x[[0, -1]]) if scale == "log" else x[[0, -1]]
     at = ends[0] + shares[shares <= 1] * (ends[1] - ends[0])

@@ -41,10 +41,13 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     """Columns x, mean, low and high of one method, in order of rounds: y's mean over seeds, its least and greatest.
 
     With one seed all three are its curve. Where one seed has no value, none of them has. Over `batch_size` a point is
-    a run, and the order that of batches. Raises ValueError where seeds were not evaluated at the same rounds with the
-    same x: a mean would then compare different places.
+    a run, those that have none are left out, and the order is that of batches. Raises ValueError where seeds were not
+    evaluated at the same rounds with the same x: a mean would then compare different places.
     """
     place = x if x == "batch_size" else "round"
+    curve = curve[curve[place].notna()]
+    if curve.empty:
+        return pd.DataFrame(columns=["x", "mean", "low", "high"], dtype=float)
     points, seeds = curve.groupby(place), curve["seed"].nunique()
     if (points.size() != seeds).any() or (points[x].nunique() > 1).any():
         raise ValueError(
@@ -52,7 +55,7 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
             f"evaluated at the same rounds and {x}, so there is no mean over them; run them with the same rounds and "
             "eval_every"
         )
-    values = curve.dropna(subset=place).pivot(index=place, columns="seed", values=y).to_numpy(dtype=float)
+    values = curve.pivot(index=place, columns="seed", values=y).to_numpy(dtype=float)
     mean = values.mean(1) if seeds == 1 or not geometric else geometric_mean(values, 1)
     return pd.DataFrame({"x": points[x].first().array, "mean": mean, "low": values.min(1), "high": values.max(1)})
 

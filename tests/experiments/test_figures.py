@@ -268,8 +268,25 @@ def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, ch
 def test_batches_tell_runs_apart_where_every_panel_is_over_them():
     figure = figure_named("regime_batches")
     assert len({run.task.options["batch_size"] for run in figures.runs(figure, [])}) == 5
+    longer = (*figure.grid, ("rounds=100", "rounds=200"))
     with pytest.raises(UsageError, match="cd_adam on logreg/phishing stands twice"):
-        figures.runs(replace(figure, rows=(*figure.rows, Panel(x="bits", y="grad_norm"))), [])
+        figures.runs(replace(figure, grid=longer, overrides=("cluster.workers=20",)), [])
+    with pytest.raises(UsageError, match="x=batch_size: logreg/phishing has none"):
+        figures.runs(replace(figure, grid=figure.grid[:2]), [])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": [{"x": "batch_size", "y": "grad_norm"}, PANEL]},
+        {"derive": []},
+        {"targets": [{"metric": "grad_norm", "levels": [0.1]}]},
+    ],
+    ids=["another panel", "rows as they are", "targets"],
+)
+def test_panels_over_batches_show_a_point_a_run(change):
+    with pytest.raises(UsageError, match="x=batch_size shows a point a run"):
+        read(node("regime_batches") | change)
 
 
 def test_claims_are_about_the_names_that_runs_have():

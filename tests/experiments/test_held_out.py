@@ -185,7 +185,7 @@ STEEP = [  # 1e308 overflows at once with SGD, in the trials and in the runs tha
 
 
 def steep(place: Path, *more: str) -> pd.DataFrame:
-    """What is left of the study in `place`: its curves."""
+    """The curves of the study, run in `place`, whose report says what diverged."""
     reproduce.main([*STEEP, f"results_dir={place}", *more])
     [written] = (place / "figures").iterdir()
     claims = pd.read_csv(written / "claims.csv").set_index("step_size")
@@ -209,4 +209,5 @@ def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_c
 
 @pytest.mark.slow
 def test_on_several_ranks_too(tmp_path: Path) -> None:
-    steep(tmp_path, "ranks=2", "jobs=1")
+    several, one = steep(tmp_path / "2", "ranks=2", "jobs=1"), steep(tmp_path / "1", "jobs=1")
+    pd.testing.assert_frame_equal(several, one)

@@ -11,7 +11,7 @@ from experiments.training.build import build_trainer
 Row = dict[str, float | int | None]
 
 LEFT_OUT = {"seconds", "mean_norm"}
-"""Of rows what is a machine's own, and what the code of runs that were begun earlier has not."""
+"""What is a machine's own, and columns that older code, with which `experiments.keep` compares, does not have."""
 
 
 def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 
+from common.errors import DataError
 from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
 from plots.figure.derive import by_step_size, least_so_far, minimum_over_rounds, ratio, relative_error
 from plots.runs.levels import bits_to_reach
@@ -38,17 +39,26 @@ def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
     first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
     other_trial = labelled("m", "a", curve([3.0, 1.5, 4.0], (0, 1, 2))).assign(run="x", trial=1)
     longer = labelled("m", "a", curve([3.0, 0.25, 0.1, 0.2], (0, 1, 2, 4))).assign(run="y", trial=0)
-    frame = minimum_over_rounds(pd.concat([first, other_trial, longer], ignore_index=True))
+    planned = pd.concat([first, other_trial, longer], ignore_index=True).assign(planned_rounds=2)
+    frame = minimum_over_rounds(planned)
     assert list(frame[["round", "grad_norm", "min_grad_norm_squared"]].itertuples(index=False, name=None)) == [
         (2, 0.5, 0.25),
         (2, 1.5, 2.25),
         (4, 0.1, pytest.approx(0.01)),
     ]
+    cut = minimum_over_rounds(planned.assign(planned_rounds=4))  # two of them did not come that far
+    assert cut["min_grad_norm_squared"].isna().tolist() == [True, True, False]
 
 
 def test_the_relative_error_is_a_multiple_of_what_was_to_be_sent():
-    frame = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0], mean_norm=[4.0, 0.5]))
+    frame = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0], mean_norm=[4.0, 0.5])).assign(
+        run="x"
+    )
     assert relative_error(frame)["relative_error"].tolist() == [0.25, 4.0]
+    older = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0])).assign(run="abc")
+    for some in (older, pd.concat([frame, older])):
+        with pytest.raises(DataError, match="abc: rows without mean_norm, of earlier code; run these anew"):
+            relative_error(some)
 
 
 def test_every_step_size_of_one_method_becomes_a_curve():

@@ -4,6 +4,8 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -12,10 +14,12 @@ from folder_support import folder, rewrite
 from rich.console import Console
 
 from plots.figure import curves
+from plots.figure.derive import minimum_over_rounds
 from plots.figure.look import Look
 from plots.figure.publish import report
 from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
 from plots.runs.checksums import renew
+from plots.runs.read import open_run, table
 from plots.runs.seeds import over_seeds
 
 TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
@@ -103,6 +107,23 @@ def test_runs_that_differ_in_batches_become_a_curve_over_these(tmp_path):
     curve = over_seeds(frame, "batch_size", "min_grad_norm_squared", geometric=True)
     assert curve["x"].tolist() == [1.0, 4.0]  # those with gradients of all rows have no place there
     assert curve["mean"].tolist() == pytest.approx([0.98**200, 0.95**200])
+    assert over_seeds(frame[frame["batch_size"].isna()], "batch_size", "grad_norm", geometric=True).empty
+
+
+def test_over_batches_a_run_is_a_point_and_one_that_diverged_none(tmp_path):
+    paths = [
+        folder(tmp_path, f"{size}", task__batch_size=size, reached=40 if size == 16 else None)
+        for size in (64, 1, 4, 16)
+    ]
+    panel = Panel(x="batch_size", x_scale="log", y="min_grad_norm_squared", guide=-0.5)
+    frame = minimum_over_rounds(table([open_run(path) for path in paths]))
+    figure = curves.draw(frame, [panel], "")
+    line, guide = figure.axes[0].get_lines()
+    assert line.get_xdata().tolist() == [1, 4, 16, 64]
+    assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False]
+    assert (line.get_markevery(), guide.get_label()) == ([0, 1, 2, 3], "slope −0.5")
+    assert figure.axes[0].get_xlabel() == "batch size of a worker"
+    plt.close(figure)
 
 
 def test_a_negated_claim_holds_where_its_check_fails(folders):
