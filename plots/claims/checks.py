@@ -140,7 +140,7 @@ def falls_with_rounds(curves: Curves, subject: str, exponent: float, tolerance: 
 
     Measured: the least-squares slope of log min_t ‖∇f‖² over log T, one point a run of T rounds (at least three).
     """
-    frame = curves[subject]
+    frame = curves[subject].dropna(subset="min_grad_norm_squared")  # which runs that diverged do not have
     if len(frame) < 3:
         return Finding(NOT_DECIDABLE, f"{len(frame)} runs")
     slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]

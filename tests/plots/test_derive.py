@@ -122,6 +122,8 @@ def test_the_slope_of_a_power_law_is_found(slope, verdict):
     finding = falls_with_rounds({"m": frame}, "m", exponent=-0.5, tolerance=0.05)
     assert finding.verdict == verdict
     assert finding.measured == f"T^{slope:.2f}, 4 runs"
+    diverged = pd.concat([frame, pd.DataFrame({"round": [900], "min_grad_norm_squared": [np.nan]})])
+    assert falls_with_rounds({"m": diverged}, "m", exponent=-0.5, tolerance=0.05) == finding
 
 
 def test_two_runs_make_no_slope():
