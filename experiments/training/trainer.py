@@ -180,7 +180,8 @@ class Trainer:
         errors = {"aggregate_error": aggregate, "signal_error": replica.signal}
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
         return {
-            "mean_norm": torch.linalg.vector_norm(mean, dim=-1),
+            # Of a copy: the order of a sum goes by alignment and strides, in which processes differ.
+            "mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1),
             # A server that sees factors alone has no aggregate.
             **{
                 name: torch.linalg.vector_norm(vector - mean, dim=-1)
