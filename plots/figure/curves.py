@@ -296,9 +296,11 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: Mapping[s
     axis.set_xlabel(drawable(label(panel.x)))
     if panel.guide is not None:
         _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
-    if panel.y_min is not None:
+    if panel.y_min is not None and panel.y_max is not None:
+        axis.set_ylim(panel.y_min, panel.y_max)
+    elif panel.y_min is not None:
         axis.set_ylim(bottom=max(panel.y_min, axis.get_ylim()[0]))
-    if panel.y_max is not None:
+    elif panel.y_max is not None:
         axis.set_ylim(top=min(panel.y_max, axis.get_ylim()[1]))
     return lines
 

@@ -139,19 +139,23 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
             f"Lines are means over seeds {in_order(shown['seed'])}, geometric on logarithmic axes, and bands go from "
             "the least to the greatest."
         )
-    above = [
-        f"The {in_words(panel.y)} goes on above {panel.y_max:g}."
-        for panel in figure.rows
-        if panel.y_max is not None and shown[panel.y].max() > panel.y_max
-    ]
-    chosen += dict.fromkeys(above)
+    chosen += _beyond(figure, shown)
     if ended := _diverged(shown):
         chosen.append(f"Diverged: {', '.join(ended)}.")
-    cut = [panel.y_min for panel in figure.rows if panel.y_min is not None]
-    if cut:
-        chosen.append(f"Curves go on below {min(cut):g}.")
     said = "\n".join([" ".join(about), " ".join(chosen)]).replace("e-0", "e-")
     return f"{figure.note}\n{said}" if figure.note else said
+
+
+def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
+    """Which quantities go on beyond their panels' ranges, in words."""
+    said = []
+    for panel in figure.rows:
+        there = shown if panel.task is None else shown[shown["task"].str.partition(" · ")[0] == panel.task]
+        if panel.y_max is not None and there[panel.y].max() > panel.y_max:
+            said.append(f"The {in_words(panel.y)} goes on above {panel.y_max:g}.")
+        if panel.y_min is not None and there[panel.y].min() < panel.y_min:
+            said.append(f"The {in_words(panel.y)} goes on below {panel.y_min:g}.")
+    return list(dict.fromkeys(said))
 
 
 def _diverged(shown: pd.DataFrame) -> list[str]:

@@ -12,7 +12,9 @@ from plots.runs.network import Network
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """The column y over the column x; curves are cut beyond y_min and y_max, and `guide` is a dotted line's slope.
+    """The column y over the column x; `guide` is a dotted line's slope.
+
+    Curves are cut beyond y_min or y_max; with both, that is the range of every task's panel.
 
     task: the only one that has this panel; None for all.
     """

@@ -189,6 +189,13 @@ def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float,
     assert np.array_equal(lines(tight)["A"].get_ydata(), lines(free)["A"].get_ydata())
 
 
+def test_a_range_with_both_ends_is_that_of_every_panel() -> None:
+    flat = labelled("a", "t", curve([1.0, 1.01], (0, 100)))
+    steep = labelled("a", "s", curve([1.0, 5.0], (0, 100)))
+    figure = panels(pd.concat([steep, flat]), [Panel(x="round", y="grad_norm", y_min=0.5, y_max=10.0)])
+    assert [axis.get_ylim() for axis in figure] == [(0.5, 10.0), (0.5, 10.0)]
+
+
 def test_one_evaluation_can_be_drawn() -> None:
     # With eval_every above the number of rounds all there is are round 0 and the last.
     frame = labelled("a", "s", curve([2.0, 1.0], (0, 100)))

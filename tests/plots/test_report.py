@@ -212,13 +212,17 @@ def test_the_caption_names_the_precision_of_the_runs(tmp_path):
     assert "A toy. Products in bf16, also in evaluations." in caption([run])
 
 
-def test_the_caption_says_where_curves_are_cut(folders):
+def test_the_caption_says_where_curves_are_cut_and_only_where_they_are(folders):
     cut, accuracy = replace(TOY.rows[0], y_min=0.1, y_max=0.5), Panel(x="round", y="test_accuracy")
     text = caption(folders, rows=(cut, accuracy, replace(cut, x="bits")))
     assert text.count("The gradient norm goes on above 0.5.") == 1
-    assert "above" not in caption(folders, rows=(replace(cut, y_max=5.0), accuracy))
-    assert "Curves go on below 0.1." in text
+    assert text.count("The gradient norm goes on below 0.1.") == 1
     assert "accuracy" not in text
+    wide = caption(folders, rows=(replace(cut, y_min=1e-9, y_max=5.0), accuracy))
+    assert "goes on" not in wide
+    assert "goes on" not in caption(
+        folders, rows=(replace(cut, task="another"), replace(cut, task="toy", y_min=None, y_max=None))
+    )
 
 
 def test_step_sizes_can_be_selected_by_another_metric(tmp_path):
