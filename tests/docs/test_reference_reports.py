@@ -12,10 +12,7 @@ PLACE = ROOT / "results-reference"
 REPORTS = sorted(str(path.parent.relative_to(PLACE)) for path in PLACE.rglob("report.md"))
 RULE = re.compile(r"^(?:It holds where this is not so: )?`(\w+)\(.*\)`: (.+)$", re.MULTILINE)
 
-OLDER = {
-    *("figure_1", "figure_3"),  # the quick budget, a check of the pipeline
-    "modern",  # whose runs are not kept
-}
+OLDER = {"modern"}
 """Reports of rules that have changed since: they are drawn anew with their next runs."""
 
 
