@@ -262,8 +262,7 @@ def _parts(tasks: Mapping[str, pd.DataFrame], names: Sequence[str]) -> dict[str,
 def _places(tasks: list[str], panels: Sequence[Panel], across: int) -> list[list[tuple[str, Panel]]]:
     """Which task and panel lies where, row by row, so many beside each other."""
     if any(panel.task for panel in panels):
-        named = {task: (None, task.partition(" · ")[0]) for task in tasks}  # before what tells protocols apart
-        return _rows([(task, panel) for task in tasks for panel in panels if panel.task in named[task]], across)
+        return _rows([(task, panel) for task in tasks for panel in panels if panel.shows(task)], across)
     if len(tasks) > 1 and len(panels) > 1:
         return [[(task, panel) for task in some] for some in _rows(tasks, across) for panel in panels]
     return _rows([(task, panel) for task in tasks for panel in panels], across)

@@ -150,7 +150,7 @@ def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
     """Which quantities go on beyond their panels' ranges, in words."""
     said = []
     for panel in figure.rows:
-        there = shown if panel.task is None else shown[shown["task"].str.partition(" · ")[0] == panel.task]
+        there = shown[shown["task"].map(panel.shows)]
         if panel.y_max is not None and there[panel.y].max() > panel.y_max:
             said.append(f"The {in_words(panel.y)} goes on above {panel.y_max:g}.")
         if panel.y_min is not None and there[panel.y].min() < panel.y_min:

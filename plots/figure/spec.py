@@ -28,6 +28,10 @@ class Panel:
     guide: float | None = None
     task: str | None = None
 
+    def shows(self, task: str) -> bool:
+        """Whether it is a panel of a task, whose name may go on with what tells protocols apart."""
+        return self.task in (None, task.partition(" · ")[0])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
