@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, cut_short, decide
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_percent, as_times, cut_short, decide
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better, sign
 from plots.runs.seeds import geometric_mean
@@ -27,16 +27,20 @@ def ahead_at_equal(
     metric is better than each other's at `share` or more.
 
     Evaluations before round `since` are left out, of all methods: those of networks whose batch-norm statistics have
-    not settled yet. A method's metric at a budget is that of its last evaluation within it, and budgets are shared
-    from the other's first evaluation to all that it spends. Where the subject has no value (NaN) it is not better.
-    Not decidable where one curve ends before the last round of its run; nor, unless the claim fails by another, where
-    an other has no value at a shared budget, or fewer than two are shared. Measured, for each other: the share, and
-    the subject's final metric as a multiple of the other's (of accuracies both), final meaning over the last tenth.
+    not settled yet; so are those where nothing has been spent. A method's metric at a budget is that of its last
+    evaluation within it, and budgets are shared from the other's first evaluation to all that it spends. Where the
+    subject has no value (NaN) it is not better. Not decidable where its curve ends before the last round of its run;
+    nor, unless the claim fails by another, where an other's does, has no value at a shared budget, or fewer than two
+    are shared. Measured, for each other: the share and of how many shared budgets, and the subject's final metric as a
+    multiple of the other's (of accuracies both), final meaning the geometric mean over the last tenth of the rounds.
     """
-    if short := cut_short(curves, [subject, *others]):
+    if short := cut_short(curves, [subject]):
         return Finding(NOT_DECIDABLE, short)
     mine, shares, texts = _spent(curves[subject], axis, metric, since), [], []
     for other in others:
+        if short := cut_short(curves, [other]):
+            texts.append(short)
+            continue
         theirs = _spent(curves[other], axis, metric, since)
         both = pd.merge_asof(mine, theirs, on=axis, suffixes=("", "_other"))
         both = both[both[axis].between(theirs[axis].min(), theirs[axis].max())]
@@ -48,22 +52,10 @@ def ahead_at_equal(
         shares.append((sign(metric) * both[metric] < sign(metric) * both[f"{metric}_other"]).mean())
         ends = level(curves[subject], metric), level(curves[other], metric)
         end = f"{ends[0]:.3g} against {ends[1]:.3g}" if higher_is_better(metric) else as_times(ends[0] / ends[1])
-        texts.append(f"{100 * shares[-1]:.0f} %, ends at {end}")
+        texts.append(f"{as_percent(shares[-1], share)} of {len(both)}, ends at {end}")
     ahead = all(part >= share for part in shares)
     is_open = not others or len(shares) < len(others)
     return Finding(NOT_DECIDABLE if ahead and is_open else decide(ahead), "; ".join(texts))
-
-
-def below_at_equal_bits(curves: Curves, subject: str, others: list[str], share: float) -> Finding:
-    """Whether, of the bit budgets at which the subject was evaluated, it is below each other at `share` or more.
-
-    A method's gradient norm at a budget is that of its last evaluation within it, and budgets are shared from the
-    other's first evaluation to all that it spends. Where the subject has no value (NaN) it is not below. Not
-    decidable where one curve ends before the last round of its run; nor, unless the claim fails by another, where an
-    other has no value at a shared budget, or fewer than two are shared. Measured, for each other: the share, and the
-    subject's final gradient norm as a multiple of the other's.
-    """
-    return ahead_at_equal(curves, subject, others, share)
 
 
 def alike_early(
@@ -81,9 +73,9 @@ def alike_early(
     """Whether early, in the first `until` (a share) of what the subject spends on `axis`, subject and other are alike
     and `slower` is behind both.
 
-    Budgets are those at which the subject was evaluated after the start; the others' metrics there are interpolated
-    between their evaluations, the start included, so that a method that has not come to its first evaluation counts
-    with its way there. With `since`, evaluations before that round are left out, of all methods, the start too: those
+    Budgets are those at which the subject was evaluated after the start, as far as both others go on; the others'
+    metrics there are interpolated between their evaluations, the start included, so that a method that has not come to
+    its first evaluation counts with its way there. With `since`, evaluations before that round are left out, of all methods, the start too: those
     of networks whose batch-norm statistics have not settled yet. Alike: the geometric mean over budgets of other's
     over subject's lies within a factor of `within` of 1. Behind: worse than both at `share` or more of the budgets.
     Fails where the subject has no value (NaN) at such a budget; not decidable where the others have none at one,
@@ -110,7 +102,8 @@ def alike_early(
     ratio = float(geometric_mean(alike / ours))
     lagging = (sign(metric) * behind > np.maximum(sign(metric) * ours, sign(metric) * alike)).mean()
     where = f"{len(ours)} budgets, rounds {early['round'].min():g} to {early['round'].max():g}"
-    text = f"{other} at {as_times(ratio, within, 1 / within)}, {slower} behind at {100 * lagging:.0f} % of {where}"
+    near = as_times(ratio, within, 1 / within)
+    text = f"{other} at {near}, {slower} behind at {as_percent(lagging, share)} of {where}"
     return Finding(decide(1 / within <= ratio <= within and lagging >= share, ratio), text)
 
 
@@ -121,13 +114,15 @@ def fewer_bits(
     of every metric: the best that both reach.
 
     Bits are those at the first evaluation at that level or beyond; the range in parentheses is what the ratio may be
-    if either got there just after its evaluation before. The claim fails where a whole range lies below times/within.
-    It holds where every range lies above that and the subject's best and its end, the mean over the last tenth of the
-    rounds, are the reference's or better, up to a factor of `alike` in a loss and in an error rate (1 − accuracy): on
-    the way to a level that the other leaves far behind, or that one does not stay at, fewer bits are those of shorter
-    messages, not of a method that gets as far. It is otherwise not decidable, as it is of a level that one of them
-    has at the start, or where a curve ends before the last round of its run. Measured: for each metric the level, the
-    ratio of bits, that of rounds, and the bests and ends of both where these are not alike.
+    if either got there just after its evaluation before. The claim fails where a whole range lies below times/within,
+    or where the reference gets further than the subject ever does, by more than a factor of `alike` in a loss or an
+    error rate (1 − accuracy), for less than times/within of all that the subject spends. It holds where every range
+    lies above that and the subject's best and its end, the geometric mean over the last tenth of the rounds, are the
+    reference's or better, up to that factor: on the way to a level that the other leaves far behind, or that one does
+    not stay at, fewer bits are those of shorter messages, not of a method that gets as far. It is otherwise not
+    decidable, as it is of a level that one of them has at the start, or where a curve ends before the last round of
+    its run. Measured: for each metric the level, the ratio of bits, that of rounds, and the bests and ends of both
+    where these are not alike.
     """
     if short := cut_short(curves, [subject, reference]):
         return Finding(NOT_DECIDABLE, short)
@@ -149,17 +144,23 @@ def fewer_bits(
         low = theirs_before["bits"] / mine_there["bits"]
         high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
         bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
-        text = f"{place}: {as_times(bits)} the bits ({_range(low, high)}), {as_times(rounds)} the rounds"
+        text = (
+            f"{place}: {as_times(bits, least)} the bits ({_range(low, high, least)}), {as_times(rounds)} the rounds"
+        )
         bests = [sign(metric) * way["badness"].min() for way in (mine, theirs)]
         ends = [level(curves[name], metric) for name in (subject, reference)]
         is_alike = all(_gets_as_far(metric, own, other, alike) for own, other in (bests, ends))
-        if high < least:
+        is_beyond = [not _gets_as_far(metric, bests[0], sign(metric) * value, alike) for value in theirs["badness"]]
+        beyond = theirs.loc[is_beyond, "bits"].min() / mine["bits"].max()  # NaN where there is no such
+        if high < least or beyond < least:
             verdicts.append(FAILS)
         else:
             verdicts.append(HOLDS if low >= least and is_alike else NOT_DECIDABLE)
         if not is_alike:
             best, end = (" against ".join(f"{value:.3g}" for value in some) for some in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
+        if beyond < least:
+            text += f", further on at most {as_times(beyond, least)}"
         texts.append(text)
     return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), "; ".join(texts))
 
@@ -173,8 +174,12 @@ def fewer_bits_to(
     Counted is what was spent at the first evaluation there. Who is never seen there needs more than all that it
     spent: the claim holds where that of the reference is `times` the subject's need or more, and fails where the
     reference's need is at most `times` that of the subject. It is not decidable otherwise, nor of a level that both
-    have at the start. Measured: what each needs, or spends without getting there.
+    have at the start, nor where the metric of one was never a number. Measured: what each needs, or spends without
+    getting there.
     """
+    for name in (subject, reference):
+        if curves[name][metric].isna().all():
+            return Finding(NOT_DECIDABLE, f"{name} has no value")
     (mine, is_there), (theirs, are_there) = (
         _needed(curves[name], metric, level, axis) for name in (subject, reference)
     )
@@ -220,8 +225,9 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
     return mine <= alike * theirs
 
 
-def _range(low: float, high: float) -> str:
+def _range(low: float, high: float, threshold: float) -> str:
     """In words where an end is open: one of the two was there at its first evaluation."""
+    least, most = as_times(low, threshold), as_times(high, threshold)
     if math.isinf(high):
-        return f"at least {as_times(low)}" if low else "both at their first evaluation"
-    return f"{as_times(low)} to {as_times(high)}" if low else f"at most {as_times(high)}"
+        return f"at least {least}" if low else "both at their first evaluation"
+    return f"{least} to {most}" if low else f"at most {most}"

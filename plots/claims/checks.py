@@ -23,11 +23,13 @@ Curves = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict and the measured numbers, in words, that it rests on; `ratio` where these are a single ratio."""
+    """A verdict and the measured numbers, in words, that it rests on; where these are a single ratio, `ratio` and the
+    `threshold` that it was held against."""
 
     verdict: str
     measured: str
     ratio: float | None = None
+    threshold: float = math.nan
 
     def negated(self) -> Finding:
         """The same numbers about the opposite claim."""
@@ -42,13 +44,27 @@ def decide(true: bool, *numbers: float) -> str:
 
 
 def as_times(ratio: float, *thresholds: float) -> str:
-    """Two digits: 0.54×, 1900×, 4.2e14×; three within a tenth of one of the thresholds; a dash where there is no
-    number."""
+    """Two digits: 0.54×, 1900×, 4.2e14×; three within a tenth of one of the thresholds, and more where it takes them
+    to lie on the ratio's side of it; a dash where there is no number."""
     if math.isnan(ratio):
         return "–"
     if any(abs(ratio / threshold - 1) < 0.1 for threshold in thresholds):
-        return f"{ratio:#.3g}×"
+        return f"{_apart(ratio, thresholds, '#.{}g', 3)}×"
     return f"{float(f'{ratio:.2g}'):g}×".replace("e+", "e")
+
+
+def as_percent(share: float, threshold: float) -> str:
+    """A whole number, with decimals where it takes them to lie on the share's side of the threshold."""
+    return f"{_apart(100 * share, [100 * threshold], '.{}f', 0)} %"
+
+
+def _apart(number: float, thresholds: Iterable[float], form: str, digits: int) -> str:
+    """The number with so many digits, or the fewest more with which no threshold lies between it and what is said."""
+    for count in range(digits, 17):
+        text = format(number, form.format(count))
+        if all(np.sign(float(text) - one) == np.sign(number - one) for one in thresholds):
+            return text
+    return repr(number)
 
 
 def cut_short(curves: Curves, names: Iterable[str]) -> str:
@@ -66,12 +82,12 @@ def cut_short(curves: Curves, names: Iterable[str]) -> str:
 
 
 def reaches_level(curves: Curves, subject: str, reference: str, within: float) -> Finding:
-    """Whether the subject's final gradient norm is at most `within` times the reference's after equal rounds.
+    """Whether the subject's final gradient norm is at most `within` times the reference's.
 
     Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
     """
     ratio = level(curves[subject]) / level(curves[reference])
-    return Finding(decide(ratio <= within, ratio), as_times(ratio), ratio)
+    return Finding(decide(ratio <= within, ratio), as_times(ratio, within), ratio, within)
 
 
 def clearly_ahead(curves: Curves, subject: str, other: str, metric: str, factor: float) -> Finding:
@@ -82,22 +98,25 @@ def clearly_ahead(curves: Curves, subject: str, other: str, metric: str, factor:
     """
     mine, theirs = level(curves[subject], metric), level(curves[other], metric)
     ratio = mine / theirs if higher_is_better(metric) else theirs / mine
-    return Finding(decide(ratio >= factor, ratio), as_times(ratio), ratio)
+    return Finding(decide(ratio >= factor, ratio), as_times(ratio, factor), ratio, factor)
 
 
 def stops_early(curves: Curves, subjects: list[str], reference: str, factor: float) -> Finding:
     """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
     more than `factor` above the reference's.
 
-    Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
+    Levels are geometric means over tenths of the rounds: the fall is from the fifth tenth to the last, ends are of the
+    last. Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
     """
+    if not subjects:
+        raise ValueError("stops_early: subjects: of whom?")
     texts, numbers, stopped = [], [], True
     for subject in subjects:
         fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
         above = level(curves[subject]) / level(curves[reference])
         stopped &= fall < factor and above > factor
         numbers += [fall, above]
-        texts.append(f"falls {as_times(fall)}, ends at {as_times(above)}")
+        texts.append(f"falls {as_times(fall, factor)}, ends at {as_times(above, factor)}")
     return Finding(decide(stopped, *numbers), "; ".join(texts))
 
 
@@ -115,23 +134,27 @@ def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
 def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
     """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
 
-    Measured: their ratio. Where each has its own best step size, the ratio also holds the difference between these.
+    Ends are the last evaluations. Measured: their ratio. Where each has its own best step size, the ratio also holds the difference between these.
     """
     last = {name: curves[name]["second_moment"].iloc[-1] for name in (subject, reference)}
     ratio = last[subject] / last[reference]
-    return Finding(decide(ratio > factor, ratio), as_times(ratio), ratio)
+    return Finding(decide(ratio > factor, ratio), as_times(ratio, factor), ratio, factor)
 
 
 def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
-    """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first to the last tenth of the rounds.
+    """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first tenth of the rounds to the last, or to zero.
 
-    The claim is about convergent gradient sequences: where the subject's own gradient norm falls by less than
-    `factor`, nothing is decided. Measured: by how much the error and the gradient norm fall.
+    Levels are geometric means, without round 0. The claim is about convergent gradient sequences: where the subject's
+    own gradient norm falls by less than `factor`, nothing is decided. Measured: by how much the error and the gradient
+    norm fall.
     """
     frame = curves[subject]
-    error = level(frame, "signal_error", 0, 0.1) / level(frame, "signal_error")
+    begin, end = level(frame, "signal_error", 0, 0.1), level(frame, "signal_error")
+    error = (
+        math.inf if end <= 2 * np.finfo(float).tiny else begin / end
+    )  # what a level makes of zeros, up to rounding
     gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
-    text = f"error falls {as_times(error)}, gradient {as_times(gradient)}"
+    text = f"error falls {as_times(error, factor)}, gradient {as_times(gradient, factor)}"
     return Finding(decide(error >= factor, error) if gradient >= factor else NOT_DECIDABLE, text)
 
 

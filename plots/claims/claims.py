@@ -5,7 +5,8 @@ protocol: with every method's published step size, with every method's best, and
 share, each time in every seed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,6 @@ CHECKS: dict[str, Callable[..., Finding]] = {
         checks.error_vanishes,
         checks.falls_with_rounds,
         budgets.ahead_at_equal,
-        budgets.below_at_equal_bits,
         budgets.alike_early,
         budgets.fewer_bits,
         budgets.fewer_bits_to,
@@ -66,20 +66,29 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
                 finding = _in_every_seed(chosen, claim)
                 place = (claim.number, claim.statement, task, setting)
                 findings.append((*place, finding.verdict, finding.measured))
+        if not any(number == claim.number for number, *_ in findings):
+            why = f"no task has what it is about: {', '.join(sorted({*methods_of(claim), *_metrics_of(claim)}))}"
+            findings.append((claim.number, claim.statement, "–", BEST, NOT_DECIDABLE, why))
     return pd.DataFrame(findings, columns=COLUMNS)
 
 
-def methods_of(claim: Claim) -> set[str]:
-    """Those that a claim names."""
-    named = (claim.options.get(role, ()) for role in ROLES)
+def methods_of(claim: Claim, *roles: str) -> set[str]:
+    """Those that a claim names, in these roles alone where some are given."""
+    return _named(claim, roles or ROLES)
+
+
+def _metrics_of(claim: Claim) -> set[str]:
+    return _named(claim, ("metric", "metrics"))
+
+
+def _named(claim: Claim, options: Iterable[str]) -> set[str]:
+    named = (claim.options.get(option, ()) for option in options)
     return {name for some in named for name in ([some] if isinstance(some, str) else some)}
 
 
 def _is_about(claim: Claim, rows: pd.DataFrame) -> bool:
     """Whether a task's rows hold the methods that the claim names, and what it says of them."""
-    metrics = [claim.options.get("metric", ()), claim.options.get("metrics", ())]
-    wanted = [name for some in metrics for name in ([some] if isinstance(some, str) else some)]
-    measured = all(name in rows and rows[name].notna().any() for name in wanted)
+    measured = all(name in rows and rows[name].notna().any() for name in _metrics_of(claim))
     return measured and methods_of(claim) <= set(rows["algorithm"])
 
 
@@ -93,7 +102,7 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The rows of one task by protocol, each with one step size a method.
 
     That is the paper's where every method has a published one, best, and every step size that all methods share.
-    Beside the paper's, what holds the same rows as one before is left out.
+    Beside the paper's, and where only best ones were run, what holds the same rows as one before is left out.
     """
     methods = rows["algorithm"].nunique()
     named = {PAPERS: rows[rows["published"]]} if "published" in rows else {}
@@ -102,25 +111,31 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     found: dict[str, pd.DataFrame] = {}
     for setting, some in (named | equal).items():
         whole = setting == BEST or some["algorithm"].nunique() == methods
-        said = PAPERS in found and any(some.index.equals(other.index) for other in found.values())
+        chosen = PAPERS in found or rows["best"].all()
+        said = chosen and any(some.index.equals(other.index) for other in found.values())
         if whole and not said:
             found[setting] = some
     return found
 
 
 def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> Finding:
-    """One claim on one task, with one step size a method, in each seed that all methods have."""
+    """One claim on one task, with one step size a method, in each seed that all methods that it names have."""
     findings = {}
     for seed, some in rows.groupby("seed"):
         curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
-        if len(curves) < rows["algorithm"].nunique():
+        if not methods_of(claim) <= set(curves):
             continue
-        if short := checks.cut_short(curves, sorted(methods_of(claim))):
+        # `others` are several: what becomes of one that ends early is the check's to say
+        if short := checks.cut_short(curves, sorted(methods_of(claim) - methods_of(claim, "others"))):
             findings[seed] = Finding(NOT_DECIDABLE, short)
         else:
             finding = CHECKS[claim.check](curves, **claim.options)
             findings[seed] = finding.negated() if claim.negated else finding
-    return _together(findings)
+    if not findings:
+        return Finding(NOT_DECIDABLE, "no seed that all its methods have")
+    found, seeds = _together(findings), rows["seed"].nunique()
+    lacking = f"; {len(findings)} of {seeds} seeds, which all its methods have" if len(findings) < seeds else ""
+    return replace(found, measured=found.measured + lacking)
 
 
 def _together(findings: Mapping[int, Finding]) -> Finding:
@@ -129,8 +144,6 @@ def _together(findings: Mapping[int, Finding]) -> Finding:
     Ratios are given as their geometric mean with least and greatest, other numbers seed by seed; where the seeds
     disagree, each with its verdict.
     """
-    if not findings:
-        return Finding(NOT_DECIDABLE, "no seed that all methods have")
     verdicts, texts, ratios = (
         [getattr(finding, name) for finding in findings.values()] for name in ("verdict", "measured", "ratio")
     )
@@ -140,7 +153,9 @@ def _together(findings: Mapping[int, Finding]) -> Finding:
     if len(findings) == 1:
         measured = texts[0]
     elif not pd.isna(ratios).any():
-        mean, low, high = map(as_times, (float(geometric_mean(np.array(ratios))), min(ratios), max(ratios)))
+        threshold = next(iter(findings.values())).threshold
+        numbers = geometric_mean(np.array(ratios)), min(ratios), max(ratios)
+        mean, low, high = (as_times(float(number), threshold) for number in numbers)
         measured = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
     elif len(set(texts)) == 1:
         measured = f"{texts[0]} ({len(texts)} seeds alike)"

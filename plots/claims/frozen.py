@@ -17,7 +17,7 @@ def ends_above(curves: Curves, subjects: list[str], since: float, factor: float)
     Measured: for each subject the ratio.
     """
     ratios = [_change(curves[subject], since) for subject in subjects]
-    return Finding(decide(min(ratios) > factor, *ratios), _in_words(subjects, ratios))
+    return Finding(decide(min(ratios) > factor, *ratios), _in_words(subjects, ratios, factor))
 
 
 def ends_below(curves: Curves, subjects: list[str], since: float, factor: float) -> Finding:
@@ -28,7 +28,7 @@ def ends_below(curves: Curves, subjects: list[str], since: float, factor: float)
     Measured: for each subject the ratio.
     """
     ratios = [_change(curves[subject], since) for subject in subjects]
-    return Finding(decide(max(ratios) < 1 / factor, *ratios), _in_words(subjects, ratios))
+    return Finding(decide(max(ratios) < 1 / factor, *ratios), _in_words(subjects, ratios, 1 / factor))
 
 
 def _change(curve: pd.DataFrame, since: float) -> float:
@@ -36,5 +36,6 @@ def _change(curve: pd.DataFrame, since: float) -> float:
     return level(curve) / level(curve, begin=0.9 * since, end=since)
 
 
-def _in_words(subjects: list[str], ratios: list[float]) -> str:
-    return "; ".join(f"{subject} ends at {as_times(ratio)}" for subject, ratio in zip(subjects, ratios, strict=True))
+def _in_words(subjects: list[str], ratios: list[float], threshold: float) -> str:
+    ends = zip(subjects, ratios, strict=True)
+    return "; ".join(f"{subject} ends at {as_times(ratio, threshold)}" for subject, ratio in ends)

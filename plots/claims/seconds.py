@@ -4,20 +4,24 @@ A check looks at one panel's curves over bandwidth, one per method, and returns 
 on.
 """
 
-from plots.claims.checks import NOT_DECIDABLE, Curves, Finding, as_times, decide
+from plots.claims.checks import FAILS, NOT_DECIDABLE, Curves, Finding, as_times, decide
 
 
 def times_faster(curves: Curves, subject: str, reference: str, times: float, low: float, high: float) -> Finding:
     """Whether on some link of `low` to `high` Mbit/s the subject gets to the level at least `times` faster than the
     reference, each by its fastest topology.
 
-    Not decidable where one of them never gets there. Measured: the least and the greatest ratio on such links.
+    Seconds are means over seeds. Fails where the reference alone gets there; not decidable where it does not. Measured:
+    the least and the greatest ratio on such links.
     """
     mine, theirs = (curves[name].groupby("bandwidth")["seconds_to_level"].min() for name in (subject, reference))
+    if mine.isna().all() and theirs.notna().any():
+        return Finding(FAILS, f"{subject} does not reach the level")
     ratios = (theirs / mine).loc[low:high]
     if ratios.isna().any() or ratios.empty:
         return Finding(NOT_DECIDABLE, "the level is not reached")
-    return Finding(decide(ratios.max() >= times), f"{as_times(ratios.min())} to {as_times(ratios.max())}")
+    spread = " to ".join(as_times(ratio, times) for ratio in (ratios.min(), ratios.max()))
+    return Finding(decide(ratios.max() >= times), spread)
 
 
 def as_measured(curves: Curves, within: float) -> Finding:

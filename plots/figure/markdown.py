@@ -135,8 +135,9 @@ def table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
 
 
 def _how(claim: Claim) -> list[str]:
-    """What was measured and with which thresholds."""
-    options = ", ".join(f"{key}={value}" for key, value in claim.options.items())
+    """What was measured and with which thresholds, those that the claim leaves as they are too."""
+    parameters = list(inspect.signature(claims.CHECKS[claim.check]).parameters.values())[1:]
+    options = ", ".join(f"{one.name}={claim.options.get(one.name, one.default)}" for one in parameters)
     meaning = " ".join((inspect.getdoc(claims.CHECKS[claim.check]) or "").split())
     negated = "It holds where this is not so: " if claim.negated else ""
     return [f"{negated}`{claim.check}({options})`: {meaning}"]
