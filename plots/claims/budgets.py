@@ -31,8 +31,9 @@ def ahead_at_equal(
     evaluation within it, and budgets are shared from the other's first evaluation to all that it spends. Where the
     subject has no value (NaN) it is not better. Not decidable where its curve ends before the last round of its run;
     nor, unless the claim fails by another, where an other's does, has no value at a shared budget, or fewer than two
-    are shared. Measured, for each other: the share and of how many shared budgets, and the subject's final metric as a
-    multiple of the other's (of accuracies both), final meaning the geometric mean over the last tenth of the rounds.
+    are shared. Measured, for each other: the share and of how many shared budgets, and the subject's final metric as
+    a multiple of the other's (of accuracies both), final meaning the geometric mean over the last tenth of the
+    rounds.
     """
     if short := cut_short(curves, [subject]):
         return Finding(NOT_DECIDABLE, short)
@@ -74,13 +75,13 @@ def alike_early(
     and `slower` is behind both.
 
     Budgets are those at which the subject was evaluated after the start, as far as both others go on; the others'
-    metrics there are interpolated between their evaluations, the start included, so that a method that has not come to
-    its first evaluation counts with its way there. With `since`, evaluations before that round are left out, of all methods, the start too: those
-    of networks whose batch-norm statistics have not settled yet. Alike: the geometric mean over budgets of other's
-    over subject's lies within a factor of `within` of 1. Behind: worse than both at `share` or more of the budgets.
-    Fails where the subject has no value (NaN) at such a budget; not decidable where the others have none at one,
-    fewer than two are shared, or a curve ends before the last round of its run. Measured: that mean, that share, and
-    the rounds of the subject that the budgets are of.
+    metrics there are interpolated between their evaluations, the start included, so that a method that has not come
+    to its first evaluation counts with its way there. With `since`, evaluations before that round are left out, of
+    all methods, the start too: those of networks whose batch-norm statistics have not settled yet. Alike: the
+    geometric mean over budgets of other's over subject's lies within a factor of `within` of 1. Behind: worse than
+    both at `share` or more of the budgets. Fails where the subject has no value (NaN) at such a budget; not decidable
+    where the others have none at one, fewer than two are shared, or a curve ends before the last round of its run.
+    Measured: that mean, that share, and the rounds of the subject that the budgets are of.
     """
     if short := cut_short(curves, [subject, other, slower]):
         return Finding(NOT_DECIDABLE, short)

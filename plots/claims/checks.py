@@ -105,8 +105,8 @@ def stops_early(curves: Curves, subjects: list[str], reference: str, factor: flo
     """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
     more than `factor` above the reference's.
 
-    Levels are geometric means over tenths of the rounds: the fall is from the fifth tenth to the last, ends are of the
-    last. Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
+    Levels are geometric means over tenths of the rounds: the fall is from the fifth tenth to the last, ends are of
+    the last. Measured, for each subject: by how much it falls, and its end as a multiple of the reference's.
     """
     if not subjects:
         raise ValueError("stops_early: subjects: of whom?")
@@ -134,7 +134,8 @@ def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
 def second_moment_grows(curves: Curves, subject: str, reference: str, factor: float) -> Finding:
     """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
 
-    Ends are the last evaluations. Measured: their ratio. Where each has its own best step size, the ratio also holds the difference between these.
+    Ends are the last evaluations. Measured: their ratio. Where each has its own best step size, the ratio also holds
+    the difference between these.
     """
     last = {name: curves[name]["second_moment"].iloc[-1] for name in (subject, reference)}
     ratio = last[subject] / last[reference]
@@ -145,8 +146,8 @@ def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
     """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first tenth of the rounds to the last, or to zero.
 
     Levels are geometric means, without round 0. The claim is about convergent gradient sequences: where the subject's
-    own gradient norm falls by less than `factor`, nothing is decided. Measured: by how much the error and the gradient
-    norm fall.
+    own gradient norm falls by less than `factor`, nothing is decided. Measured: by how much the error and the
+    gradient norm fall.
     """
     frame = curves[subject]
     begin, end = level(frame, "signal_error", 0, 0.1), level(frame, "signal_error")

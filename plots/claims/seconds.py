@@ -11,8 +11,8 @@ def times_faster(curves: Curves, subject: str, reference: str, times: float, low
     """Whether on some link of `low` to `high` Mbit/s the subject gets to the level at least `times` faster than the
     reference, each by its fastest topology.
 
-    Seconds are means over seeds. Fails where the reference alone gets there; not decidable where it does not. Measured:
-    the least and the greatest ratio on such links.
+    Seconds are means over seeds. Fails where the reference alone gets there; not decidable where it does not.
+    Measured: the least and the greatest ratio on such links.
     """
     mine, theirs = (curves[name].groupby("bandwidth")["seconds_to_level"].min() for name in (subject, reference))
     if mine.isna().all() and theirs.notna().any():

@@ -116,8 +116,8 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
 def level(
     columns: Columns, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0, geometric: bool = True
 ) -> float:
-    """Mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any, and of a geometric
-    one where a value is negative."""
+    """Mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any, and of a
+    geometric one where a value is negative."""
     rounds = np.asarray(columns["round"]) / max(columns["round"].max(), 1)
     return _mean(_floats(columns, metric)[(rounds > begin) & (rounds <= end)], geometric)
 
