@@ -273,7 +273,7 @@ def both(at: int, bits: int, accuracy: float = 0.9) -> pd.DataFrame:
 
 LOW, HIGH = reaching(50, 10, "test_accuracy", 0.1, 0.9), reaching(50, 320, "test_accuracy", 0.1, 0.95)
 FURTHER = falling((80, 0.5), (40, 1.0))
-AHEAD = FURTHER.assign(bits=320 * np.arange(101))
+AHEAD, HALF_AHEAD = (FURTHER.assign(bits=bits * np.arange(101)) for bits in (320, 160))
 RISING = reaching(50, 10, start=1.0, end=5.0)  # its best is the start
 BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
 
@@ -297,7 +297,7 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
         (reaching(50, 10), AHEAD, "train_loss", 21, NOT_DECIDABLE, "26× the bits (25× to 26×), 0.8× the rounds, n"),
         # To a level that it never reaches it needs more than all that it spends: the reference is there after 80 of
         # 100 rounds, each of 32 or 16 times the bits.
-        (reaching(5, 10), FURTHER.assign(bits=160 * np.arange(101)), "train_loss", 24, FAILS, "further on at most 13"),
+        (reaching(5, 10), HALF_AHEAD, "train_loss", 24, FAILS, "further on at most 13×"),
         (reaching(5, 10), AHEAD, "train_loss", 48, FAILS, "ends 1 against 0.5, further on at most 26×"),
         (reaching(5, 10), AHEAD, "train_loss", 38, NOT_DECIDABLE, "ends 1 against 0.5"),
         (reaching(50, 10), AHEAD, "train_loss", 48, FAILS, "not alike: best 1 against 0.5, ends 1 against 0.5"),
