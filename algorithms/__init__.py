@@ -1,6 +1,6 @@
 """Communication-compressed optimization on flat tensors: compressors, channels, updates and the methods made of them.
 
 Shapes everywhere: the last axis is coordinates (d), the axis before it workers (W), any leading axes (*T) are
-independent trials, such as the step sizes of a grid. No I/O, no configuration but in named.py; wire.py and, above it,
-optimizer.py alone know of process groups.
+independent trials, such as the step sizes of a grid. The mathematics, compressors/, methods/ and what they are made of,
+knows of no files, configuration or process groups; the wires, the optimizer and what lies above it do.
 """

@@ -260,8 +260,11 @@ class Algorithm:
         """
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
-        if isinstance(ours, Unscaled) and not isinstance(compressor, Unscaled):
-            raise ValueError(f"compressor={compressor}: this method moves by {ours}, and its step size is for that")
+        for one in (self.uplink.compressor, self.downlink.compressor) if compressor is None else (ours,):
+            if isinstance(one, Unscaled) and not isinstance(compressor, Unscaled):
+                raise ValueError(
+                    f"compressor={compressor}: this method moves by {one}, and its step size is for that"
+                )
         if compressor is None:
             return replace(self, uplink=dense(), downlink=dense())
         if isinstance(ours, Identity):

@@ -32,6 +32,10 @@ COMMON = (
 )
 
 
+D = 1 << 12
+"""As many coordinates as every compressor takes."""
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line above."""
     with exit_with_message():
@@ -65,8 +69,16 @@ def _combinations(overrides: list[str]) -> Iterator[tuple[str, Run]]:
             name = f"algorithm={method} {part}"
             with suppress(UsageError):
                 run = load_run([*COMMON.split(), *name.split(), *overrides])
-                build_algorithm(run, of_vectors([1]))
+                require_fit(run)
                 yield name, run
+
+
+def require_fit(run: Run) -> None:
+    """Raise UsageError where the method does not take the compressor."""
+    try:
+        build_algorithm(run, of_vectors([D])).check(D)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _row(name: str, run: Run) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Every command of this project by one name.
+"""The commands of this project by one name.
 
     compressed-optimization run algorithm=cd_adam task=logreg/digits lr=0.003
     python -m experiments report task=logreg/digits
@@ -20,6 +20,8 @@ COMMANDS = {
     "status": ("experiments.status", "every run: its state and how far it is"),
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),
+    "time": ("experiments.time", "seconds on modelled networks of runs that are there"),
+    "keep": ("experiments.keep", "let finished runs stand for today's code"),
     "check": ("experiments.check", "the contract tests on a class of yours"),
     "upload": ("experiments.upload", "send finished runs to wandb"),
     "dashboard": ("experiments.dashboard", "a figure's page in wandb"),

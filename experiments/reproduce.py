@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
@@ -87,8 +87,8 @@ def application(composed: DictConfig) -> None:
             from experiments.sweep.extend import parts
             from plots.figure.publish import report
 
-            folders = dict.fromkeys(identity.folder(part) for run in runs for part in parts(run))
-            report(folders, figure, _folder(figure, asked, runs[0]), Console())
+            places = {identity.folder(part): part for run in runs for part in parts(run)}
+            report(places, figure, _folder(figure, asked, runs[0]), Console(), _displays(places))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -132,10 +132,14 @@ def _draw_finished(
     if figure.held_out is not None:
         both, _ = held_out.both_steps(figure, overrides, packages, places)
         runs = figures.runs(both, (), packages)
-    folders = places(runs)
+    folders = dict(zip(places(runs), runs, strict=True))
     commits = sorted({open_run(place).commit for place in folders})
     figure = replace(figure, note=". ".join(filter(None, [figure.note, f"Runs of commit {', '.join(commits)}"])))
-    report(folders, figure, _folder(figure, asked, runs[0]), Console())
+    report(folders, figure, _folder(figure, asked, runs[0]), Console(), _displays(folders))
+
+
+def _displays(runs: Mapping[Path, Run]) -> dict[Path, tuple[Mapping[str, str], Mapping[str, str]]]:
+    return {place: (run.task.display, run.algorithm.display) for place, run in runs.items()}
 
 
 def _affordable(asked: Reproduction, packages: list[str], launch: Launch, candidates: Sequence[Figure]) -> Figure:

@@ -51,6 +51,8 @@ class Dasha(Algorithm):
         super().__post_init__()
         if self.rate is not None and not 0 <= self.rate <= 1:
             raise ValueError(f"rate={self.rate}: must lie in [0, 1]")
+        if self.form not in ("code", "paper"):
+            raise ValueError(f"form={self.form!r}: must be 'code' or 'paper'")
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])

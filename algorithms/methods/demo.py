@@ -7,8 +7,9 @@ from torch import Tensor
 
 from algorithms.averaging import SendersMean
 from algorithms.channels import Direct, ErrorFeedback
-from algorithms.compressors import DctTopK, Payload, Sign
+from algorithms.compressors import DctTopK, Payload
 from algorithms.compressors.dct import Chunks
+from algorithms.compressors.sign import vote
 from algorithms.layout import Layout, check_layout
 from algorithms.protocol import Algorithm, ReplicaState, WorkerState
 from algorithms.randomness import Key
@@ -70,4 +71,4 @@ def demo(
     compressor = replace(compressor, layout=layout or compressor.layout)
     uplink = OfCoefficients(compressor.of_coefficients, decay=beta, chunks=compressor.chunks)
     update = SGD(weight_decay=weight_decay, decoupled=True)
-    return DeMo(uplink, Direct(Sign(zero=tie == "zero")), update, combine=SendersMean())
+    return DeMo(uplink, Direct(vote(tie)), update, combine=SendersMean())

@@ -78,7 +78,7 @@ class Diana(Algorithm):
     def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         assert isinstance(state, LearningServer)
         mean = self.mean(payloads, state.h.shape[-1], t)
-        if self.along == "learnt":
+        if self.along == "learnt" and isinstance(self.uplink, Learning):  # nothing is learnt of a dense group
             mean = _rate(self.uplink, self.rate, mean.shape[-1]) * mean
         return self.uplink.receive(mean, state.h)
 

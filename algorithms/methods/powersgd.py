@@ -35,6 +35,8 @@ class PowerSGD(LowRank):
         super().__post_init__()
         if self.rank < 1:
             raise ValueError(f"rank={self.rank}: must be at least 1")
+        if self.residual not in ("global", "local"):
+            raise ValueError(f"residual={self.residual!r}: must be 'global' or 'local'")
 
     def rank_of(self, block: Block) -> int:
         return min(self.rank, block.rows, block.columns)
@@ -80,6 +82,8 @@ def powersgd(
     of which the mean is zero; with `residual: local` it does not, and x is the same. It is PowerSGD of one worker
     with the mean gradient, whatever the workers' data.
     """
+    if roles not in ("all", "matrix"):
+        raise ValueError(f"roles={roles!r}: must be 'all' or 'matrix'")
     compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))
     update = MomentumBeside(momentum=momentum, weight_decay=weight_decay)
     return PowerSGD(

@@ -22,6 +22,12 @@ STARTS = (
 )
 """What every run computes with, besides the classes and functions that its configuration names."""
 
+STRATEGY = "experiments.elsewhere.strategy"
+"""What the methods of other projects are written for, whose runs have rounds of their own."""
+
+ELSEWHERE = ("experiments.elsewhere.record", "experiments.config.evaluations")
+"""What those compute with."""
+
 WITHOUT = (
     "experiments.__init__",  # how threads wait, and what scripts import
     "experiments.config",  # what it makes of a command line are the settings, which stand in the identity themselves
@@ -72,8 +78,9 @@ def settings(run: Run) -> dict[str, object]:
 
 def code(run: Run) -> dict[str, str]:
     """The digest of every module that the run computes with. Raises UsageError."""
-    named = [name for part in _parts(run).values() for name in targets(called(part))]
-    return _digests((*STARTS, *named), tuple(run.packages))
+    named, packages = [name for part in _parts(run).values() for name in targets(called(part))], tuple(run.packages)
+    found = _digests((*STARTS, *named), packages)
+    return _digests((*ELSEWHERE, *named), packages) if STRATEGY in found else found
 
 
 def _of_numbers(keys: Run | Cluster) -> dict[str, Any]:

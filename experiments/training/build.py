@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from algorithms.compressors import Blocks, Compressor
+from algorithms.compressors import Blocks, Compressor, Identity
 from algorithms.compressors.blocks import BUCKET_MB, buckets
 from algorithms.layout import Layout
 from algorithms.protocol import Algorithm
@@ -39,8 +39,6 @@ def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
     makes = parameter_types(classes.find(called(run.compressor), "compressor", Compressor))
     shapes = {"layout": layout} if "layout" in makes else {}
     compressor = classes.build(called(run.compressor), "compressor", Compressor, **shapes)
-    if run.partition != "whole" and sizes:
-        compressor = Blocks(compressor, sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB))
     parts: dict[str, Any] = {"compressor": compressor}
     if run.update.target is not None:
         parts["update"] = classes.build(called(run.update), "update", Update)
@@ -56,6 +54,15 @@ def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
                 f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
                 "another algorithm"
             )
+    if run.partition != "whole" and not isinstance(compressor, Identity):  # which has no scale that blocks could have
+        if not issubclass(Blocks, hints["compressor"]):
+            raise UsageError(
+                f"partition={run.partition}: algorithm={run.algorithm.name} takes {hints['compressor'].__name__} of the "
+                "vector as a whole; leave partition out, or choose another algorithm"
+            )
+        if sizes:
+            blocks = sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB)
+            parts["compressor"] = Blocks(compressor, blocks)
     d = sum(sizes) if sizes else None
     told = {"rounds": run.rounds, "workers": run.cluster.workers, "seed": run.seed, "d": d, "layout": layout}
     parts |= {name: value for name, value in told.items() if name in hints}

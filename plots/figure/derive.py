@@ -11,8 +11,9 @@ _MARKERS = "osD^v"
 
 
 def ratio(frame: pd.DataFrame, metric: str, over: str) -> pd.DataFrame:
-    """Adds `<metric>_ratio`: the metric over that of the method `over` at the same task, step size, seed, round."""
-    keys = ["task", "lr", "seed", "round"]
+    """Adds `<metric>_ratio`: the metric over that of the method `over` at the same task, batch, step size, seed and
+    round."""
+    keys = ["task", "batch_size", "lr", "seed", "round"]
     reference = frame.loc[frame["algorithm"] == over, [*keys, metric]]
     merged = frame.merge(reference, how="left", on=keys, suffixes=("", "_reference"))
     merged[f"{metric}_ratio"] = merged[metric] / merged.pop(f"{metric}_reference")

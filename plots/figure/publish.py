@@ -1,6 +1,6 @@
 """Everything a figure leaves behind: PDF, PNG, the CSV of every curve, and tables of claims and targets."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +24,17 @@ from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, whil
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
 
 
-def report(folders: Iterable[Path], figure: Figure, target: Path, console: Console) -> None:
+def report(
+    folders: Iterable[Path],
+    figure: Figure,
+    target: Path,
+    console: Console,
+    displays: Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]] | None = None,
+) -> None:
     """Draw a figure and judge its claims from run folders into the folder `target`, and show the verdicts.
+
+    `displays` are those of a folder's task and algorithm in this figure, where they are not what the run was begun
+    with: another figure may have begun it.
 
     Writes <name>.pdf, <name>.png, <name>.csv (every row of every run, those of the drawn curves with drawn = True),
     report.md and, where the figure asks for them, claims.csv and targets.csv; of modelled times over bandwidth the
@@ -35,6 +44,7 @@ def report(folders: Iterable[Path], figure: Figure, target: Path, console: Conso
     figure = replace(figure, note=" ".join(figure.note.split()))
     with naming(target):
         runs = [open_run(folder) for folder in folders]
+        runs = [run.shown_as(*displays[run.folder]) if displays else run for run in runs]
         findings = (
             _report(runs, figure, target) if figure.times is None else times.report(table(runs), figure, target)
         )

@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, reduce
 from itertools import islice
@@ -99,6 +99,12 @@ class Run:
         """That of the code that it was begun with, and whether files were edited then."""
         commit = (self.environment.get("commit") or "unknown")[:7]
         return commit + " with changes" * bool(self.environment.get("uncommitted_changes"))
+
+    def shown_as(self, task: Mapping[str, str], algorithm: Mapping[str, str]) -> Run:
+        """The same run with other displays: figures that share runs need not draw them alike."""
+        looks = {"task": task, "algorithm": algorithm}
+        shown = {group: {**self.config[group], "display": dict(look)} for group, look in looks.items()}
+        return replace(self, config=self.config | shown)
 
     @property
     def round(self) -> int:

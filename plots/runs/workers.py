@@ -9,6 +9,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 from typing import TypeVar
 
+from common.cores import cores
 from common.parent import end_with_parent
 
 EACH = 250  # things that make it worth a process
@@ -23,8 +24,8 @@ def each(look: Callable[[Thing], Answer], things: Sequence[Thing]) -> list[Answe
 
     It must be one of a module, change nothing that others see, and give what can be pickled.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1  # elsewhere forking is not safe
-    processes = min(cores, len(things) // EACH)
+    safe = hasattr(os, "sched_getaffinity")  # on Linux; elsewhere forking is not
+    processes = min(cores() if safe else 1, len(things) // EACH)
     if processes > 1:
         # One that is not forked would import all anew, the caller's script too. Where one is killed, perhaps since
         # memory was short, this process alone takes less.

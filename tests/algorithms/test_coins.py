@@ -146,6 +146,7 @@ def test_bits_are_those_of_the_coin():
         (lambda: dasha(TopK(k=2), SGD()), "DASHA needs an unbiased compressor"),
         (lambda: marina(THIRD, SGD(), p=0.0), r"p=0.0: must lie in \(0, 1\]"),
         (lambda: marina(THIRD, SGD()).check(problem.D), "needs p=, how often the coin shows heads, or d="),
+        (lambda: dasha(THIRD, SGD(), form="papre"), "form='papre': must be 'code' or 'paper'"),  # type: ignore
         (lambda: dasha(THIRD, SGD(), start="idle"), "start='idle': must be one of dense, zero, share"),  # type: ignore
         (lambda: dasha(THIRD, SGD(), rate=1.5), r"rate=1.5: must lie in \[0, 1\]"),
     ],

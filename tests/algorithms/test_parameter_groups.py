@@ -13,6 +13,7 @@ from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.diana import diana
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
@@ -84,6 +85,24 @@ def test_every_method_takes_a_dense_group(name: str) -> None:
     path = train(net, optimizer)
     assert path.isfinite().all()
     assert optimizer.meter.groups[1].bits == 64 * STEPS * sum(param.numel() for param in biases)
+
+
+@pytest.mark.parametrize("along", ["estimate", "learnt"])
+def test_a_dense_group_of_diana_takes_gradient_steps(along: str) -> None:
+    """Nothing is learnt of it that a step would be a share of."""
+    net, other = model(seed=0), model(seed=0)
+    (weights, biases), (one, two) = parts(net), parts(other)
+    kind = diana(RandomK(k=2, unbiased=True), SGD(), rate=0.25, along=along)
+    together = CompressedOptimizer([{"params": weights}, {"params": biases, "compressor": None}], kind, lr=0.05)
+    alone = CompressedOptimizer(one, kind, lr=0.05), torch.optim.SGD(two, lr=0.05)
+    assert torch.allclose(train(net, together), train(other, *alone), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["demo", "signum"])
+def test_who_moves_by_signs_in_either_direction_takes_no_dense_group(name: str) -> None:
+    weights, biases = parts(model(seed=0))
+    with pytest.raises(ValueError, match=r"compressor=None: this method moves by .*, and its step size is for that"):
+        CompressedOptimizer([{"params": weights}, {"params": biases, "compressor": None}], name, lr=0.01)
 
 
 def test_draws_of_groups_differ() -> None:

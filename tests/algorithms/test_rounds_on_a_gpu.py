@@ -46,6 +46,8 @@ from algorithms.wire import from_bytes, to_bytes
 from experiments.config.compose import CONF
 
 D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
+SEED = 1
+"""With which a coin of p = 0.5 shows heads in rounds 1 and 2, tails in 3."""
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 WHOLE: list[Compressor] = [
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(k=3), RandomK(k=3), RandomK(k=3, unbiased=True), MinMaxUint8(),
@@ -59,6 +61,8 @@ COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compresso
 CASES = [
     *((compressor, ["naive"]) for compressor in [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))]),
     (ScaledSign(), METHODS),
+    (Natural(), ["marina"]),
+    (UniformQuantize(), ["econtrol", "naive"]),  # without a known π, which econtrol refuses
     (Identity(), ["muon", "powersgd", "dion"]),
     (SHAPED[1], ["demo"]),
     *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
@@ -84,7 +88,8 @@ def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | 
     """What a method makes of a compressor, with the first update that it takes; None where it refuses it."""
     factory = NAMED["algorithm"][method]
     parameters = inspect.signature(factory, eval_str=True).parameters
-    run = {"rounds": ROUNDS, "warmup": WARMUP, "workers": WORKERS, "seed": 0, "d": D, "layout": LAYOUT, "period": 2}
+    run = {"rounds": ROUNDS, "warmup": WARMUP, "workers": WORKERS, "d": D, "layout": LAYOUT, "period": 2}
+    run |= {"p": 0.5, "seed": SEED}
     given = {**OPTIONS[options], "compressor": compressor, **run}
     given = {name: value for name, value in given.items() if name in parameters}
     if "update" in parameters:
@@ -92,9 +97,11 @@ def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | 
     if not isinstance(compressor, parameters["compressor"].annotation):
         return None
     try:
-        return factory(**given)
-    except ValueError:  # it takes contractive ones alone
+        tried = factory(**given)
+        tried.check(D)
+    except ValueError:  # it takes contractive ones alone, or such of a known π
         return None
+    return tried
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from run_support import SMALL, configuration, small, stopped
 
+from algorithms.compressors import Identity
 from algorithms.layout import of_vectors
 from common.errors import UsageError
 from experiments.config.compose import CONF
@@ -103,6 +104,19 @@ def test_algorithms_bring_what_they_were_published_with(algorithm: str, compress
 def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...]) -> None:
     algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), of_vectors([3, 2**23, 5]))
     assert algorithm.uplink.compressor.sizes == blocks
+
+
+@pytest.mark.parametrize("algorithm", ["amsgrad", "powersgd", "muon"])
+def test_what_sends_everything_has_no_blocks(algorithm: str) -> None:
+    built: Any = build_algorithm(small(f"algorithm={algorithm}", "partition=layer"), of_vectors([3, 5]))
+    assert isinstance(built.uplink.compressor, Identity)
+
+
+@pytest.mark.parametrize("algorithm", ["demo", "signum", "sparseloco"])
+def test_blocks_of_what_has_none_are_refused_before_there_are_data(algorithm: str) -> None:
+    words = f"partition=layer: algorithm={algorithm} takes .* of the vector as a whole; leave partition out"
+    with pytest.raises(UsageError, match=words):
+        check(small(f"algorithm={algorithm}", "partition=layer"))
 
 
 def test_options_reach_the_objects() -> None:

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from run_support import SMALL, SVMLIGHT, go, small
 
+from experiments.config.compose import CONF
 from experiments.config.identity import changed, code, folder, settings
 from experiments.config.identity import identity as of_settings
 from experiments.config.identity import of as identity
@@ -118,6 +119,17 @@ def test_code_is_part_of_the_identity_by_module_and_digest():
     assert of_settings({"a": 1}, before) == of_settings({"a": 1}, dict(reversed(before.items())))
     for after in ({**before, "algorithms.frozen": "3"}, {"algorithms.frozen": "1"}, {**before, "data.keyed": "1"}):
         assert of_settings({"a": 1}, after) != of_settings({"a": 1}, before)
+
+
+def test_methods_from_elsewhere_have_rounds_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(CONF.parent / "examples"))
+    ours = code(small("algorithm=cd_adam"))
+    theirs = code(load_run(["packages=[strategies]", "algorithm=torch_powersgd", *SMALL]))
+    own = {"experiments.elsewhere.record", "experiments.elsewhere.collectives", "experiments.elsewhere.strategy"}
+    assert own <= set(theirs)
+    assert not own & set(ours)
+    assert "experiments.cluster.rank0" in ours
+    assert "experiments.config.evaluations" in ours.keys() & theirs.keys()
 
 
 def test_what_changed_is_said_in_words():

@@ -11,18 +11,31 @@ from plots.figure.derive import by_step_size, least_so_far, minimum_over_rounds,
 from plots.runs.levels import bits_to_reach
 
 
-def test_the_ratio_is_taken_at_the_same_task_step_size_seed_and_round():
+def test_the_ratio_is_taken_at_the_same_task_batch_step_size_seed_and_round():
     frames = [
-        labelled(name, task, curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10]), lr, seed=seed)
-        for task, seed, noisy in (("a", 0, 10.0), ("b", 0, 4.0), ("a", 1, 6.0))
+        labelled(
+            name,
+            task,
+            curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10], batch_size=batch),
+            lr,
+            seed=seed,
+        )
+        for task, seed, batch, noisy in (
+            ("a", 0, None, 10.0),
+            ("b", 0, 4, 4.0),
+            ("b", 0, 1, 8.0),
+            ("a", 1, None, 6.0),
+        )
         for name, scale in (("plain", 2.0 + seed), ("noisy", noisy))
         for lr in (0.1, 0.5)
     ]
     frame = ratio(pd.concat(frames, ignore_index=True), "second_moment", over="plain")
-    ratios = frame.groupby(["algorithm", "task", "seed"])["second_moment_ratio"].unique()
-    assert [ratios["noisy", *key].tolist() for key in (("a", 0), ("b", 0), ("a", 1))] == [[5.0], [2.0], [2.0]]
-    assert ratios["plain", "a", 0].tolist() == [1.0]
-    frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0]))
+    frame["batch_size"] = frame["batch_size"].fillna(0)
+    ratios = frame.groupby(["algorithm", "task", "seed", "batch_size"])["second_moment_ratio"].unique()
+    keys = (("a", 0, 0), ("b", 0, 4), ("b", 0, 1), ("a", 1, 0))
+    assert [ratios["noisy", *key].tolist() for key in keys] == [[5.0], [2.0], [4.0], [2.0]]
+    assert ratios["plain", "a", 0, 0].tolist() == [1.0]
+    frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0], batch_size=None))
     assert ratio(frame, "second_moment", over="plain")["second_moment_ratio"].isna().all()
 
 
