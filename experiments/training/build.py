@@ -57,8 +57,8 @@ def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
     if run.partition != "whole" and not isinstance(compressor, Identity):  # which has no scale that blocks could have
         if not issubclass(Blocks, hints["compressor"]):
             raise UsageError(
-                f"partition={run.partition}: algorithm={run.algorithm.name} takes {hints['compressor'].__name__} of the "
-                "vector as a whole; leave partition out, or choose another algorithm"
+                f"partition={run.partition}: algorithm={run.algorithm.name} takes {hints['compressor'].__name__} of "
+                "the vector as a whole; leave partition out, or choose another algorithm"
             )
         if sizes:
             blocks = sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB)

@@ -83,6 +83,17 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "toy.txt", "report.md"}
 
 
+def test_a_run_that_another_figure_began_is_drawn_as_this_one_has_it(folders, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(curves, "draw", lambda frame, *more: drawn.append(frame))
+    monkeypatch.setattr(curves, "save", lambda *arguments, **more: None)
+    looks = {place: ({"label": "here"}, {"label": place.name, "color": "#123456", "marker": "v"}) for place in folders}
+    report(folders, TOY, folders[0].parent / "out", Console(file=io.StringIO()), looks)
+    [frame] = drawn
+    assert (set(frame["task_label"]), set(frame["color"]), set(frame["marker"])) == ({"here"}, {"#123456"}, {"v"})
+    assert set(frame["label"]) <= {place.name for place in folders}
+
+
 def test_a_step_size_can_be_drawn_for_all(folders):
     frame, _, _ = written(folders, step_size=0.1)
     assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
