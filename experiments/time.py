@@ -19,8 +19,8 @@ out             a picture (.pdf, .png, .svg, .jpg) from the least to the greates
 
 Nothing is trained: computing is what was measured, a worker's own share, bits are those counted, and rounds those
 that it took with the run's own number of workers (docs/reports.md has the formulas). Each method has the step size
-that is the fastest on that network. Below the table stands up to which of these bandwidths each compressed method is
-faster than every uncompressed one.
+that is the fastest on that network. Below the table stands from which to which of these bandwidths each compressed
+method is faster than every uncompressed one.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from plots.out import PICTURES, write_rows, write_text
 from plots.request import NETWORK, answering, chosen, network, parse, positive, words
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
-from plots.runs.network import Network, pays_up_to, seconds_to
+from plots.runs.network import Network, pays, seconds_to
 from plots.runs.variants import settled, table, tell_apart
 
 DEFAULTS = {
@@ -93,9 +93,9 @@ def show(request: dict[str, str], console: Console) -> None:
         cells = zip(wide.index, wide.to_numpy(), strict=True)
         lines = [[*(f"{number:g}" for number in place), *map(_cell, line)] for place, line in cells]
         tables.show(console, ["workers", "Mbit/s", *wide.columns], lines)
-        for (label, workers), bandwidth in pays_up_to(times).items():
-            until = "at none of these" if bandwidth is None else f"up to {bandwidth:g} Mbit/s"
-            console.print(f"{label}, {workers} workers: faster than every uncompressed method {until}")
+        for (label, workers), ends in pays(times).items():
+            where = f"from {ends[0]:g} to {ends[1]:g} Mbit/s" if ends else "at none of these"
+            console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
     if request["out"]:
         bandwidths = [one.bandwidth for one in networks]
         wanted = Times(

@@ -1,4 +1,4 @@
-"""Modelled time to a level over bandwidth: a panel a number of workers, and where compression stops paying."""
+"""Modelled time to a level over bandwidth: a panel a number of workers, and where compression pays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plots.figure import curves
 from plots.figure.look import Look
 from plots.figure.spec import Panel, Times
 from plots.runs.columns import in_words
-from plots.runs.network import Network, first_there, own_share, pays_up_to, seconds_to
+from plots.runs.network import Network, first_there, own_share, pays, seconds_to
 from plots.runs.seeds import in_order
 
 A_DECADE = 40
@@ -57,20 +57,18 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
 
 
 def paying(lines: pd.DataFrame) -> pd.DataFrame:
-    """Columns task, label, bandwidth and seconds_to_level: up to where each compressed method and topology is faster
-    than every uncompressed one, the last two NaN where it is nowhere; and `everywhere`: in the whole range."""
+    """Columns task, label, least and greatest: the Mbit/s between which each compressed method and topology is faster
+    than every uncompressed one, NaN where it is so nowhere."""
     found = []
     for task, rows in lines.groupby("task", sort=False):
-        for (label, _), bandwidth in pays_up_to(rows.rename(columns={"seconds_to_level": "seconds"})).items():
-            place = rows[(rows["label"] == label) & (rows["bandwidth"] == bandwidth)]
-            at = float(place["seconds_to_level"].iloc[0]) if len(place) else math.nan
-            about = {"task": task, "label": label, "bandwidth": math.nan if bandwidth is None else bandwidth}
-            found.append({**about, "seconds_to_level": at, "everywhere": bandwidth == rows["bandwidth"].max()})
-    return pd.DataFrame(found, columns=["task", "label", "bandwidth", "seconds_to_level", "everywhere"])
+        for (label, _), ends in pays(rows.rename(columns={"seconds_to_level": "seconds"})).items():
+            found.append((task, label, *(ends or (math.nan, math.nan))))
+    return pd.DataFrame(found, columns=["task", "label", "least", "greatest"])
 
 
 def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
-    """The lines of `over_bandwidth`, with a star where a compressed one crosses the fastest uncompressed one."""
+    """The lines of `over_bandwidth`, with a star where a compressed one crosses the fastest uncompressed one; it is
+    empty, so that the crossing is seen."""
     matplotlib.use("Agg")
     figure = curves.draw(lines, [PANEL], note, look)
     marks = _crossings(lines)
@@ -82,8 +80,8 @@ def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
         here = marks[(marks["task"] == tasks[number % len(tasks)]) & marks["label"].isin(drawn)]
         for mark in here.to_dict("records"):
             axis.plot(
-                mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=9, color=colors[mark["label"]],
-                markeredgecolor="black", markeredgewidth=0.6, linestyle="", zorder=5,
+                mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=9, linestyle="",
+                markerfacecolor="none", markeredgecolor=colors[mark["label"]], markeredgewidth=1.0, zorder=5,
             )  # fmt: skip
         if axis.get_ylabel():
             axis.set_ylabel(f"modelled seconds to\n{in_words(times.metric)} {times.level:g}")
@@ -92,7 +90,7 @@ def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
 
 def note(lines: pd.DataFrame) -> str:
     """What stands in the picture: what stars are, and who never gets to the level."""
-    said = ["Stars: from there on an uncompressed method is faster"] if len(_crossings(lines)) else []
+    said = ["Stars: where an uncompressed method becomes faster, or is no longer"] if len(_crossings(lines)) else []
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
     said += [f"{', '.join(never[never].index)}: never at the level"] if never.any() else []
     return ". ".join([*said, ""]).strip()
@@ -108,12 +106,14 @@ def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
     """What the lines rest on, in words."""
     computing = "as measured" if network.computing is None else f"{network.computing:g} ms a round"
     how = "while messages travel" if network.overlap else "and then messages travel"
+    several = (frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any()
+    fastest = ", each method with the step size that is fastest there" if several else ""
     seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
     return (
         f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
         f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
-        f"{how}. Rounds are those of the runs{seeds}, each method with the step size that is fastest there. A star: "
-        "from there on some uncompressed method is faster."
+        f"{how}. Rounds are those of the runs{seeds}{fastest}. A star: where "
+        "some uncompressed method becomes faster, or is no longer."
     )
 
 
@@ -133,9 +133,10 @@ def reached(frame: pd.DataFrame, times: Times) -> pd.DataFrame:
 
 
 def _crossings(lines: pd.DataFrame) -> pd.DataFrame:
-    """Those of `paying` that lie within the range."""
-    found = paying(lines)
-    return found[~found["everywhere"].astype(bool)].dropna()
+    """Columns task, label, bandwidth and seconds_to_level: the ends of `paying` that lie within the range."""
+    found = paying(lines).melt(["task", "label"], value_name="bandwidth").dropna()
+    within = ~found["bandwidth"].isin([lines["bandwidth"].min(), lines["bandwidth"].max()])
+    return found[within].merge(lines, on=["task", "label", "bandwidth"])
 
 
 def _span(values: Iterable[float]) -> str:

@@ -124,7 +124,8 @@ def _draw_block(
             lines = _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             same += [
-                (f"{_joined(some)} coincide over {in_words(panel.x)}", title) for some in _coinciding(axis, lines)
+                (f"{_joined(some)} coincide over {in_words(panel.x)}", ", ".join(title.splitlines()))
+                for some in _coinciding(axis, lines)
             ]
             if not several or column == 0 or cells[column - 1][1] != panel:
                 axis.set_ylabel(drawable(_in_lines(label(panel.y), 24)))
@@ -156,10 +157,13 @@ def _labels(frame: pd.DataFrame, names: Sequence[str], width: float, look: Look)
 
 
 def _legend_columns(labels: Iterable[str], width: float, look: Look) -> int:
-    labels = list(labels)
-    longest = max((len(line) for text in labels for line in text.split("\n")), default=1)
-    widest = (0.55 + LETTER * longest) * look.font_size / SIZE  # inches of an entry
-    return max(1, min(len(labels), int(width / widest)))
+    """As many as fit beside each other, each as wide as its longest entry; they are filled one after the other."""
+    inches = [(0.55 + LETTER * max(map(len, text.split("\n")))) * look.font_size / SIZE for text in labels]
+    for columns in range(len(inches), 1, -1):
+        rows = math.ceil(len(inches) / columns)
+        if sum(max(inches[begin : begin + rows]) for begin in range(0, len(inches), rows)) <= width - 0.3:
+            return columns
+    return 1
 
 
 def _height(places: list, tasks: int, width: float, labels: dict[str, str], look: Look) -> float:
@@ -197,7 +201,7 @@ def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
         at = np.asarray(line.get_ydata(), dtype=float)
         if axis.get_yscale() == "log":
             at, ends = np.log10(np.maximum(at, 1e-300)), np.log10(ends)
-        return (at - ends[0]) / (ends[1] - ends[0])
+        return np.clip((at - ends[0]) / (ends[1] - ends[0]), 0, 1)  # beyond the panel nothing is seen
 
     groups: list[list[Line2D]] = []
     for line in lines:
@@ -215,6 +219,9 @@ def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
 
 
 def _joined(names: Sequence[str]) -> str:
+    """As a list in words; names with commas of their own are set apart by semicolons."""
+    if any("," in name for name in names):
+        return "; ".join(names)
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -295,13 +302,27 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: Mapping[s
     axis.set_xlabel(drawable(label(panel.x)))
     if panel.guide is not None:
         _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
-    if panel.y_min is not None and panel.y_max is not None:
-        axis.set_ylim(panel.y_min, panel.y_max)
-    elif panel.y_min is not None:
-        axis.set_ylim(bottom=max(panel.y_min, axis.get_ylim()[0]))
-    elif panel.y_max is not None:
-        axis.set_ylim(top=min(panel.y_max, axis.get_ylim()[1]))
+    _cut(axis, panel)
     return lines
+
+
+def _cut(axis: Axes, panel: Panel) -> None:
+    """Let the panel end at y_min or y_max where curves go on beyond, with room for what is seen of them alone; with
+    both, at both."""
+    low = -math.inf if panel.y_min is None else panel.y_min
+    high = math.inf if panel.y_max is None else panel.y_max
+    if panel.y_min is not None and panel.y_max is not None:
+        axis.set_ylim(low, high)
+        return
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axis.get_lines()]
+    drawn += [path.vertices[:, 1] for band in axis.collections for path in band.get_paths()]
+    values = np.concatenate(drawn)
+    seen, is_below, is_above = values[(values >= low) & (values <= high)], values < low, values > high
+    if len(seen) and (is_below.any() or is_above.any()):
+        axis.dataLim.intervaly = (seen.min(), seen.max())
+        axis.autoscale_view(scalex=False)
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(low if is_below.any() else bottom, high if is_above.any() else top)
 
 
 def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
@@ -331,7 +352,7 @@ def set_log_ticks(side: Axis) -> None:
     if decades >= 3 or (decades == 2 and _in_view(low, high, (1, 2, 5)) > 6):
         side.set_major_locator(LogLocator(numticks=6))
         return
-    shorter = _in_view(low, high, (1, 2, 5)) < 2
+    shorter = _in_view(low, high, (1, 2, 5)) < 3
     side.set_major_locator(
         MaxNLocator(4, steps=[1, 2, 2.5, 5, 10], min_n_ticks=3) if shorter else LogLocator(subs=(1, 2, 5), numticks=6)
     )

@@ -54,7 +54,7 @@ def by_step_size(frame: pd.DataFrame, algorithm: str) -> pd.DataFrame:
     """The rows of one algorithm alone, every step size as a method of its own, in colours from small to large."""
     rows = frame[frame["algorithm"] == algorithm].copy()
     rows["algorithm"] = [f"{algorithm} {lr:g}" for lr in rows["lr"]]
-    rows["label"] = [f"{label}, α = {lr:g}" for label, lr in zip(rows["label"], rows["lr"], strict=True)]
+    rows["label"] = [f"α = {lr:g}" for lr in rows["lr"]]
     places = rows["lr"].rank(method="dense").astype(int) - 1
     rows["color"] = [_SHADES[place % len(_SHADES)] for place in places]
     rows["marker"] = [_MARKERS[place % len(_MARKERS)] for place in places]

@@ -105,7 +105,7 @@ def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     parts = []
     for task, rows in frame.groupby("task", sort=False):
         label, found = rows["task_label"].iloc[0], claims.protocols(rows)
-        titles = {claims.PAPERS: f"the {figure.published_as} step sizes", claims.BEST: "best step sizes"}
+        titles = {claims.PAPERS: f"{figure.published_as} step sizes", claims.BEST: "best step sizes"}
         named = {name: found[name] for name in titles if name in found}
         for name, some in named.items():
             apart = {"task": f"{task} · {name}", "task_label": f"{label}\n{titles[name]}"} if len(named) > 1 else {}

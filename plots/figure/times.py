@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -89,23 +90,28 @@ def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, pr
 
 
 def _paying(lines: pd.DataFrame) -> list[str]:
-    """Where compression stops paying: methods down, panels across."""
+    """Where compression pays: methods down, panels across."""
     found = bandwidth.paying(lines)
     if found.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
-    found["cell"] = [
-        f"beyond {most:g}" if row.everywhere
-        else f"{float(f'{row.bandwidth:.2g}'):g}" if row.bandwidth > least
-        else "nowhere here"
-        for row in found.itertuples()
-    ]  # fmt: skip
+    found["cell"] = [_stretch(row.least, row.greatest, least, most) for row in found.itertuples()]
     return [
-        "## Where compression stops paying", "",
-        f"Up to how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",
+        "## Where compression pays", "",
+        f"At how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",
         "",
         *markdown.table(found.assign(method=found["label"]), "method", "task"), "",
     ]  # fmt: skip
+
+
+def _stretch(begin: float, end: float, least: float, most: float) -> str:
+    """From where to where, of a range, in words of two digits."""
+    if math.isnan(begin):
+        return "nowhere here"
+    begins, ends = (f"{float(f'{place:.2g}'):g}" for place in (begin, end))
+    if begin > least:
+        return f"from {begins}" if end == most else f"{begins} to {ends}"
+    return "everywhere here" if end == most else f"up to {ends}"
 
 
 def _seconds(lines: pd.DataFrame) -> list[str]:

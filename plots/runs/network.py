@@ -183,23 +183,21 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     return pd.DataFrame(found)
 
 
-def pays_up_to(times: pd.DataFrame) -> dict[tuple[str, int], float | None]:
-    """By compressed method and n the largest bandwidth tried up to which it is faster than all uncompressed methods.
+def pays(times: pd.DataFrame) -> dict[tuple[str, int], tuple[float, float] | None]:
+    """By compressed method and n the least and the greatest bandwidth tried at which it is faster than all
+    uncompressed methods.
 
     None where it is so at none; nothing where there is no uncompressed method. `times` is of one task, as
     `seconds_to` gives it; who never got to the level took forever.
     """
-    found: dict[tuple[str, int], float | None] = {}
-    rivals: dict[tuple[int, float], float] = {}
-    for row in times.fillna({"seconds": math.inf}).sort_values("bandwidth", kind="stable").to_dict("records"):
-        place = row["workers"], row["bandwidth"]
-        if row["uncompressed"]:
-            rivals[place] = min(row["seconds"], rivals.get(place, math.inf))
-    for row in times.sort_values("bandwidth", kind="stable").to_dict("records") if rivals else ():
-        if not row["uncompressed"]:
-            curve = row["label"], row["workers"]
-            smaller = [tried for n, tried in rivals if n == row["workers"] and tried < row["bandwidth"]]
-            so_far = found.setdefault(curve, None)
-            if so_far == max(smaller, default=None) and row["seconds"] < rivals[row["workers"], row["bandwidth"]]:
-                found[curve] = row["bandwidth"]
+    dense = times["uncompressed"].astype(bool)
+    if not dense.any():
+        return {}
+    place, seconds = ["workers", "bandwidth"], times["seconds"].fillna(math.inf)
+    rivals = times[dense].assign(seconds=seconds).groupby(place)["seconds"].min()
+    found: dict[tuple[str, int], tuple[float, float] | None] = {}
+    for curve, rows in times[~dense].assign(seconds=seconds).groupby(["label", "workers"], sort=False):
+        faster = rows["seconds"].to_numpy() < rivals.loc[pd.MultiIndex.from_frame(rows[place])].to_numpy()
+        at = rows.loc[faster, "bandwidth"]
+        found[curve] = (at.min(), at.max()) if len(at) else None
     return found

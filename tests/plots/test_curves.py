@@ -185,8 +185,18 @@ def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float,
     kept, cut = (0, 1) if side == "y_max" else (1, 0)
     assert loose.get_ylim() == pytest.approx(free.get_ylim())
     assert tight.get_ylim()[cut] == near
-    assert tight.get_ylim()[kept] == pytest.approx(free.get_ylim()[kept])
+    values = np.concatenate([line.get_ydata() for line in tight.get_lines()])
+    furthest, beyond = (values.min(), values.max())[kept], free.get_ylim()[kept]
+    assert min(furthest, beyond) <= tight.get_ylim()[kept] <= max(furthest, beyond)
     assert np.array_equal(lines(tight)["A"].get_ydata(), lines(free)["A"].get_ydata())
+
+
+def test_what_is_cut_off_takes_no_room_at_the_other_end() -> None:
+    frame = labelled("a", "s", curve([1e19, 90.0, 20.0], (0, 50, 100)))
+    [axis] = panels(frame, [replace(NORM, y_max=100.0)])
+    low, high = axis.get_ylim()
+    assert high == 100.0
+    assert 15 < low < 20
 
 
 def test_a_range_with_both_ends_is_that_of_every_panel() -> None:

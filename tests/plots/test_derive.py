@@ -83,7 +83,7 @@ def test_every_step_size_of_one_method_becomes_a_curve():
     ]
     apart = by_step_size(pd.concat(frames, ignore_index=True), "noisy")
     assert apart["algorithm"].unique().tolist() == ["noisy 0.003", "noisy 0.5"]
-    assert apart["label"].unique().tolist() == ["Noisy, α = 0.003", "Noisy, α = 0.5"]
+    assert apart["label"].unique().tolist() == ["α = 0.003", "α = 0.5"]
     assert apart.groupby("algorithm")["lr"].unique().map(list).to_dict() == {
         "noisy 0.003": [0.003],
         "noisy 0.5": [0.5],

@@ -15,7 +15,7 @@ from plots.runs.network import (
     Network,
     is_uncompressed,
     modelled_seconds,
-    pays_up_to,
+    pays,
     seconds,
     seconds_to,
 )
@@ -88,7 +88,12 @@ def test_times_to_a_level_and_where_compression_stops_paying() -> None:
         assert found["signs", bandwidth] == pytest.approx(0.2 + 0.75 * 40_000 / (bandwidth * 1e6))
     assert set(times.loc[times["label"] == "signs", "lr"]) == {0.1}  # with 0.2 one of the seeds does not get there
     assert dict(zip(times["label"], times["uncompressed"], strict=True)) == {"dense": True, "signs": False}
-    assert pays_up_to(times) == {("signs", 4): 0.1}  # they meet at 4.5 Mbit/s
+    assert pays(times) == {("signs", 4): (0.1, 0.1)}  # they meet at 4.5 Mbit/s
+    late = times.assign(seconds=times["seconds"].where(times["uncompressed"] | (times["bandwidth"] > 0.1), 1e9))
+    late.loc[~late["uncompressed"] & (late["bandwidth"] > 0.1), "seconds"] = 0.0  # slow on the slowest link alone
+    rest = sorted(times["bandwidth"].unique())[1:]
+    assert pays(late) == {("signs", 4): (rest[0], rest[-1])}
+    assert pays(times[~times["uncompressed"]]) == {}
 
 
 def test_each_method_goes_by_what_it_can() -> None:
@@ -126,7 +131,7 @@ def test_computing_can_be_that_of_other_hardware() -> None:
 def test_a_level_that_nobody_reaches() -> None:
     times = seconds_to(curves(), "train_loss", 0.01, [Network(workers=4, bandwidth=1)])
     assert times["seconds"].isna().all()
-    assert pays_up_to(times) == {("signs", 4): None}
+    assert pays(times) == {("signs", 4): None}
 
 
 def test_more_bandwidth_or_less_latency_never_takes_longer() -> None:

@@ -87,7 +87,9 @@ def test_a_run_that_another_figure_began_is_drawn_as_this_one_has_it(folders, mo
     drawn = []
     monkeypatch.setattr(curves, "draw", lambda frame, *more: drawn.append(frame))
     monkeypatch.setattr(curves, "save", lambda *arguments, **more: None)
-    looks = {place: ({"label": "here"}, {"label": place.name, "color": "#123456", "marker": "v"}) for place in folders}
+    looks = {
+        place: ({"label": "here"}, {"label": place.name, "color": "#123456", "marker": "v"}) for place in folders
+    }
     report(folders, TOY, folders[0].parent / "out", Console(file=io.StringIO()), looks)
     [frame] = drawn
     assert (set(frame["task_label"]), set(frame["color"]), set(frame["marker"])) == ({"here"}, {"#123456"}, {"v"})
