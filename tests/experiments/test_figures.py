@@ -52,7 +52,7 @@ def runs(name: str, budget: str = "auto") -> list[Run]:
 # Of sixteen runs and more.
 LONG = {
     *("methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds", "modern"),
-    *("marina", "local_steps", "messages"),
+    *("marina", "local_steps", "messages", "figure_2_wide"),
 }
 
 
