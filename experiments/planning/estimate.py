@@ -14,7 +14,7 @@ from experiments.config.evaluations import evaluations
 from experiments.config.schema import Run
 from experiments.record.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
-from experiments.training.build import build_algorithm, build_trainer
+from experiments.training.build import build_algorithm, build_trainer, device_of
 from experiments.training.memory import explained
 from experiments.training.threads import chosen
 from experiments.training.trainer import Trainer
@@ -69,7 +69,7 @@ def among(run: Run, jobs: int) -> Run:
 def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
     """Train a round or a few that leave nothing behind; `say` is told which.
 
-    Where a round would take long, it is told from a few rows of one worker, and an evaluation from its rows.
+    Where a round would take long on a CPU, it is told from a few rows of one worker, and an evaluation from its rows.
     Raises UsageError or DataError for what does not fit together, RunError where memory does not suffice, and
     LostContact.
     """
@@ -88,7 +88,8 @@ def _tried(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
     # Steps too small to diverge: a step size that does is for its run to report.
     tried = replace(run, lr=tuple(lr * _SMALL for lr in run.lr))
     mine = len(ranks.ids(run.cluster.workers))
-    if mine > 1 and ranks.size == 1:
+    # On a GPU a few rows take nearly as long as all of them.
+    if mine > 1 and ranks.size == 1 and device_of(run) == "cpu":
         part, times = _part(tried)
         one, seconds = _timed(part, Share(run.cluster.workers), 1)
         task, seconds = one.task, seconds * times * mine
@@ -129,7 +130,8 @@ def _part(run: Run) -> tuple[Run, float]:
 
 
 def _timed(run: Run, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
-    """A trainer of the run, and the seconds of its rounds, after one that is not timed where it is short."""
+    """A trainer of the run, and the seconds of its rounds, after one that is not timed where it is short, nor on a
+    GPU, where libraries start in it and a graph is captured."""
     with explained():
         trainer = build_trainer(run, ranks)
     trainer.rounds = max(trainer.rounds, rounds + 1)  # schedules take shares of it
@@ -138,7 +140,7 @@ def _timed(run: Run, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
         trainer.step()
         trainer.verify()  # which waits for a GPU
         first = time.perf_counter()
-        if first - begin > _LONG:
+        if first - begin > _LONG and device_of(run) == "cpu":
             return trainer, first - begin
         for _ in range(rounds):
             trainer.step()

@@ -37,7 +37,8 @@ class Captured:
             for _ in range(_WARM_UPS):
                 self._function(*self._arguments)
         torch.cuda.current_stream().wait_stream(aside)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
             self._results = self._function(*self._arguments)
-        return self._graph
+        self._graph = graph  # only now: one whose capture failed must not be replayed
+        return graph

@@ -92,7 +92,8 @@ class ImageClassification:
         self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
         if device.type == "cuda":
             torch.backends.cudnn.deterministic = True  # or a resumed run would not be the uninterrupted one
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "float32"
+            # With bf16 too what is outside autocast, a method's own products among it, is float32.
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
     @staticmethod
     def check_options(

@@ -92,7 +92,7 @@ class LanguageModel:
         self._check_model(len(dataset.alphabet))
         self._block, self._starts = -1, torch.empty(0)
         if device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"  # with bf16 a method's products are float32
 
     @staticmethod
     def check_options(

@@ -136,7 +136,9 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
         summary = summarised(folder.rows(), trainer.lrs) if is_over and ranks.is_first else {}
     except BaseException as error:
         folder.check_there()
-        with suppress(OSError):  # on a full disk the checkpoint before stays, and less room may do for the status
+        # On a full disk the checkpoint before stays, and less room may do for the status; a GPU that is lost to this
+        # process gives nothing back, and what it was lost by is what is to be told.
+        with suppress(OSError, RuntimeError):
             # Without rows the next try begins with the first evaluation again.
             if snapshot["metrics_size"] and ranks.size == 1:
                 folder.save(snapshot, ids)

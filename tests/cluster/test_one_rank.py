@@ -24,7 +24,8 @@ on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUD
 @pytest.mark.parametrize("algorithm", ["ef21", "onebit_adam"])
 def test_one_rank_equals_the_simulation(algorithm: str, device: str, tmp_path: Path) -> None:
     """By gloo on a CPU, by NCCL on a GPU."""
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m"]
+    here = "--local-addr=127.0.0.1"  # on a machine too whose own name leads nowhere
+    torchrun = ["torch.distributed.run", "--standalone", here, "--nproc-per-node=1", "-m"]
     ended = []
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     for place, launcher in (("alone", []), ("rank", torchrun)):

@@ -62,6 +62,16 @@ def test_a_long_round_is_told_from_a_few_rows_of_one_worker(
     assert clock.now == rows
 
 
+def test_on_a_gpu_the_first_round_is_not_timed(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In it libraries start and a graph is captured; nor is a round told from a few rows, which take as long."""
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(module, "device_of", lambda run: "cuda:0")
+    clock.takes("step", lambda trainer: 0.25 if trainer.t else 8.0)
+    clock.takes("evaluate", lambda trainer: 0.5)
+    command = ["task=digits", "rounds=100", "eval_every=10", results]
+    assert estimate([configuration(*command)], Ranks(), print)[1] == 100 * 0.25 + 11 * 0.5
+
+
 def test_finished_runs_take_no_time_and_are_not_tried(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     go(*RUN, results)
     monkeypatch.setattr(module, "build_trainer", None)

@@ -185,6 +185,26 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
     assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
 
 
+def test_what_ended_a_run_is_told_where_nothing_can_be_saved(
+    results: str, at_round: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an error of a GPU, which gives the tensors back no more."""
+
+    def lost() -> None:
+        monkeypatch.setattr(RunFolder, "save", unsaved)
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def unsaved(*arguments: object) -> None:
+        raise RuntimeError("CUDA error: in torch.save")
+
+    at_round(8, lost)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        run.main([*SMALL, results])
+    told = status(where(*SMALL, results))
+    assert told["status"] == "failed"
+    assert "illegal memory access" in told["error"]
+
+
 @pytest.mark.parametrize("damage", [b"\xff\xfe", b"", b"../12", b"13", None])
 def test_where_latest_names_nothing_the_newest_is_taken(
     damage: bytes | None, results: str, at_round: Callable, capsys: pytest.CaptureFixture

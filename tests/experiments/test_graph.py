@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -30,10 +31,21 @@ class Recorded:
             place.copy_(result)
 
 
-def test_arguments_go_in_and_results_are_of_their_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stream:
-        def wait_stream(self, other: Stream) -> None: ...
+class Stream:
+    def wait_stream(self, other: Stream) -> None: ...
 
+
+@pytest.fixture
+def no_cuda(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Streams and captures that do nothing."""
+    monkeypatch.setattr(graph.torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(graph.torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(graph.torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(graph.torch.cuda, "graph", lambda graph: contextlib.nullcontext())
+    return monkeypatch
+
+
+def test_arguments_go_in_and_results_are_of_their_own_memory(no_cuda: pytest.MonkeyPatch) -> None:
     calls = []
 
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,11 +53,7 @@ def test_arguments_go_in_and_results_are_of_their_own_memory(monkeypatch: pytest
         return x + y, x * y
 
     captured = Captured(function)
-    monkeypatch.setattr(graph.torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(graph.torch.cuda, "current_stream", Stream)
-    monkeypatch.setattr(graph.torch.cuda, "stream", lambda stream: contextlib.nullcontext())
-    monkeypatch.setattr(graph.torch.cuda, "graph", lambda graph: contextlib.nullcontext())
-    monkeypatch.setattr(graph.torch.cuda, "CUDAGraph", lambda: Recorded(captured))
+    no_cuda.setattr(graph.torch.cuda, "CUDAGraph", lambda: Recorded(captured))
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     first = captured(x, y)
     warm = len(calls)
@@ -54,6 +62,23 @@ def test_arguments_go_in_and_results_are_of_their_own_memory(monkeypatch: pytest
     assert [part.tolist() for part in second] == [[6, 8], [9, 16]]
     assert len(calls) == warm + 1  # nothing is captured twice
     assert (x.tolist(), y.tolist()) == ([1, 2], [3, 4])
+
+
+def test_a_capture_that_failed_is_not_replayed(no_cuda: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def refused(graph: object) -> Iterator[None]:
+        yield
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    captured = Captured(lambda x: (2 * x,))
+    no_cuda.setattr(graph.torch.cuda, "CUDAGraph", lambda: Recorded(captured))
+    x = torch.ones(2)
+    with no_cuda.context() as patch:
+        patch.setattr(graph.torch.cuda, "graph", refused)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="not permitted"):
+                captured(x)
+    assert captured(x)[0].tolist() == [2, 2]
 
 
 @on_a_gpu

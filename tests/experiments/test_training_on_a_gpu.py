@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from experiments.training.trainer import Trainer
 D, WORKERS = 37, 3
 NETWORKS = {"resnet18": resnet18, "vgg16": vgg16, "wrn16_4": wide_resnet_16_4, "small_cnn": small_cnn}
 TEXTS = {"transformer": 0.0, "transformer with dropout": 0.2}
+Precision = Literal["float32", "tf32", "bf16"]
 SOME = [*TEXTS, *(name if name == "small_cnn" else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS)]
 
 
@@ -84,19 +86,19 @@ def test_a_round_of_training_waits_for_nothing(gpu: PretendedGpu, monkeypatch: p
         trainer.verify()
 
 
-def text(device: torch.device, dropout: float) -> LanguageModel:
+def text(device: torch.device, dropout: float, precision: Precision = "float32") -> LanguageModel:
     """Two workers, batches of four windows."""
     model = transformer(characters=16, context=8, layers=1, heads=2, width=8, dropout=dropout)
     return LanguageModel(
         markov(2000), model, workers=2, seed=0, device=device, batch_size=4, context=8,
-        evaluation_windows=6, evaluation_batch=4,
+        evaluation_windows=6, evaluation_batch=4, precision=precision,
     )  # fmt: skip
 
 
-def task(name: str, device: torch.device) -> ImageClassification | LanguageModel:
+def task(name: str, device: torch.device, precision: Precision = "float32") -> ImageClassification | LanguageModel:
     """Random pictures of the size that a network takes, two workers, batches of four; or a text."""
     if name in TEXTS:
-        return text(device, TEXTS[name])
+        return text(device, TEXTS[name], precision)
     size, colours = (8, 1) if name == "small_cnn" else (32, 3)
     draw = np.random.default_rng(0)
     train, test = (draw.integers(256, size=(count, size, size, colours), dtype=np.uint8) for count in (16, 6))
@@ -104,7 +106,7 @@ def task(name: str, device: torch.device) -> ImageClassification | LanguageModel
     dataset = Images("random", train, labels[0], test, labels[1], mean=(0.5,) * colours, std=(0.25,) * colours)
     return ImageClassification(
         dataset, NETWORKS[name](width=2), workers=2, seed=0, device=device, rows=16, batch_size=4,
-        evaluation_rows=6, evaluation_batch=4, cuda_graphs=False,
+        evaluation_rows=6, evaluation_batch=4, cuda_graphs=False, precision=precision,
     )  # fmt: skip
 
 
@@ -125,6 +127,19 @@ def test_forward_passes_stay_on_the_gpu(name: str, gpu: PretendedGpu, monkeypatc
     measured = images.evaluate(x, statistics[:, 0])
     assert {value.device for value in measured.values()} == {GPU}
     assert gpu.crossings == ["to the GPU"]
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+@pytest.mark.parametrize("name", ["small_cnn", "transformer"])
+@torch.no_grad()
+def test_a_methods_own_products_are_rounded_by_tf32_alone(
+    name: str, precision: Precision, gpu: PretendedGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With bf16 what autocast leaves is float32."""
+    monkeypatch.setattr(torch, "autocast", lambda *arguments, **options: contextlib.nullcontext())
+    task(name, GPU, precision)
+    assert torch.backends.cuda.matmul.allow_tf32 == (precision == "tf32")
 
 
 @pytest.mark.parametrize("name", SOME)
