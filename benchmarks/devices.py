@@ -3,19 +3,23 @@
     python -m benchmarks.devices file=devices.jsonl                         on a GPU, 20 rounds
     python -m benchmarks.devices file=devices.jsonl device=cpu rounds=8     other keys go to the runs
 
-Twenty rounds have a warm-up, the switch and what follows. The difference is that of the parameters after the last
-round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU: sums in another order change a sign near zero, and the methods go on from
-there. A line of the file is a combination; those that are there without an error are not done again, and where one
-fails its traceback is kept and the others are done. Combinations that the configuration refuses are left out.
+Twenty rounds have a warm-up, the switch and what follows; methods with a period exchange in every fifth. The
+difference is that of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU: sums in another order
+change a sign near zero, and the methods go on from there. A line of the file is a combination, or says why the
+configuration refuses it; those that are there without an error are not done again, and where one fails its traceback
+is kept and the others are done. After one by which the GPU is lost to the process the command ends; given again it
+does the others first.
 """
 
 import json
+import math
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from algorithms.layout import of_vectors
 from common.errors import RunError, UsageError, exit_with_message
@@ -31,9 +35,13 @@ COMMON = (
     "device=cuda threads=1"
 )
 
-
 D = 1 << 12
 """As many coordinates as every compressor takes."""
+
+LAYOUT = of_vectors([D])
+
+PERIOD = 5
+"""Rounds from one exchange to the next; by their own periods some methods would not exchange at all."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,58 +51,88 @@ def main(arguments: list[str] | None = None) -> None:
         [file] = [Path(word.removeprefix("file=")) for word in given if word.startswith("file=")] or [None]
         if file is None:
             raise UsageError("file: where are the results kept? file=devices.jsonl, say")
+        overrides = [word for word in given if not word.startswith("file=")]
+        load_run([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
         rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         found = {row["of"]: row for row in rows if "error" not in row}
+        lost = {row["of"] for row in rows if row.get("is_gpu_lost")}
         file.parent.mkdir(parents=True, exist_ok=True)
-        for name, run in _combinations([word for word in given if not word.startswith("file=")]):
-            if name not in found:
-                found[name] = _row(name, run)
-                with file.open("a") as lines:
-                    lines.write(json.dumps(found[name]) + "\n")
-            row = found[name]
-            print(f"{name:<60} {'failed' if 'error' in row else format(row['difference'], '.3g')}", flush=True)
-        if failed := [name for name, row in found.items() if "error" in row]:
-            raise RunError(f"{len(failed)} of {len(found)} failed, tracebacks in {file}: {', '.join(failed)}")
-        worst = max(found.values(), key=lambda row: row["difference"])
-        print(f"{len(found)} combinations; the largest difference is {worst['difference']:.3g}, of {worst['of']}")
+        waiting = [name for name in _names() if name not in found]
+        for name in sorted(waiting, key=lost.__contains__):
+            row = found[name] = _row(name, overrides)
+            with file.open("a") as lines:
+                lines.write(json.dumps(row) + "\n")
+            if "refused" not in row:
+                said = "failed" if "error" in row else format(row["difference"], ".3g")
+                print(f"{name:<60} {said}", flush=True)
+            if row.get("is_gpu_lost"):
+                raise RunError(f"{name}: lost the GPU to this process, traceback in {file}; the same command goes on")
+        compared = {name: row for name, row in found.items() if "refused" not in row}
+        if failed := [name for name, row in compared.items() if "error" in row]:
+            raise RunError(f"{len(failed)} of {len(compared)} failed, tracebacks in {file}: {', '.join(failed)}")
+        worst = max(compared.values(), key=lambda row: row["difference"])
+        print(f"{len(compared)} combinations; the largest difference is {worst['difference']:.3g}, of {worst['of']}")
 
 
-def _combinations(overrides: list[str]) -> Iterator[tuple[str, Run]]:
-    """By name, what the configuration lets be combined; every method's own compressor layer by layer too."""
+def _names() -> Iterator[str]:
+    """What could be combined; every method's own compressor layer by layer too."""
     methods, compressors = (
         sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("algorithm", "compressor")
     )
     for method in methods:
         for part in (*(f"compressor={name}" for name in compressors), "partition=layer"):
-            name = f"algorithm={method} {part}"
-            with suppress(UsageError):
-                run = load_run([*COMMON.split(), *name.split(), *overrides])
-                require_fit(run)
-                yield name, run
+            yield f"algorithm={method} {part}"
+
+
+def combined(name: str, overrides: list[str]) -> Run:
+    """The run of a combination. Raises UsageError where the configuration refuses it."""
+    run = load_run([*COMMON.split(), *name.split(), *overrides])
+    if "period" in run.algorithm.options:
+        run = replace(run, algorithm=replace(run.algorithm, options={**run.algorithm.options, "period": PERIOD}))
+    require_fit(run)
+    return run
 
 
 def require_fit(run: Run) -> None:
     """Raise UsageError where the method does not take the compressor."""
     try:
-        build_algorithm(run, of_vectors([D])).check(D)
+        build_algorithm(run, LAYOUT).check(D)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def _row(name: str, run: Run) -> dict[str, object]:
+def _row(name: str, overrides: list[str]) -> dict[str, object]:
+    try:
+        run = combined(name, overrides)
+    except UsageError as error:
+        return {"of": name, "refused": str(error)}
     try:
         there, here = (_trained(one) for one in (run, replace(run, device="cpu")))
         x = here.state.replica.x
-        moved = (x - here.task.start()).norm()
+        moved = float((x - here.task.start()).norm())
+        apart = float((there.state.replica.x.to("cpu") - x).norm())
+        if not (moved > 0 and math.isfinite(apart / moved)):
+            raise RunError(f"nothing to compare: on the CPU x moved by {moved}, the two are {apart} apart")
         return {
             "of": name,
             "device": str(there.task.device),
-            "difference": float((there.state.replica.x.to("cpu") - x).norm() / moved),
+            "difference": apart / moved,
             "train_loss": there.evaluate()[0]["train_loss"],
             "train_loss_on_cpu": here.evaluate()[0]["train_loss"],
         }
     except Exception:
-        return {"of": name, "error": traceback.format_exc()}
+        return {"of": name, "error": traceback.format_exc(), "is_gpu_lost": _is_gpu_lost()}
+
+
+def _is_gpu_lost() -> bool:
+    """Whether it answers this process no more, as after an assertion or a wrong address in a kernel: whatever was
+    done next would fail by that too."""
+    try:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _trained(run: Run) -> Trainer:

@@ -3,9 +3,9 @@
     python -m benchmarks.train_step                                        ResNet-18 of the paper, CD-Adam, 8 workers
     python -m benchmarks.train_step task.model.width=8 task.precision=bf16 algorithm=ef21_both_ways
 
-Times are means of a few calls. Ceilings are measured in the same process: a large matrix product
-in the run's precision, and a large copy. What the network computes is held against the first; every other part, whose
-inputs and outputs have to pass through memory once, against the second.
+Times are means of a few calls, each printed as soon as it is known. Ceilings are measured in the same process: a
+large matrix product in the run's precision, and a large copy. What the network computes is held against the first;
+every other part, whose inputs and outputs have to pass through memory once, against the second.
 """
 
 import os
@@ -26,7 +26,7 @@ from experiments.record.environment import environment
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
 
-DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100"]
+DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100", "task.evaluation_rows=1000"]
 
 
 def main() -> None:
@@ -43,34 +43,36 @@ def main() -> None:
     print(f"ceilings: {flops / 1e9:.4g} GFLOP/s by a matrix product, {copied / 1e9:.4g} GB/s by a copy\n")
 
     trainer.step()  # warm-up
-    parts = _parts(trainer)
-    step = sum(time for name, (time, *_) in parts.items() if name in SIMULATED)
-    print("| part | ms | % of a step | % of ceiling |\n|---|---|---|---|")
-    for name, (time, work, ceiling) in parts.items():
-        limit = {"flops": flops, "bytes": copied}[ceiling]
-        share = f"{100 * time / step:.1f}" if name in SIMULATED else ""
-        reached = f"{100 * work / time / limit:.0f}" if work else ""
-        print(f"| {name} | {1e3 * time:.2f} | {share} | {reached} |")
-    rest = sum(parts[name][0] for name in SIMULATED[1:])
-    print(f"\na simulated step: {1e3 * step:.1f} ms, of it {100 * rest / step:.1f} % compression, server and update")
+    print("| part | ms | % of ceiling |\n|---|---|---|")
+    times = {}
+
+    def tell(name: str, time: float, work: float, ceiling: float) -> None:
+        times[name] = time
+        print(f"| {name} | {1e3 * time:.2f} | {f'{100 * work / time / ceiling:.0f}' if work else ''} |")
+
+    _time_parts(trainer, flops, copied, tell)
+    step = sum(times[name] for name in SIMULATED)
+    shares = ", ".join(f"{name} {100 * times[name] / step:.1f} %" for name in SIMULATED)
+    print(f"\na simulated step: {1e3 * step:.1f} ms; {shares}")
 
 
 SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
 """The parts of a step in one process; the others are what a cluster adds, and evaluation."""
 
 
-def _parts(trainer: Trainer) -> dict[str, tuple[float, float, str]]:
-    """By part: seconds, and the floating-point operations or bytes that it cannot do without."""
+def _time_parts(trainer: Trainer, flops: float, copied: float, tell: Callable[..., None]) -> None:
+    """Time one part after the other; `tell` each one's name, seconds, the floating-point operations or bytes that it
+    cannot do without, and how many of them a second the device does."""
     task, cluster, state, t = trainer.task, trainer.cluster, trainer.state, 2
     lr = trainer._lr
     packed, dense = cluster.algorithm, cluster.algorithm.unpacked()
     x, statistics = state.replica.x, trainer.statistics
     gradients, _ = task.gradients(x, statistics, t)
-    parts = {"forward and backward": (seconds(lambda: task.gradients(x, statistics, t)), _flops(trainer), "flops")}
+    tell("forward and backward", seconds(lambda: task.gradients(x, statistics, t)), _flops(trainer), flops)
 
     def memory_bound(name: str, inputs: object, call: Callable[[], object]) -> object:
         result = call()
-        parts[name] = (seconds(call), _bytes(inputs) + _bytes(result), "bytes")
+        tell(name, seconds(call), _bytes(inputs) + _bytes(result), copied)
         return result
 
     for algorithm, suffix in ((dense, ""), (packed, ", packed")):
@@ -90,8 +92,7 @@ def _parts(trainer: Trainer) -> dict[str, tuple[float, float, str]]:
             (down, state.replica),
             lambda a=algorithm, down=down: a.replica(down, state.replica, lr, t),
         )
-    parts["evaluation"] = (seconds(trainer.evaluate, 1), 0.0, "flops")
-    return parts
+    tell(f"evaluation, {task.evaluated} rows and the test set", seconds(trainer.evaluate, 1), 0.0, flops)
 
 
 def _flops(trainer: Trainer) -> float:
@@ -126,5 +127,6 @@ def _bytes_a_second(device: torch.device) -> float:
 
 if __name__ == "__main__":
     with exit_with_message():
+        sys.stdout.reconfigure(line_buffering=True)  # so that one that is stopped has said what it found
         print(f"load average {os.getloadavg()[0]:.1f}")
         main()

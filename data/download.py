@@ -13,8 +13,6 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TypeVar
 
-from pooch import HTTPDownloader
-
 from common.errors import DataError, Unavailable, is_full
 from common.files import atomic
 from data.limits import Bounded, in_words
@@ -39,21 +37,22 @@ def download(url: str, target: Path, check: Callable[[Path], Checked], most: int
     """
     print(f"downloading {url}", file=sys.stderr, flush=True)
     try:
+        from pooch import HTTPDownloader  # here alone: files that are there are read without it
+
         with atomic(target) as temporary:
             with temporary.open("wb") as file:
                 fetch = HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, headers=PLAIN)
                 _within(LONGEST, partial(fetch, url, Bounded(file, most, url), None))
             return check(temporary)
+    except ImportError as error:
+        raise Unavailable(f"{_by_hand(url, target)} ({error})") from error
     except OSError as error:  # what requests raises is an OSError too
         if is_full(error):
             raise
         # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         reason = str(error) if answered else type(error).__name__
-        raise Unavailable(
-            f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
-            f"data_dir= or DATA_DIR ({reason})"
-        ) from error
+        raise Unavailable(f"{_by_hand(url, target)} ({reason})") from error
 
 
 def pack(package: str, target: Path, check: Callable[[Path], Checked], most: int) -> Checked:
@@ -78,6 +77,13 @@ def pack(package: str, target: Path, check: Callable[[Path], Checked], most: int
             return check(temporary)
     except (OSError, subprocess.SubprocessError) as error:
         raise DataError(f"{failed}: {error}") from error
+
+
+def _by_hand(url: str, target: Path) -> str:
+    return (
+        f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
+        "data_dir= or DATA_DIR"
+    )
 
 
 def _within(seconds: float, action: Callable[[], object]) -> None:

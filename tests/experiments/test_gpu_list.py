@@ -3,6 +3,8 @@
 import json
 import tarfile
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,11 @@ import pytest
 from benchmarks import devices, gpu
 from benchmarks.gpu import Item, do, main, pack
 from common.errors import UsageError
+from data import shakespeare
+from experiments.config.identity import identity, settings
 from experiments.config.run import load_run
+from experiments.config.schema import Run
+from experiments.training.trainer import Trainer
 
 COUNTS = """
 import pathlib, sys
@@ -25,7 +31,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of modules that items can name."""
     (tmp_path / "counts.py").write_text(COUNTS)
     (tmp_path / "fails.py").write_text("raise ValueError('of this size')\n")
-    (tmp_path / "waits.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "waits.py").write_text("import time\nprint('begun')\ntime.sleep(60)\n")
     monkeypatch.setattr(gpu, "ROOT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(gpu.__file__).parents[1]))
     return tmp_path
@@ -74,14 +80,104 @@ def test_devices_are_compared_on_what_fits_together() -> None:
     taken = ["algorithm=econtrol compressor=top_k", "algorithm=marina compressor=natural", "algorithm=cd_adam"]
     for words in refused:
         with pytest.raises(UsageError):
-            devices.require_fit(load_run([*devices.COMMON.split(), *words.split()]))
+            devices.combined(words, [])
     for words in taken:
-        devices.require_fit(load_run([*devices.COMMON.split(), *words.split()]))
+        devices.combined(words, [])
 
 
-def test_an_item_may_need_what_is_not_there(programs: Path) -> None:
-    said = do(Item("five", "counts", needs="conf/other.yaml"), programs / "r", False, time.monotonic() + 300)
-    assert said == "skipped: conf/other.yaml is not there"
+ON_THE_CPU = ["device=cpu", "rounds=6", "task.model.width=2", "cluster.workers=2"]
+
+
+def compared(names: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The rows after these were compared, the CPU with itself."""
+    monkeypatch.setattr(devices, "_names", lambda: iter(names))
+    with suppress(SystemExit):
+        devices.main([f"file={folder / 'd.jsonl'}", *ON_THE_CPU])
+    return [json.loads(line) for line in (folder / "d.jsonl").read_text().splitlines()]
+
+
+def test_methods_with_a_period_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in compared(["algorithm=diloco", "algorithm=muloco"], tmp_path, monkeypatch):
+        assert row["difference"] == 0
+
+
+def test_what_was_compared_or_refused_is_not_even_composed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["algorithm=sgd", "algorithm=adam compressor=top_k"]
+    first = compared(names, tmp_path, monkeypatch)
+    assert ["difference" in row for row in first] == [True, False]
+    assert "takes Identity" in first[1]["refused"]
+    monkeypatch.setattr(devices, "combined", None)
+    assert compared(names, tmp_path, monkeypatch) == first
+
+
+def test_a_difference_that_is_no_number_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = devices._trained
+
+    def at_rest(run: Run) -> Trainer:
+        return trained(replace(run, rounds=0))
+
+    monkeypatch.setattr(devices, "_trained", at_rest)
+    [row] = compared(["algorithm=sgd"], tmp_path, monkeypatch)
+    assert "nothing to compare: on the CPU x moved by 0.0" in row["error"]
+
+
+def test_after_a_lost_gpu_the_next_call_does_the_others_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def lost(*arguments: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    names = ["algorithm=sgd", "algorithm=ef21"]
+    with monkeypatch.context() as patch:
+        patch.setattr("torch.cuda.is_initialized", lambda: True)
+        patch.setattr("torch.cuda.synchronize", lost)
+        patch.setattr(devices, "_trained", lost)
+        [row] = compared(names, tmp_path, patch)
+    assert (row["of"], row["is_gpu_lost"]) == (names[0], True)
+    assert f"error: {names[0]}: lost the GPU to this process" in capsys.readouterr().err
+    rows = compared(names, tmp_path, monkeypatch)
+    assert [row["of"] for row in rows] == [names[0], names[1], names[0]]
+    assert "2 combinations" in capsys.readouterr().out
+
+
+def test_without_its_data_set_an_item_is_skipped(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = Item("five", f"counts {programs}/times", rehearsing="", data="shakespeare")
+    monkeypatch.setenv("DATA_DIR", str(programs))
+    deadline = time.monotonic() + 300
+    assert do(item, programs / "r", False, deadline) == f"skipped: shakespeare is not in {programs}"
+    assert do(item, programs / "r", True, deadline).startswith("done after")  # a rehearsal has another
+    (programs / "times").unlink()
+    (programs / "r" / "items" / "five.json").unlink()
+    (programs / "text").mkdir()
+    (programs / "text" / shakespeare.FILE).write_text("")
+    assert do(item, programs / "r", False, deadline).startswith("done after")
+
+
+def test_decoded_data_sets_are_found(tmp_path: Path) -> None:
+    assert not gpu._is_there("shakespeare", tmp_path)
+    shakespeare_again = tmp_path / "cache" / f"tiny shakespeare-{shakespeare.SHA256[:12]}.npz"
+    shakespeare_again.parent.mkdir()
+    shakespeare_again.write_bytes(b"")
+    assert gpu._is_there("shakespeare", tmp_path)
+    assert not gpu._is_there("cifar10", tmp_path)
+
+
+def test_graphs_are_left_out_until_their_tests_have_passed(programs: Path) -> None:
+    (programs / "prints.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    item = Item("six", "prints", rehearsing="", has_graphs=True)
+    for before, said in (("fails", "['task.cuda_graphs=false']"), ("prints", "[]")):
+        do(Item("tests", before, rehearsing=""), programs / "r", False, time.monotonic() + 300)
+        assert do(item, programs / "r", False, time.monotonic() + 300).endswith(said)
+
+
+def test_what_saves_time_makes_no_other_run() -> None:
+    """Checkpoints that are few, and not forced onto the disk; nor do CUDA graphs."""
+    run = ["task=digits", "algorithm=cd_adam"]
+    saving = [*gpu._ONCE.format(results_dir="elsewhere").split(), "task.cuda_graphs=false"]
+    ids = {identity(settings(load_run([*run, *more])), {}) for more in ([], saving)}
+    assert len(ids) == 1
 
 
 def test_what_is_carried_has_no_checkpoints(tmp_path: Path) -> None:
@@ -119,9 +215,8 @@ def test_the_whole_list_rehearsed(tmp_path: Path, capsys: pytest.CaptureFixture)
     given = ["rehearse=true", f"results_dir={tmp_path / 'r'}", f"out={tmp_path / 'out'}"]
     main(given)
     for item in gpu._items():
-        if (gpu.ROOT / item.needs).exists():
-            assert record(tmp_path / "r", item.name)["status"] == "done", item.name
+        assert record(tmp_path / "r", item.name)["status"] == "done", item.name
     capsys.readouterr()
     main(given)
-    assert all(" done before" in line or "is not there" in line for line in capsys.readouterr().out.splitlines())
+    assert all(" done before" in line for line in capsys.readouterr().out.splitlines())
     assert (tmp_path / "out" / "gpu.tar.gz").stat().st_size < 16 * 2**20

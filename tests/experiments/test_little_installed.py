@@ -1,4 +1,4 @@
-"""Runs and figures where loggers, browsers, launchers and documentation tools are not installed."""
+"""Runs and figures where loggers, browsers, launchers, documentation and downloading tools are not installed."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from importlib.machinery import PathFinder
 
 MISSING = {
     "plotly", "wandb", "wandb_workspaces", "tensorboard", "playwright", "submitit", "optuna", "ray", "sphinx",
-    "furo", "myst_parser", "pyright", "pip_audit", "uv", "hypothesis",
+    "furo", "myst_parser", "pyright", "pip_audit", "uv", "hypothesis", "pooch", "platformdirs",
 }
 
 class Path(PathFinder):
@@ -58,6 +58,18 @@ def test_a_figure(tmp_path: Path) -> None:
     assert (report.parent / "claims.csv").is_file()
 
 
+def test_what_a_borrowed_gpu_needs_is_asked_for_at_once(tmp_path: Path) -> None:
+    """Of what is hidden nothing; without one that is needed a sentence names it, and nothing is begun."""
+    preflight = "from benchmarks.gpu import main, require_packages\nrequire_packages()\nprint('all there')\n"
+    assert "all there" in run(tmp_path, "-c", preflight)
+    without = "import sys\nsys.modules['pydantic'] = None\n"
+    told = (
+        f"try:\n main(['rehearse=true', 'results_dir={tmp_path / 'r'}'])\nexcept SystemExit as end:\n print(end.code)"
+    )
+    assert run(tmp_path, "-c", f"{without}from benchmarks.gpu import main\n{told}").strip() == "2"
+    assert not (tmp_path / "r").exists()
+
+
 def test_they_are_missing(tmp_path: Path) -> None:
-    for name in ("plotly", "wandb", "sphinx"):
+    for name in ("plotly", "wandb", "sphinx", "pooch"):
         assert "missing" in run(tmp_path, "-c", f"try:\n import {name}\nexcept ImportError:\n print('missing')")
