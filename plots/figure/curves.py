@@ -159,10 +159,10 @@ def _labels(frame: pd.DataFrame, names: Sequence[str], width: float, look: Look)
 def _legend_columns(labels: Iterable[str], width: float, look: Look) -> int:
     """As many as fit beside each other, each as wide as its longest entry; they are filled one after the other."""
     inches = [(0.55 + LETTER * max(map(len, text.split("\n")))) * look.font_size / SIZE for text in labels]
-    for columns in range(len(inches), 1, -1):
-        rows = math.ceil(len(inches) / columns)
-        if sum(max(inches[begin : begin + rows]) for begin in range(0, len(inches), rows)) <= width - 0.3:
-            return columns
+    for rows in range(1, len(inches)):
+        columns = [max(inches[begin : begin + rows]) for begin in range(0, len(inches), rows)]
+        if sum(columns) <= width - 0.3:
+            return len(columns)
     return 1
 
 
@@ -314,15 +314,16 @@ def _cut(axis: Axes, panel: Panel) -> None:
     if panel.y_min is not None and panel.y_max is not None:
         axis.set_ylim(low, high)
         return
-    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axis.get_lines()]
-    drawn += [path.vertices[:, 1] for band in axis.collections for path in band.get_paths()]
-    values = np.concatenate(drawn)
-    seen, is_below, is_above = values[(values >= low) & (values <= high)], values < low, values > high
-    if len(seen) and (is_below.any() or is_above.any()):
-        axis.dataLim.intervaly = (seen.min(), seen.max())
-        axis.autoscale_view(scalex=False)
+    drawn = [np.asarray(line.get_xydata(), dtype=float) for line in axis.get_lines()]
+    drawn += [path.vertices for band in axis.collections for path in band.get_paths()]
+    values = np.concatenate(drawn)[:, 1]
+    is_below, is_above = (values < low).any(), (values > high).any()
+    seen = np.concatenate([points[(points[:, 1] >= low) & (points[:, 1] <= high)] for points in drawn])
+    if len(seen) and (is_below or is_above):
+        axis.dataLim.intervalx, axis.dataLim.intervaly = np.transpose([seen.min(0), seen.max(0)])
+        axis.autoscale_view()
         bottom, top = axis.get_ylim()
-        axis.set_ylim(low if is_below.any() else bottom, high if is_above.any() else top)
+        axis.set_ylim(low if is_below else bottom, high if is_above else top)
 
 
 def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:

@@ -181,7 +181,8 @@ def _diverged(shown: pd.DataFrame) -> list[str]:
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:
     """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
-    return ". ".join(filter(None, [figure.note, about_runs(shown, [panel.y for panel in figure.rows])]))
+    about = about_runs(shown, [panel.y for panel in figure.rows])
+    return ". ".join(filter(None, [figure.note, about[:1].upper() + about[1:]]))
 
 
 def _head(figure: Figure, caption: str) -> list[str]:
