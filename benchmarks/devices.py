@@ -21,24 +21,20 @@ from pathlib import Path
 
 import torch
 
-from algorithms.layout import of_vectors
+from algorithms.layout import Layout
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
 from experiments.config.schema import Run
-from experiments.training.build import build_algorithm, build_trainer
+from experiments.tasks.task import layout_of
+from experiments.training.build import build_algorithm, build_task, build_trainer
 from experiments.training.trainer import Trainer
 
 COMMON = (
     "task=digits task.model.width=8 task.precision=float32 cluster.workers=4 lr=0.003 rounds=20 epochs=null "
     "device=cuda threads=1"
 )
-
-D = 1 << 12
-"""As many coordinates as every compressor takes."""
-
-LAYOUT = of_vectors([D])
 
 PERIOD = 5
 """Rounds from one exchange to the next; by their own periods some methods would not exchange at all."""
@@ -52,14 +48,14 @@ def main(arguments: list[str] | None = None) -> None:
         if file is None:
             raise UsageError("file: where are the results kept? file=devices.jsonl, say")
         overrides = [word for word in given if not word.startswith("file=")]
-        load_run([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
+        layout = network([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
         rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         found = {row["of"]: row for row in rows if "error" not in row}
         lost = {row["of"] for row in rows if row.get("is_gpu_lost")}
         file.parent.mkdir(parents=True, exist_ok=True)
         waiting = [name for name in _names() if name not in found]
         for name in sorted(waiting, key=lost.__contains__):
-            row = found[name] = _row(name, overrides)
+            row = found[name] = _row(name, overrides, layout)
             with file.open("a") as lines:
                 lines.write(json.dumps(row) + "\n")
             if "refused" not in row:
@@ -84,26 +80,31 @@ def _names() -> Iterator[str]:
             yield f"algorithm={method} {part}"
 
 
-def combined(name: str, overrides: list[str]) -> Run:
+def network(words: list[str]) -> Layout:
+    """The parameter tensors of the network that all combinations train. Raises UsageError."""
+    return layout_of(build_task(replace(load_run(words), device="cpu")))
+
+
+def combined(name: str, overrides: list[str], layout: Layout) -> Run:
     """The run of a combination. Raises UsageError where the configuration refuses it."""
     run = load_run([*COMMON.split(), *name.split(), *overrides])
     if "period" in run.algorithm.options:
         run = replace(run, algorithm=replace(run.algorithm, options={**run.algorithm.options, "period": PERIOD}))
-    require_fit(run)
+    require_fit(run, layout)
     return run
 
 
-def require_fit(run: Run) -> None:
-    """Raise UsageError where the method does not take the compressor."""
+def require_fit(run: Run, layout: Layout) -> None:
+    """Raise UsageError where the method does not take the compressor, or that not these tensors."""
     try:
-        build_algorithm(run, LAYOUT).check(D)
+        build_algorithm(run, layout).check(sum(block.size for block in layout))
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def _row(name: str, overrides: list[str]) -> dict[str, object]:
+def _row(name: str, overrides: list[str], layout: Layout) -> dict[str, object]:
     try:
-        run = combined(name, overrides)
+        run = combined(name, overrides, layout)
     except UsageError as error:
         return {"of": name, "refused": str(error)}
     try:
