@@ -346,11 +346,13 @@ def _spread(x: np.ndarray, scale: str, shift: float, count: int = 7) -> list[int
 
 def set_log_ticks(side: Axis) -> None:
     """About six labelled ticks at most, at decades; where fewer than three of these are in view, and at most six
-    of 1, 2 and 5 times them, at those, and on a still shorter axis at evenly spaced round numbers."""
+    of 1, 2 and 5 times them (four side by side), at those, and on a still shorter axis at evenly spaced round
+    numbers."""
     side.set_minor_locator(NullLocator())
     low, high = sorted(side.get_view_interval())
     decades = _in_view(low, high, (1,))
-    if decades >= 3 or (decades == 2 and _in_view(low, high, (1, 2, 5)) > 6):
+    most = 4 if side.axis_name == "x" else 6
+    if decades >= 3 or (decades == 2 and _in_view(low, high, (1, 2, 5)) > most):
         side.set_major_locator(LogLocator(numticks=6))
         return
     shorter = _in_view(low, high, (1, 2, 5)) < 3
