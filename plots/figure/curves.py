@@ -315,7 +315,7 @@ def _cut(axis: Axes, panel: Panel) -> None:
         axis.set_ylim(low, high)
         return
     drawn = [np.asarray(line.get_xydata(), dtype=float) for line in axis.get_lines()]
-    drawn += [path.vertices for band in axis.collections for path in band.get_paths()]
+    drawn += [np.asarray(path.vertices, dtype=float) for band in axis.collections for path in band.get_paths()]
     values = np.concatenate(drawn)[:, 1]
     is_below, is_above = (values < low).any(), (values > high).any()
     seen = np.concatenate([points[(points[:, 1] >= low) & (points[:, 1] <= high)] for points in drawn])
@@ -351,7 +351,7 @@ def set_log_ticks(side: Axis) -> None:
     side.set_minor_locator(NullLocator())
     low, high = sorted(side.get_view_interval())
     decades = _in_view(low, high, (1,))
-    most = 4 if side.axis_name == "x" else 6
+    most = 4 if side is side.axes.xaxis else 6
     if decades >= 3 or (decades == 2 and _in_view(low, high, (1, 2, 5)) > most):
         side.set_major_locator(LogLocator(numticks=6))
         return

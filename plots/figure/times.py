@@ -95,7 +95,8 @@ def _paying(lines: pd.DataFrame) -> list[str]:
     if found.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
-    found["cell"] = [_stretch(row.least, row.greatest, least, most) for row in found.itertuples()]
+    ends = found[["least", "greatest"]].to_numpy(dtype=float)
+    found["cell"] = [_stretch(begin, end, least, most) for begin, end in ends]
     return [
         "## Where compression pays", "",
         f"At how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",

@@ -196,8 +196,8 @@ def pays(times: pd.DataFrame) -> dict[tuple[str, int], tuple[float, float] | Non
     place, seconds = ["workers", "bandwidth"], times["seconds"].fillna(math.inf)
     rivals = times[dense].assign(seconds=seconds).groupby(place)["seconds"].min()
     found: dict[tuple[str, int], tuple[float, float] | None] = {}
-    for curve, rows in times[~dense].assign(seconds=seconds).groupby(["label", "workers"], sort=False):
+    for (label, workers), rows in times[~dense].assign(seconds=seconds).groupby(["label", "workers"], sort=False):
         faster = rows["seconds"].to_numpy() < rivals.loc[pd.MultiIndex.from_frame(rows[place])].to_numpy()
         at = rows.loc[faster, "bandwidth"]
-        found[curve] = (at.min(), at.max()) if len(at) else None
+        found[str(label), int(str(workers))] = (at.min(), at.max()) if len(at) else None
     return found

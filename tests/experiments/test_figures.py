@@ -269,7 +269,7 @@ def test_batches_tell_runs_apart_where_every_panel_is_over_them():
     figure = figure_named("regime_batches")
     assert len({run.task.options["batch_size"] for run in figures.runs(figure, [])}) == 5
     longer = (*figure.grid, ("rounds=100", "rounds=200"))
-    with pytest.raises(UsageError, match="cd_adam on logreg/phishing stands twice"):
+    with pytest.raises(UsageError, match="amsgrad on logreg/phishing stands twice"):
         figures.runs(replace(figure, grid=longer, overrides=("cluster.workers=20",)), [])
     with pytest.raises(UsageError, match="x=batch_size: logreg/phishing has none"):
         figures.runs(replace(figure, grid=figure.grid[:2]), [])

@@ -193,7 +193,7 @@ def steep(place: Path, *more: str) -> pd.DataFrame:
     assert claims.loc["paper's", "measured"] == "sgd ends at round 0 of 20 (2 seeds alike)"
     assert "×" in claims.loc["best", "measured"]
     report = (written / "report.md").read_text()
-    assert "Diverged: SGD on breast cancer, the paper's step sizes after round 0." in report
+    assert "Diverged: SGD on breast cancer, paper's step sizes after round 0." in report
     table = pd.read_csv(written / "steep.csv")
     assert table.loc[(table["algorithm"] == "sgd") & table["best"], "lr"].unique().tolist() == [0.01]
     assert table.loc[table["lr"] == 1e308, "round"].max() == 0
