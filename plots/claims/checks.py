@@ -151,9 +151,8 @@ def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
     """
     frame = curves[subject]
     begin, end = level(frame, "signal_error", 0, 0.1), level(frame, "signal_error")
-    error = (
-        math.inf if end <= 2 * np.finfo(float).tiny else begin / end
-    )  # what a level makes of zeros, up to rounding
+    is_zero = end <= 2 * np.finfo(float).tiny  # which is what a level makes of zeros, up to rounding
+    error = math.inf if is_zero else begin / end
     gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
     text = f"error falls {as_times(error, factor)}, gradient {as_times(gradient, factor)}"
     return Finding(decide(error >= factor, error) if gradient >= factor else NOT_DECIDABLE, text)
