@@ -1,7 +1,10 @@
-"""Every method with every compressor for a few rounds of digits on a device, against the same on the CPU.
+"""Methods with compressors for a few rounds of digits on a device, against the same on the CPU.
 
     python -m benchmarks.devices file=devices.jsonl                         on a GPU, 20 rounds
+    python -m benchmarks.devices file=devices.jsonl all=true                every method with every compressor
     python -m benchmarks.devices file=devices.jsonl device=cpu rounds=8     other keys go to the runs
+
+Without all=true each method has its own compressor, and naive compression every one: a twentieth of all.
 
 Twenty rounds have a warm-up, the switch and what follows; methods with a period exchange in every fifth. The
 difference is that of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU: sums in another order
@@ -47,13 +50,13 @@ def main(arguments: list[str] | None = None) -> None:
         [file] = [Path(word.removeprefix("file=")) for word in given if word.startswith("file=")] or [None]
         if file is None:
             raise UsageError("file: where are the results kept? file=devices.jsonl, say")
-        overrides = [word for word in given if not word.startswith("file=")]
+        overrides = [word for word in given if word != "all=true" and not word.startswith("file=")]
         layout = network([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
         rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         found = {row["of"]: row for row in rows if "error" not in row}
         lost = {row["of"] for row in rows if row.get("is_gpu_lost")}
         file.parent.mkdir(parents=True, exist_ok=True)
-        waiting = [name for name in _names() if name not in found]
+        waiting = [name for name in _names("all=true" in given) if name not in found]
         for name in sorted(waiting, key=lost.__contains__):
             row = found[name] = _row(name, overrides, layout)
             with file.open("a") as lines:
@@ -70,14 +73,17 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{len(compared)} combinations; the largest difference is {worst['difference']:.3g}, of {worst['of']}")
 
 
-def _names() -> Iterator[str]:
-    """What could be combined; every method's own compressor layer by layer too."""
+def _names(every: bool) -> Iterator[str]:
+    """What could be combined: methods with their own compressor, and naive compression with each; with `every` all
+    methods with each, and layer by layer."""
     methods, compressors = (
         sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("algorithm", "compressor")
     )
-    for method in methods:
-        for part in (*(f"compressor={name}" for name in compressors), "partition=layer"):
-            yield f"algorithm={method} {part}"
+    yield from (f"algorithm={method}" for method in methods)
+    for method in methods if every else ["naive"]:
+        yield from (f"algorithm={method} compressor={name}" for name in compressors)
+    if every:
+        yield from (f"algorithm={method} partition=layer" for method in methods)
 
 
 def network(words: list[str]) -> Layout:

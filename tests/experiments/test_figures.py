@@ -22,7 +22,7 @@ from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Figure, Panel
 
 FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
-CIFAR10 = ["figure_1", "figure_3", "figure_3_vgg16", "figure_3_wrn16_4"]
+CIFAR10 = [f"figure_{number}{network}" for number in (1, 3) for network in ("", "_vgg16", "_wrn16_4")]
 """Those that have budgets."""
 
 
@@ -88,7 +88,7 @@ def test_the_full_budget_is_the_papers(name):
         task = run.task.options
         assert run.lr == step_sizes[method]
         assert (run.cluster.workers, task["batch_size"], task["rows"]) == (8, 128, 50000)
-        assert (run.rounds, run.eval_every, run.lr_schedule) == (4800, 48, "step_decay")
+        assert (run.rounds, run.eval_every, run.lr_schedule) == (4800, 120, "step_decay")
         assert (task["padding"], task["flip"], task["evaluation_rows"]) == (4, True, None)
         part = (run.update if run.update.target else run.algorithm).options
         assert part["weight_decay"] == 5e-4
@@ -126,10 +126,11 @@ def test_figures_share_their_runs(name, other, budget, shared):
     assert len(first & second) == shared
 
 
-@pytest.mark.parametrize("name", ["figure_3_vgg16", "figure_3_wrn16_4"])
-def test_the_supplements_claims_are_cases_of_claim_13(name):
-    numbers = [claim.number for claim in figure_named(name).claims]
-    assert numbers == [f"13 ({claim.number})" for claim in figure_named("figure_3").claims]
+@pytest.mark.parametrize("network", ["vgg16", "wrn16_4"])
+@pytest.mark.parametrize("name", ["figure_1", "figure_3"])
+def test_claims_on_other_networks_are_cases_of_claim_13(name, network):
+    numbers = [claim.number for claim in figure_named(f"{name}_{network}").claims]
+    assert numbers == [f"13 ({claim.number})" for claim in figure_named(name).claims]
 
 
 def test_seeds_are_an_axis_of_the_grid():

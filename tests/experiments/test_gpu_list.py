@@ -95,7 +95,7 @@ ON_THE_CPU = ["device=cpu", "rounds=6", "task.model.width=2", "cluster.workers=2
 
 def compared(names: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict]:
     """The rows after these were compared, the CPU with itself."""
-    monkeypatch.setattr(devices, "_names", lambda: iter(names))
+    monkeypatch.setattr(devices, "_names", lambda every: iter(names))
     with suppress(SystemExit):
         devices.main([f"file={folder / 'd.jsonl'}", *ON_THE_CPU])
     return [json.loads(line) for line in (folder / "d.jsonl").read_text().splitlines()]
@@ -169,12 +169,35 @@ def test_decoded_data_sets_are_found(tmp_path: Path) -> None:
     assert not gpu._is_there("cifar10", tmp_path)
 
 
-def test_graphs_are_left_out_until_their_tests_have_passed(programs: Path) -> None:
+def test_graphs_are_left_out_until_their_test_has_passed(programs: Path) -> None:
     (programs / "prints.py").write_text("import sys\nprint(sys.argv[1:])\n")
     item = Item("six", "prints", rehearsing="", has_graphs=True)
     for before, said in (("fails", "['task.cuda_graphs=false']"), ("prints", "[]")):
-        do(Item("tests", before, rehearsing=""), programs / "r", False, time.monotonic() + 300)
+        (programs / "r" / "items" / "six.json").unlink(missing_ok=True)
+        do(Item("graphs", before, rehearsing=""), programs / "r", False, time.monotonic() + 300)
         assert do(item, programs / "r", False, time.monotonic() + 300).endswith(said)
+
+
+def test_what_fails_with_graphs_is_done_without_them(programs: Path) -> None:
+    lines = ["import sys", "print(sys.argv[1:])", "sys.exit('task.cuda_graphs=false' not in sys.argv)"]
+    (programs / "picky.py").write_text("\n".join(lines))
+    do(Item("graphs", f"counts {programs}/times", rehearsing=""), programs / "r", False, time.monotonic() + 300)
+    item = Item("seven", "picky", rehearsing="", has_graphs=True)
+    said = do(item, programs / "r", False, time.monotonic() + 300)
+    assert said.startswith("done after")
+    assert said.endswith("['task.cuda_graphs=false']")
+    assert do(item, programs / "r", False, time.monotonic() + 300) == "done before"
+
+
+def test_a_short_comparison_comes_before_the_figures_and_the_whole_one_after() -> None:
+    names = [item.name for item in gpu._items()]
+    figures = [number for number, name in enumerate(names) if name.startswith("figure")]
+    assert names.index("devices") < min(figures) < max(figures) < names.index("devices-all")
+    short, every = (set(devices._names(choice)) for choice in (False, True))
+    methods = {name.split()[0] for name in every}
+    assert methods == {name.split()[0] for name in short}
+    assert len(methods) < len(short) < len(every) / 10
+    assert short < every
 
 
 def test_what_saves_time_makes_no_other_run() -> None:
