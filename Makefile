@@ -57,7 +57,7 @@ reproduce-all: $(FIGURES:%=reproduce-%)  ## every figure
 report: $(READY)  ## results/report.html: all runs on one interactive page, which needs no network
 	$(BIN)/python -m experiments.report $(KEYS) $(ARGS)
 
-data: $(READY)  ## fetch and verify the LibSVM sets and CIFAR-10 (into DATA_DIR, or data/downloads)
+data: $(READY)  ## fetch and verify the LibSVM sets, CIFAR-10 and tiny Shakespeare (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data
 
 # A worker a core, each with one thread: more threads than cores make small tensors many times slower. Files in order,

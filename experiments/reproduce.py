@@ -21,7 +21,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,8 +134,8 @@ def _draw_finished(
         runs = figures.runs(both, (), packages)
     folders = dict(zip(places(runs), runs, strict=True))
     commits = sorted({open_run(place).commit for place in folders})
-    figure = replace(figure, note=". ".join(filter(None, [figure.note, f"Runs of commit {', '.join(commits)}"])))
-    report(folders, figure, _folder(figure, asked, runs[0]), Console(), _displays(folders))
+    origin = f"Runs of commit {', '.join(commits)}"
+    report(folders, figure, _folder(figure, asked, runs[0]), Console(), _displays(folders), origin)
 
 
 def _displays(runs: Mapping[Path, Run]) -> dict[Path, tuple[Mapping[str, str], Mapping[str, str]]]:

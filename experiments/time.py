@@ -120,7 +120,7 @@ def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> Non
     from plots.figure import bandwidth, curves
 
     lines = bandwidth.over_bandwidth(frame, times, link)
-    curves.save(bandwidth.draw(lines, times, bandwidth.note(lines), Look()), target)
+    curves.save(bandwidth.draw(lines, times, bandwidth.note(frame, lines), Look()), target)
     write_rows(bandwidth.rows(lines), target.with_suffix(".csv"))
     write_text(f"{bandwidth.caption(frame, times, link)}\n", target.with_suffix(".txt"))
 

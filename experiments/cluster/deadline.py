@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from threading import Timer
 
 from common.errors import end_at_once
+from common.signals import handled
 
 
 @contextmanager
@@ -23,10 +24,5 @@ def deadline(seconds: float, message: str) -> Iterator[None]:
 @contextmanager
 def ending_at_once() -> Iterator[None]:
     """Leave Ctrl-C and termination to the system during the with-block, in which there is nothing to save yet."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
-    try:
+    with handled(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

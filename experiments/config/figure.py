@@ -197,6 +197,9 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
             f"{place}: rows: x=batch_size shows a point a run: of all panels, with minimum_over_rounds in derive and "
             "without claims or targets"
         )
+    for about, times in Counter(word for one in figure.claims for word in (one.number, one.statement)).items():
+        if times > 1:
+            raise UsageError(f"{place}: claims: {about}: of {times} claims; each has a number and words of its own")
     if figure.rows and figure.times:
         raise UsageError(f"{place}: times stand in the place of rows; give one of the two")
     return figure
@@ -268,6 +271,10 @@ def _check_options(function: Callable, options: Mapping[str, Any], place: str) -
         held(value, one.annotation, key)
         if value == []:
             raise UsageError(f"{key}: names nothing, of which anything would hold")
+        if one.name in ("share", "until") and not 0 < value <= 1:
+            raise UsageError(f"{key}={value}: must be a share, above 0 and up to 1")
+        if one.name in ("within", "alike", "factor", "times") and not value > 0:
+            raise UsageError(f"{key}={value}: must be above 0")
         if one.name == "axis":
             _named(value, x_axes(), key)
         for name in _listed(value) if one.name in ("metric", "metrics") else ():

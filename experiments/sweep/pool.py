@@ -1,12 +1,12 @@
 """Several processes at once, of which none outlives the sweep."""
 
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from common.signals import handled, stops
 from experiments.sweep.job import Job
 
 _PAUSE = 0.05  # seconds between two looks at the processes
@@ -67,18 +67,11 @@ def _press(jobs: Iterable[Job], requests: list[int]) -> None:
 
 @contextmanager
 def _requests() -> Iterator[list[int]]:
-    """Collect Ctrl-C, termination and, unless that is ignored, a terminal that closes, in a list."""
+    """Collect what asks to stop in a list."""
     found: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         found.append(number)
 
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, note) for number in numbers}
-    try:
+    with handled(note, stops()):
         yield found
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

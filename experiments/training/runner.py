@@ -1,6 +1,5 @@
 """One run from configuration to finished folder: skipped, resumed or begun, and stopped without loss."""
 
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from algorithms.wire import LostContact
 from algorithms.wire_sharded import exchange
 from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
+from common.signals import handled, stops
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.evaluations import is_due
@@ -31,10 +31,10 @@ from plots.runs.columns import column, declare, higher_is_better
 def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunFolder:
     """Bring the run of a checked configuration to its end, whatever of it is already there.
 
-    A finished run is left as it is. Ctrl-C and termination, of any rank, end it with Interrupted after the round at
-    hand or, where there are several ranks, the next. Whatever ends it early, the last whole round is checkpointed
-    first, and the same call goes on from there; where one of several ranks fails, whose workers' memories are then
-    missing, it is the checkpoint before.
+    A finished run is left as it is. Ctrl-C, termination and a terminal that closes, of any rank, end it with
+    Interrupted after the round at hand or, where there are several ranks, the next. Whatever ends it early, the last
+    whole round is checkpointed first, and the same call goes on from there; where one of several ranks fails, whose
+    workers' memories are then missing, it is the checkpoint before.
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(run), ranks, run.durable)
@@ -164,7 +164,7 @@ def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, rank
 
 @contextmanager
 def _stop_requests() -> Iterator[list[int]]:
-    """Collect Ctrl-C and termination in a list instead of breaking off in the middle of a round."""
+    """Collect what asks to stop in a list instead of breaking off in the middle of a round."""
     requests: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -172,12 +172,8 @@ def _stop_requests() -> Iterator[list[int]]:
             raise KeyboardInterrupt
         requests.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled(note, stops()):
         yield requests
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _command(run: Run) -> dict[str, object]:

@@ -8,7 +8,18 @@ import math
 import numpy as np
 import pandas as pd
 
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_percent, as_times, cut_short, decide
+from plots.claims.checks import (
+    FAILS,
+    HOLDS,
+    NOT_DECIDABLE,
+    Curves,
+    Finding,
+    as_percent,
+    as_times,
+    cut_short,
+    decide,
+    of_all,
+)  # fmt: skip
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better, sign
 from plots.runs.seeds import geometric_mean
@@ -121,9 +132,9 @@ def fewer_bits(
     lies above that and the subject's best and its end, the geometric mean over the last tenth of the rounds, are the
     reference's or better, up to that factor: on the way to a level that the other leaves far behind, or that one does
     not stay at, fewer bits are those of shorter messages, not of a method that gets as far. It is otherwise not
-    decidable, as it is of a level that one of them has at the start, or where a curve ends before the last round of
-    its run. Measured: for each metric the level, the ratio of bits, that of rounds, and the bests and ends of both
-    where these are not alike.
+    decidable, as it is of a level that one of them has at the start, where a curve ends before the last round of its
+    run, and for what has no ratios: a loss below 0, an accuracy above 1. Measured: for each metric the level, the
+    ratio of bits, that of rounds, and the bests and ends of both where these are not alike.
     """
     if short := cut_short(curves, [subject, reference]):
         return Finding(NOT_DECIDABLE, short)
@@ -136,34 +147,37 @@ def fewer_bits(
             verdicts.append(NOT_DECIDABLE)
             texts.append(f"{metric}: not measured in both")
             continue
+        bests = [sign(metric) * way["badness"].min() for way in (mine, theirs)]
+        if max(bests) > 1 if higher_is_better(metric) else min(bests) < 0:
+            verdicts.append(NOT_DECIDABLE)
+            texts.append(f"{metric} {bests[0]:.3g} and {bests[1]:.3g}: no share, and no loss with a ratio")
+            continue
         place = f"{metric} {sign(metric) * target:.3g}"
         (mine_before, mine_there), (theirs_before, theirs_there) = (_reached(way, target) for way in (mine, theirs))
-        if not mine_there["bits"] or not theirs_there["bits"]:
-            verdicts.append(NOT_DECIDABLE)
-            texts.append(f"{place}: reached at the start")
-            continue
-        low = theirs_before["bits"] / mine_there["bits"]
-        high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
-        bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
-        text = (
-            f"{place}: {as_times(bits, least)} the bits ({_range(low, high, least)}), {as_times(rounds)} the rounds"
-        )
-        bests = [sign(metric) * way["badness"].min() for way in (mine, theirs)]
         ends = [level(curves[name], metric) for name in (subject, reference)]
         is_alike = all(_gets_as_far(metric, own, other, alike) for own, other in (bests, ends))
-        is_beyond = [not _gets_as_far(metric, bests[0], sign(metric) * value, alike) for value in theirs["badness"]]
-        beyond = theirs.loc[is_beyond, "bits"].min() / mine["bits"].max()  # NaN where there is no such
-        if high < least or beyond < least:
-            verdicts.append(FAILS)
+        beyond = _beyond(theirs, metric, bests[0], alike) / mine["bits"].max()  # NaN where there is no such
+        if not mine_there["bits"] or not theirs_there["bits"]:
+            verdict, text = NOT_DECIDABLE, f"{place}: reached at the start"
         else:
-            verdicts.append(HOLDS if low >= least and is_alike else NOT_DECIDABLE)
+            low = theirs_before["bits"] / mine_there["bits"]
+            high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
+            bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
+            of_bits = f"{as_times(bits, least)} the bits ({_range(low, high, least)})"
+            verdict, text = (
+                FAILS if high < least else NOT_DECIDABLE,
+                f"{place}: {of_bits}, {as_times(rounds)} the rounds",
+            )
+            if low >= least and is_alike:
+                verdict = HOLDS
+        verdicts.append(FAILS if beyond < least else verdict)
         if not is_alike:
-            best, end = (" against ".join(f"{value:.3g}" for value in some) for some in (bests, ends))
+            best, end = (_against(metric, *some, alike) for some in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
         if beyond < least:
             text += f", further on at most {as_times(beyond, least)}"
         texts.append(text)
-    return Finding(next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS), "; ".join(texts))
+    return Finding(of_all(verdicts), "; ".join(texts))
 
 
 def fewer_bits_to(
@@ -172,35 +186,54 @@ def fewer_bits_to(
     """Whether the reference needs more than `times` what the subject needs on `axis` (bits, or those of a direction)
     until the metric is at the level or beyond.
 
-    Counted is what was spent at the first evaluation there. Who is never seen there needs more than all that it
-    spent: the claim holds where that of the reference is `times` the subject's need or more, and fails where the
-    reference's need is at most `times` that of the subject. It is not decidable otherwise, nor of a level that both
-    have at the start, nor where the metric of one was never a number. Measured: what each needs, or spends without
-    getting there.
+    Counted is what was spent at the first evaluation there, and, where rounds lie between it and the one before, what
+    was spent at that as well: the need lies between the two, and the claim holds or fails where it does so wherever.
+    Who is never seen there needs more than all that it spent: the claim holds where that of the reference is `times`
+    the subject's need or more, and fails where the reference's need is at most `times` that of the subject. It is not
+    decidable otherwise, nor of a level that both have at the start, nor where the metric of one was never a number.
+    Measured: what each needs, or spends without getting there.
     """
     for name in (subject, reference):
         if curves[name][metric].isna().all():
             return Finding(NOT_DECIDABLE, f"{name} has no value")
-    (mine, is_there), (theirs, are_there) = (
+    (mine_least, mine, is_there), (theirs_least, theirs, are_there) = (
         _needed(curves[name], metric, level, axis) for name in (subject, reference)
     )
-    text = f"{_amount(mine, is_there)} against {_amount(theirs, are_there)}"
+    text = _amounts(mine, is_there, theirs, are_there, times)
     if is_there and are_there:
-        return Finding(decide(theirs > times * mine) if mine or theirs else NOT_DECIDABLE, text)
+        if not mine and not theirs:
+            return Finding(NOT_DECIDABLE, text)
+        if theirs_least > times * mine or (theirs > theirs_least == times * mine):
+            return Finding(HOLDS, text)
+        if theirs <= times * mine_least:
+            return Finding(FAILS, text)
+        return Finding(NOT_DECIDABLE, f"{text}, nearer than evaluations are")
     if is_there and theirs >= times * mine:
         return Finding(HOLDS, text)
     return Finding(FAILS if are_there and theirs <= times * mine else NOT_DECIDABLE, text)
 
 
-def _needed(frame: pd.DataFrame, metric: str, level: float, axis: str) -> tuple[float, bool]:
-    """What a curve spent until it is at a level or beyond, or in all; and whether it gets there."""
-    there = frame[sign(metric) * frame[metric] <= sign(metric) * level]
-    return float(there[axis].iloc[0] if len(there) else frame[axis].max()), len(there) > 0
+def _needed(frame: pd.DataFrame, metric: str, level: float, axis: str) -> tuple[float, float, bool]:
+    """What a curve spent until it is at a level or beyond, at least and at most, or in all; and whether it gets
+    there. Both are the same where it was evaluated in the round before."""
+    there = (sign(metric) * frame[metric] <= sign(metric) * level).to_numpy()
+    if not there.any():
+        return float(frame[axis].max()), float(frame[axis].max()), False
+    first = int(there.argmax())
+    before = first if first == 0 or frame["round"].iloc[first] - frame["round"].iloc[first - 1] <= 1 else first - 1
+    return float(frame[axis].iloc[before]), float(frame[axis].iloc[first]), True
 
 
-def _amount(spent: float, is_there: bool) -> str:
-    number = f"{spent:.3g}".replace("e+0", "e").replace("e+", "e")
-    return number if is_there else f"more than {number}"
+def _amounts(mine: float, is_there: bool, theirs: float, are_there: bool, times: float) -> str:
+    """Both in words, of three digits or as many more as it takes for the one to lie on the same side of `times` the
+    other."""
+    side = np.sign(theirs - times * mine)
+    for digits in range(3, 17):
+        own, other = (f"{spent:.{digits}g}" for spent in (mine, theirs))
+        if np.sign(float(other) - times * float(own)) == side:
+            break
+    own, other = (text.replace("e+0", "e").replace("e+", "e") for text in (own, other))
+    return f"{'more than ' * (not is_there)}{own} against {'more than ' * (not are_there)}{other}"
 
 
 def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
@@ -224,6 +257,26 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
     if higher_is_better(metric):
         mine, theirs = 1 - mine, 1 - theirs
     return mine <= alike * theirs
+
+
+def _beyond(way: pd.DataFrame, metric: str, best: float, alike: float) -> float:
+    """The bits after which a curve is first further than a best, by more than a factor; NaN where it never is."""
+    further = [
+        not math.isnan(value) and not _gets_as_far(metric, best, sign(metric) * value, alike)
+        for value in way["badness"]
+    ]
+    return float(way.loc[further, "bits"].min())
+
+
+def _against(metric: str, mine: float, theirs: float, alike: float) -> str:
+    """Both in words, of three digits or as many more as it takes for one to be as far as the other, or not."""
+    if math.isnan(mine) or math.isnan(theirs):
+        return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
+    for digits in range(3, 17):
+        texts = [f"{value:.{digits}g}" for value in (mine, theirs)]
+        if _gets_as_far(metric, *map(float, texts), alike) == _gets_as_far(metric, mine, theirs, alike):
+            break
+    return " against ".join(texts)
 
 
 def _range(low: float, high: float, threshold: float) -> str:

@@ -6,7 +6,7 @@ A check looks at one task's curves, one per method, and returns a verdict with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better
+from plots.runs.seeds import geometric_mean
 
 HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
 
@@ -41,6 +42,11 @@ def decide(true: bool, *numbers: float) -> str:
     if any(math.isnan(number) for number in numbers):
         return NOT_DECIDABLE
     return HOLDS if true else FAILS
+
+
+def of_all(verdicts: Collection[str]) -> str:
+    """The verdict of a claim about several: it fails where it fails of one, whatever became of the others."""
+    return next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS)
 
 
 def as_times(ratio: float, *thresholds: float) -> str:
@@ -101,6 +107,15 @@ def clearly_ahead(curves: Curves, subject: str, other: str, metric: str, factor:
     return Finding(decide(ratio >= factor, ratio), as_times(ratio, factor), ratio, factor)
 
 
+def ends_alike(curves: Curves, subject: str, other: str, metric: str, factor: float) -> Finding:
+    """Whether the final metrics of both lie within a factor of each other.
+
+    Final means the geometric mean over the last tenth of the rounds. Measured: the subject's over the other's.
+    """
+    ratio = level(curves[subject], metric) / level(curves[other], metric)
+    return Finding(decide(1 / factor <= ratio <= factor, ratio), as_times(ratio, factor, 1 / factor), ratio, factor)
+
+
 def stops_early(curves: Curves, subjects: list[str], reference: str, factor: float) -> Finding:
     """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
     more than `factor` above the reference's.
@@ -110,14 +125,14 @@ def stops_early(curves: Curves, subjects: list[str], reference: str, factor: flo
     """
     if not subjects:
         raise ValueError("stops_early: subjects: of whom?")
-    texts, numbers, stopped = [], [], True
+    texts, numbers = [], []
     for subject in subjects:
         fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
         above = level(curves[subject]) / level(curves[reference])
-        stopped &= fall < factor and above > factor
-        numbers += [fall, above]
+        numbers.append((fall, above))
         texts.append(f"falls {as_times(fall, factor)}, ends at {as_times(above, factor)}")
-    return Finding(decide(stopped, *numbers), "; ".join(texts))
+    stopped = [decide(fall < factor and above > factor, fall, above) for fall, above in numbers]
+    return Finding(of_all(stopped), "; ".join(texts))
 
 
 def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
@@ -125,9 +140,9 @@ def one_bit_a_coordinate(curves: Curves, subjects: list[str]) -> Finding:
     signs and one 8-byte scale each way (the runs are in float64).
 
     Not decidable without a subject, or where one has no row after round 0. Measured: bits and payload bytes of a
-    message, of the first subject that fails, or of the first.
+    message; of the first subject that fails, where it first does, or of the first.
     """
-    findings = [_counted(curves[subject]) for subject in subjects] or [Finding(NOT_DECIDABLE, "no subject")]
+    findings = [_counted(curves[subject], subject) for subject in subjects] or [Finding(NOT_DECIDABLE, "no subject")]
     return min(findings, key=lambda finding: (FAILS, NOT_DECIDABLE, HOLDS).index(finding.verdict))
 
 
@@ -145,14 +160,17 @@ def second_moment_grows(curves: Curves, subject: str, reference: str, factor: fl
 def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
     """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first tenth of the rounds to the last, or to zero.
 
-    Levels are geometric means, without round 0. The claim is about convergent gradient sequences: where the subject's
-    own gradient norm falls by less than `factor`, nothing is decided. Measured: by how much the error and the
-    gradient norm fall.
+    Levels are geometric means, without round 0, and of the last tenth without single zeros: the error is zero where
+    all are. The claim is about convergent gradient sequences: where the subject's own gradient norm falls by less
+    than `factor`, nothing is decided; nor where there was no error to begin with. Measured: by how much the error and
+    the gradient norm fall.
     """
     frame = curves[subject]
-    begin, end = level(frame, "signal_error", 0, 0.1), level(frame, "signal_error")
-    is_zero = end <= 2 * np.finfo(float).tiny  # which is what a level makes of zeros, up to rounding
-    error = math.inf if is_zero else begin / end
+    last = frame.loc[frame["round"] > 0.9 * frame["round"].max(), "signal_error"].to_numpy(dtype=float)
+    begin, end = level(frame, "signal_error", 0, 0.1), geometric_mean(last[last != 0]) if last.any() else 0.0
+    error = begin / end if end else math.inf
+    if not begin > 2 * np.finfo(float).tiny:  # which is what a level makes of zeros, up to rounding
+        error = math.nan
     gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
     text = f"error falls {as_times(error, factor)}, gradient {as_times(gradient, factor)}"
     return Finding(decide(error >= factor, error) if gradient >= factor else NOT_DECIDABLE, text)
@@ -167,18 +185,20 @@ def falls_with_rounds(curves: Curves, subject: str, exponent: float, tolerance: 
     if len(frame) < 3:
         return Finding(NOT_DECIDABLE, f"{len(frame)} runs")
     slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]
-    return Finding(decide(slope <= exponent + tolerance, slope), f"T^{slope:.2f}, {len(frame)} runs")
+    power = _apart(slope, [exponent + tolerance], ".{}f", 2)
+    return Finding(decide(slope <= exponent + tolerance, slope), f"T^{power}, {len(frame)} runs")
 
 
-def _counted(frame: pd.DataFrame) -> Finding:
+def _counted(frame: pd.DataFrame, subject: str) -> Finding:
     frame = frame[frame["round"] > 0]
     if frame.empty:
         return Finding(NOT_DECIDABLE, "no row after round 0")
-    d, rounds, last = frame["d"].iloc[0], frame["round"], frame.iloc[-1]
-    exact = (
-        (frame["bits_up"] == rounds * (32 + d))
-        & (frame["bits_down"] == rounds * (32 + d))
-        & (frame["payload_bytes"] == rounds * 2 * (-(-d // 8) + 8))
-    ).all()
-    bits, size = last["bits_up"] / last["round"], last["payload_bytes"] / last["round"] / 2
-    return Finding(decide(bool(exact)), f"d = {d}: {bits:g} bits, {size:g} bytes")
+    d, names = frame["d"].iloc[0], ["bits_up", "bits_down", "payload_bytes"]
+    wanted = np.array([32 + d, 32 + d, 2 * (-(-d // 8) + 8)])
+    a_round = frame[names].div(frame["round"], axis=0)
+    exact = (frame[names] == np.outer(frame["round"], wanted)).all(axis=1).to_numpy()
+    if exact.all():
+        return Finding(HOLDS, f"d = {d}: {wanted[0]} bits, {wanted[2] // 2} bytes")
+    up, down, size = a_round.iloc[int(exact.argmin())]
+    place = f"{subject}, d = {d}, up to round {frame['round'].iloc[int(exact.argmin())]:g}"
+    return Finding(FAILS, f"{place}: {up:.12g} bits up, {down:.12g} down, {size / 2:.12g} bytes a message")

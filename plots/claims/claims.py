@@ -24,6 +24,7 @@ CHECKS: dict[str, Callable[..., Finding]] = {
     for check in (
         checks.reaches_level,
         checks.clearly_ahead,
+        checks.ends_alike,
         checks.stops_early,
         checks.one_bit_a_coordinate,
         checks.second_moment_grows,

@@ -5,7 +5,7 @@ A check looks at one task's curves, one per method, and returns a verdict with t
 
 import pandas as pd
 
-from plots.claims.checks import Curves, Finding, as_times, decide
+from plots.claims.checks import Curves, Finding, as_times, decide, of_all
 from plots.runs.best import level
 
 
@@ -17,7 +17,8 @@ def ends_above(curves: Curves, subjects: list[str], since: float, factor: float)
     Measured: for each subject the ratio.
     """
     ratios = [_change(curves[subject], since) for subject in subjects]
-    return Finding(decide(min(ratios) > factor, *ratios), _in_words(subjects, ratios, factor))
+    verdicts = [decide(ratio > factor, ratio) for ratio in ratios]
+    return Finding(of_all(verdicts), _in_words(subjects, ratios, factor))
 
 
 def ends_below(curves: Curves, subjects: list[str], since: float, factor: float) -> Finding:
@@ -28,7 +29,9 @@ def ends_below(curves: Curves, subjects: list[str], since: float, factor: float)
     Measured: for each subject the ratio.
     """
     ratios = [_change(curves[subject], since) for subject in subjects]
-    return Finding(decide(max(ratios) < 1 / factor, *ratios), _in_words(subjects, ratios, 1 / factor))
+    return Finding(
+        of_all([decide(ratio < 1 / factor, ratio) for ratio in ratios]), _in_words(subjects, ratios, 1 / factor)
+    )
 
 
 def _change(curve: pd.DataFrame, since: float) -> float:

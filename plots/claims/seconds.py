@@ -18,7 +18,9 @@ def times_faster(curves: Curves, subject: str, reference: str, times: float, low
     if mine.isna().all() and theirs.notna().any():
         return Finding(FAILS, f"{subject} does not reach the level")
     ratios = (theirs / mine).loc[low:high]
-    if ratios.isna().any() or ratios.empty:
+    if ratios.empty:
+        return Finding(NOT_DECIDABLE, f"no bandwidth from {low:g} to {high:g} Mbit/s is modelled")
+    if ratios.isna().any():
         return Finding(NOT_DECIDABLE, "the level is not reached")
     spread = " to ".join(as_times(ratio, times) for ratio in (ratios.min(), ratios.max()))
     return Finding(decide(ratios.max() >= times), spread)
@@ -35,7 +37,8 @@ def as_measured(curves: Curves, within: float) -> Finding:
     if not ratios:
         return Finding(NOT_DECIDABLE, "not measured")
     near = sum(abs(ratio - 1) <= within for ratio in ratios)
-    spread = f"{as_times(min(ratios))} to {as_times(max(ratios))}, {near} of {len(ratios)} within {100 * within:g} %"
+    least, most = (as_times(ratio, 1 - within, 1 + within) for ratio in (min(ratios), max(ratios)))
+    spread = f"{least} to {most}, {near} of {len(ratios)} within {100 * within:g} %"
     return Finding(decide(near == len(ratios)), spread)
 
 

@@ -16,7 +16,7 @@ from plots.figure.look import Look
 from plots.figure.spec import Panel, Times
 from plots.runs.columns import in_words
 from plots.runs.network import Network, first_there, own_share, pays, seconds_to
-from plots.runs.seeds import in_order
+from plots.runs.seeds import in_order, repeated
 
 A_DECADE = 40
 """Bandwidths that are modelled of every decade."""
@@ -31,7 +31,9 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
     `method`; `seconds_to_level` in place of seconds.
     """
     low, high = np.log10(times.bandwidth)
-    tried = np.logspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1)).tolist()
+    exponents = [*np.linspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1))]
+    exponents += range(math.ceil(low), math.floor(high) + 1)  # the decades, which are tabled
+    tried = (10.0 ** np.unique(np.round(exponents, 9))).tolist()
     networks = [
         replace(network, workers=workers, topology=topology, bandwidth=bandwidth)
         for workers in times.workers
@@ -67,20 +69,17 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
-    """The lines of `over_bandwidth`, with a star where a compressed one crosses the fastest uncompressed one; it is
-    empty, so that the crossing is seen."""
+    """The lines of `over_bandwidth`, with a ring where a compressed one crosses the fastest uncompressed one."""
     matplotlib.use("Agg")
     figure = curves.draw(lines, [PANEL], note, look)
     marks = _crossings(lines)
     colors = dict(zip(lines["label"], lines["color"], strict=True))
-    tasks = lines["task"].unique()
-    panels = [axis for axis in figure.axes if axis.get_gid() == PANEL.y]
-    for number, axis in enumerate(panels):
+    for axis in figure.axes:
         drawn = {" ".join(str(line.get_label()).split()) for line in axis.get_lines()}
-        here = marks[(marks["task"] == tasks[number % len(tasks)]) & marks["label"].isin(drawn)]
+        here = marks[(marks["task"] == axis.get_label()) & marks["label"].isin(drawn)]
         for mark in here.to_dict("records"):
             axis.plot(
-                mark["bandwidth"], mark["seconds_to_level"], marker="*", markersize=9, linestyle="",
+                mark["bandwidth"], mark["seconds_to_level"], marker="o", markersize=9, linestyle="",
                 markerfacecolor="none", markeredgecolor=colors[mark["label"]], markeredgewidth=1.0, zorder=5,
             )  # fmt: skip
         if axis.get_ylabel():
@@ -88,9 +87,11 @@ def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
     return figure
 
 
-def note(lines: pd.DataFrame) -> str:
-    """What stands in the picture: what stars are, and who never gets to the level."""
-    said = ["Stars: where an uncompressed method becomes faster, or is no longer"] if len(_crossings(lines)) else []
+def note(frame: pd.DataFrame, lines: pd.DataFrame) -> str:
+    """What stands in the picture: whose rounds they are, what rings are, and who never gets to the level."""
+    seeds = f"seed{'s' * repeated(frame)} {in_order(frame['seed'])}"
+    said = [f"Rounds of runs with {in_order(frame['workers'])} workers, {seeds}"]
+    said += ["Rings: where an uncompressed method becomes faster, or is no longer"] if len(_crossings(lines)) else []
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
     said += [f"{', '.join(never[never].index)}: never at the level"] if never.any() else []
     return ". ".join([*said, ""]).strip()
@@ -112,8 +113,8 @@ def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
     return (
         f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
         f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
-        f"{how}. Rounds are those of the runs{seeds}{fastest}. A star: where "
-        "some uncompressed method becomes faster, or is no longer."
+        f"{how}. Rounds are those of the runs with {in_order(frame['workers'])} workers, also where more are "
+        f"modelled{seeds}{fastest}. A ring: where some uncompressed method becomes faster, or is no longer."
     )
 
 

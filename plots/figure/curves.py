@@ -37,6 +37,12 @@ WIDEST = 4
 LETTER = 0.062
 """Inches of a legend's letter, at the usual size."""
 
+LINE = 1 / 70
+"""A line's width as a share of a panel's height."""
+
+WIDER = 1.5
+"""How much wider than high a panel is, about."""
+
 
 def draw(
     frame: pd.DataFrame,
@@ -53,7 +59,8 @@ def draw(
     several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Methods are drawn by `families`, each in
     panels of the tasks that it has curves on and with a legend of its own; without any, all in one or, of more than
-    seven, in as many as that takes. Curves that lie on one another are named in the note. Close the figure after use.
+    seven, in as many as that takes. Curves that lie on one another are named in the note, and one of a run that
+    diverged (`diverged`) ends in a cross. Axes are labelled by their task. Close the figure after use.
     """
     names = dict(zip(frame["algorithm"].astype(str), frame["label"].astype(str), strict=True))
     groups = [found for some in families if (found := [name for name in some if name in names])]
@@ -79,7 +86,7 @@ def draw(
             f"{what}{f' on {_joined(list(titles))}' if len(tasks) > 1 else ''}." for what, titles in where.items()
         ]
         said = [*note.splitlines(), *alike]
-        text = "\n".join(textwrap.fill(line, int(18 * width * SIZE / look.font_size)) for line in said)
+        text = "\n".join(_balanced(line, int(18 * width * SIZE / look.font_size)) for line in said)
         if text:
             figure.set_size_inches(width, sum(heights) + (0.02 + 0.014 * look.font_size) * len(text.splitlines()))
             figure.supxlabel(drawable(text))
@@ -121,6 +128,7 @@ def _draw_block(
     for row, cells in enumerate(places):
         for column, (task, panel) in enumerate(cells):
             axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0])
+            axis.set_label(task)
             lines = _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             same += [
@@ -131,10 +139,12 @@ def _draw_block(
                 axis.set_ylabel(drawable(_in_lines(label(panel.y), 24)))
             if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
                 axis.set_title(drawable(_in_lines(title, 96 // len(places[0]))))
-            if panels == 1 and column < len((*places, ())[row + 1]):
-                axis.set_xlabel("")  # the same stands below
         for axis in axes[row][len(cells) :]:
             axis.remove()
+    for above, below, cells in zip(axes, axes[1:], places[1:], strict=False):
+        for axis, other in zip(above[: len(cells)], below, strict=False):
+            if panels == 1 and axis.get_xlim() == other.get_xlim():
+                axis.set_xlabel("")  # the same stands below
     title = None if several or not titled else drawable(next(iter(tasks.values()))["task_label"].iloc[0])
     columns = _legend_columns(handles, width, look)
     block.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, title=title)
@@ -194,28 +204,39 @@ def _share(figure: Figure) -> None:
 
 
 def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
-    """The names of curves that nowhere are further apart than a line is wide, and have values at the same places."""
+    """The names of curves that begin and end at the same places and lie on one another, no further apart than a line
+    is wide, along nine tenths of what is seen of them."""
+    (left, right), (bottom, top) = axis.get_xlim(), axis.get_ylim()
+    scales = [np.log10 if side.get_scale() == "log" else np.asarray for side in (axis.xaxis, axis.yaxis)]
 
-    def heights(line: Line2D) -> np.ndarray:
-        ends = np.array(axis.get_ylim())
-        at = np.asarray(line.get_ydata(), dtype=float)
-        if axis.get_yscale() == "log":
-            at, ends = np.log10(np.maximum(at, 1e-300)), np.log10(ends)
-        return np.clip((at - ends[0]) / (ends[1] - ends[0]), 0, 1)  # beyond the panel nothing is seen
+    def seen(line: Line2D) -> np.ndarray:
+        """x and y of its points as shares of the panel."""
+        points = np.asarray(line.get_xydata(), dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = [
+                (scale(values) - scale(low)) / (scale(high) - scale(low))
+                for scale, values, low, high in zip(scales, points.T, (left, bottom), (right, top), strict=True)
+            ]
+        return np.array(shares)[:, np.isfinite(shares).all(0)]
 
-    groups: list[list[Line2D]] = []
+    def alike(one: np.ndarray, other: np.ndarray) -> bool:
+        if min(one.shape[1], other.shape[1]) < 2 or np.abs(one[0, [0, -1]] - other[0, [0, -1]]).max() > LINE:
+            return False
+        at = np.linspace(one[0, 0], one[0, -1], 200)
+        first, second = (np.interp(at, *points) for points in (one, other))
+        steep = np.hypot(1, np.gradient(first, at) / WIDER)
+        is_there = ((first >= 0) & (first <= 1)) | ((second >= 0) & (second <= 1))
+        return bool(is_there.any() and (np.abs(first - second) / steep < LINE)[is_there].mean() >= 0.9)
+
+    groups: list[tuple[np.ndarray, list[Line2D]]] = []
     for line in lines:
-        for group in groups:
-            if np.array_equal(group[0].get_xdata(), line.get_xdata()):
-                one, other = heights(group[0]), heights(line)
-                there = np.isfinite(one)
-                alike = there.sum() > 1 and np.array_equal(there, np.isfinite(other))
-                if alike and np.abs(one - other)[there].max() < 1 / 70:
-                    group.append(line)
-                    break
+        points = seen(line)
+        group = next((group for first, group in groups if alike(first, points)), None)
+        if group is None:
+            groups.append((points, [line]))
         else:
-            groups.append([line])
-    return [[" ".join(str(line.get_label()).split()) for line in group] for group in groups if len(group) > 1]
+            group.append(line)
+    return [[" ".join(str(line.get_label()).split()) for line in group] for _, group in groups if len(group) > 1]
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -240,9 +261,24 @@ def _in_lines(text: str, most: int) -> str:
     """A label in lines of about equal length where it has more than `most` characters; formulas are left whole."""
     if "\n" in text:
         return "\n".join(_in_lines(line, most) for line in text.split("\n"))
-    if "$" in text or len(text) <= most:
+    words = re.findall(r"(?:\$[^$]*\$|[^\s$])+", text)
+    seen = [len(re.sub(r"\\[A-Za-z]+", "x", re.sub(r"[${}_^]|\\[,;!|]", "", word))) for word in words]
+    length = sum(seen) + len(words) - 1
+    if length <= most:
         return text
-    return "\n".join(textwrap.wrap(text, len(text) // math.ceil(len(text) / most) + 3, break_long_words=False))
+    longest, lines, size = length / math.ceil(length / most) + 3, [""], 0
+    for word, width in zip(words, seen, strict=True):
+        if lines[-1] and size + 1 + width > longest:
+            lines, size = [*lines, ""], 0
+        size += width + bool(lines[-1])
+        lines[-1] += " " * bool(lines[-1]) + word
+    return "\n".join(lines)
+
+
+def _balanced(text: str, most: int) -> str:
+    """A text in as few lines of at most so many characters as that takes, without a word alone in the last."""
+    least = min(most, len(text) // math.ceil(max(len(text), 1) / most) + 8)
+    return min((textwrap.fill(text, width) for width in (least, most)), key=lambda lines: lines.count("\n"))
 
 
 def drawable(text: str) -> str:
@@ -290,10 +326,17 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: Mapping[s
             line = line[line["x"] > 0]
         shown = curve.iloc[0]
         marks = _spread(line["x"].to_numpy(dtype=float), panel.x_scale, place / len(curves))
+        dashes = (0, DASHES[shown.get("dash", 0)]) if line["mean"].notna().any() else ""
+        size = plt.rcParams["lines.markersize"] * (1.7 if shown["marker"] == "*" else 1)  # whose rays are thin
         lines += axis.plot(
             line["x"], line["mean"], color=shown["color"], marker=shown["marker"], label=drawable(labels[str(name)]),
-            markevery=marks, linestyle=(0, DASHES[shown.get("dash", 0)]), zorder=2.1 if shown.get("front") else 2,
+            markevery=marks, linestyle=dashes, zorder=2.1 if shown.get("front") else 2,
+            markersize=size,
         )  # fmt: skip
+        if shown.get("diverged") and len(line):
+            axis.scatter(
+                *line[["x", "mean"]].iloc[-1], marker="x", color=shown["color"], s=30, linewidth=1.5, zorder=3
+            )
         if curve["seed"].nunique() > 1:
             axis.fill_between(line["x"], line["low"], line["high"], color=shown["color"], alpha=0.2, linewidth=0)
     axis.set_gid(panel.y)

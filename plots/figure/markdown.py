@@ -12,6 +12,14 @@ from plots.runs.columns import higher_is_better
 from plots.runs.seeds import in_order
 
 
+def head(figure: Figure, caption: str, origin: str) -> list[str]:
+    """The name, the figure with its caption, what marks it, and where its runs are from."""
+    marks = ". ".join(filter(None, [figure.note, origin]))
+    below = " ".join(caption.split())
+    note = [f"**{marks}**", ""] if marks else []
+    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{below}*", "", *note]
+
+
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     """The best step size of each method on each task; those on the edge of their grid are marked."""
     best = frame[frame["best"]].drop_duplicates(["task", "algorithm"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -20,13 +23,16 @@ modelled; the last is missing where there is no model."""
 
 PANEL = Panel(x="bandwidth", y="modelled", x_scale="log")
 
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
+_COLORS = ("#6A51A3", "#1B7837", "#A6611A", "#B2182B", "#2166AC")
+"""Of what is measured alone."""
+
 _MARKERS = "osD^vPX"
 
 
-def read(path: Path) -> pd.DataFrame:
+def read(path: Path, colors: Mapping[str, str] = MappingProxyType({})) -> pd.DataFrame:
     """Measured rounds as `plots.figure.curves.draw` takes them: a task of every number of nodes and latency, an
-    algorithm of every label and form; bandwidth in Mbit/s, and `seconds_of_round`, which was measured.
+    algorithm of every label and form; bandwidth in Mbit/s, and `seconds_of_round`, which was measured. `colors` are
+    those that methods have elsewhere, by label, or by what their label begins with.
 
     Raises ValueError, naming the file, where columns or numbers are missing.
     """
@@ -46,6 +52,9 @@ def read(path: Path) -> pd.DataFrame:
     found = found.sort_values(["nodes", "latency", "bandwidth"], kind="stable").fillna({"form": ""})
     names = [", ".join(filter(None, pair)) for pair in zip(found["label"], found["form"], strict=True)]
     methods = np.array([_method(name) for name in names])
+    known = {method: next((colors[label] for label in colors if _begins(method, label)), None) for method in methods}
+    spare = cycle(_COLORS)
+    shades = {method: color or next(spare) for method, color in known.items()}
     forms = pd.Series(names).groupby(methods).transform(lambda some: pd.factorize(some)[0])
     tasks = [
         f"{nodes} nodes, {1e3 * latency:g} ms"
@@ -53,7 +62,7 @@ def read(path: Path) -> pd.DataFrame:
     ]
     return found.assign(
         bandwidth=found["bandwidth"] / 1e6, seconds_of_round=found["seconds"], task=tasks, task_label=tasks,
-        algorithm=names, label=names, color=[_COLORS[number % len(_COLORS)] for number in pd.factorize(methods)[0]],
+        algorithm=names, label=names, color=[shades[method] for method in methods],
         marker=[_MARKERS[number % len(_MARKERS)] for number in forms],
         dash=[number % len(curves.DASHES) for number in forms], seed=0,
     ).assign(round=lambda rows: rows.groupby(["task", "algorithm"]).cumcount())  # fmt: skip
@@ -62,11 +71,10 @@ def read(path: Path) -> pd.DataFrame:
 def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
     """A panel a number of nodes and latency, over bandwidth: lines are modelled, points were measured."""
     figure = curves.draw(_between(rounds), [PANEL], note, look, _families(rounds))
-    tasks = rounds["task"].unique()
     seen = rounds[["seconds_of_round", "modelled"]]
     low, high = np.nanmin(seen.to_numpy()), np.nanmax(seen.to_numpy())
-    for number, axis in enumerate(axis for axis in figure.axes if axis.get_gid() == PANEL.y):
-        of_panel = rounds[rounds["task"] == tasks[number % len(tasks)]]
+    for axis in figure.axes:
+        of_panel = rounds[rounds["task"] == axis.get_label()]
         for line in axis.get_lines():
             line.set_marker("")
             points = of_panel[of_panel["label"] == " ".join(str(line.get_label()).split())]
@@ -84,6 +92,11 @@ def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
 def _method(name: str) -> str:
     """What a name begins with: a method has one colour, whatever its form."""
     return name.partition(",")[0]
+
+
+def _begins(method: str, label: str) -> bool:
+    """Whether they are one method, of which a label may say more: EF21 top-1 % and EF21, both ways."""
+    return method.split()[0] == label.partition(",")[0]
 
 
 def _families(rounds: pd.DataFrame) -> list[list[str]]:

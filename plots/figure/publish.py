@@ -30,11 +30,12 @@ def report(
     target: Path,
     console: Console,
     displays: Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]] | None = None,
+    origin: str = "",
 ) -> None:
     """Draw a figure and judge its claims from run folders into the folder `target`, and show the verdicts.
 
     `displays` are those of a folder's task and algorithm in this figure, where they are not what the run was begun
-    with: another figure may have begun it.
+    with: another figure may have begun it. `origin` is what the report says of where the runs are from.
 
     Writes <name>.pdf, <name>.png, <name>.csv (every row of every run, those of the drawn curves with drawn = True),
     report.md and, where the figure asks for them, claims.csv and targets.csv; of modelled times over bandwidth the
@@ -46,14 +47,16 @@ def report(
         runs = [open_run(folder) for folder in folders]
         runs = [run.shown_as(*displays[run.folder]) if displays else run for run in runs]
         findings = (
-            _report(runs, figure, target) if figure.times is None else times.report(table(runs), figure, target)
+            _report(runs, figure, target, origin)
+            if figure.times is None
+            else times.report(table(runs), figure, target, origin)
         )
     if figure.claims:
         _show(findings, figure, console)
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
-def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
+def _report(runs: Sequence[Run], figure: Figure, target: Path, origin: str) -> pd.DataFrame:
     """Everything but what is shown; the findings."""
     frame = table(runs)
     frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
@@ -65,7 +68,7 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
     shown = at_mean_costs(while_all_go_on(_shown(judged, figure)))
-    shown = shown.assign(front=shown["algorithm"] == _headline(figure))
+    shown = shown.assign(front=shown["algorithm"] == _headline(figure), diverged=_is_diverged(shown))
     frame["drawn"] = frame.index.isin(shown.index)
     precisions = sorted({run.config["task"].get("precision") for run in runs} - {None})
     caption, inside = _caption(figure, shown, tried, precisions), figure.look.caption == "inside"
@@ -75,15 +78,19 @@ def _report(runs: Sequence[Run], figure: Figure, target: Path) -> pd.DataFrame:
     (target / f"{figure.name}.txt").write_text(f"{caption}\n")
     frame.drop(columns=_HIDDEN).to_csv(target / f"{figure.name}.csv", index=False)
     findings = claims.judge(judged, figure.claims)
-    text = [*_head(figure, caption), *markdown.in_short(findings, figure), *_introduction(figure, judged, tried)]
+    text = [
+        *markdown.head(figure, caption.removeprefix(f"{figure.note}\n"), origin),
+        *markdown.in_short(findings, figure),
+        *_introduction(figure, judged, tried),
+    ]
     if figure.targets:
-        parts = {
-            some.metric: bits_to_reach(_of(judged, some.task), some.metric, list(some.levels))
-            for some in figure.targets
-        }
-        reached = pd.concat([part.assign(metric=metric) for metric, part in parts.items()])
-        reached.to_csv(target / "targets.csv", index=False)
-        text += [line for metric, part in parts.items() for line in markdown.targets(part, metric, figure)]
+        parts: dict[str, list[pd.DataFrame]] = {}
+        for some in figure.targets:
+            reached = bits_to_reach(_of(judged, some.task), some.metric, list(some.levels))
+            parts.setdefault(some.metric, []).append(reached.assign(metric=some.metric))
+        each = {metric: pd.concat(some) for metric, some in parts.items()}
+        pd.concat(each.values()).to_csv(target / "targets.csv", index=False)
+        text += [line for metric, some in each.items() for line in markdown.targets(some, metric, figure)]
     if figure.claims:
         findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, repeated(judged))
@@ -142,14 +149,17 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame, precision
             few = len(edge) <= _NAMED
             named = ", ".join(names.loc[edge]) if few else f"{len(edge)} of {len(first)} best step sizes"
             chosen.append(f"On the edge of what was tried: {named}.")
+    elif any(one.name == "by_step_size" for one in figure.derive):
+        chosen.append("A curve a step size.")
     else:
         chosen.append("Each method with the one step size it was given.")
     if repeated(shown):
+        is_log = any(panel.y_scale == "log" for panel in figure.rows)
         chosen.append(
-            f"Lines are means over seeds {in_order(shown['seed'])}, geometric on logarithmic axes, and bands go from "
-            "the least to the greatest."
+            f"Lines are means over seeds {in_order(shown['seed'])}{', geometric on logarithmic axes,' * is_log} and "
+            "bands go from the least to the greatest."
         )
-    chosen += _beyond(figure, shown)
+    chosen += [*_beyond(figure, shown), *_of_zero(figure, shown)]
     if ended := _diverged(shown):
         chosen.append(f"Diverged: {', '.join(ended)}.")
     said = "\n".join([" ".join(about), " ".join(chosen)]).replace("e-0", "e-")
@@ -168,28 +178,39 @@ def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(said))
 
 
+def _of_zero(figure: Figure, shown: pd.DataFrame) -> list[str]:
+    """Whose curves a logarithmic axis does not show, since they are 0, in words."""
+    said = []
+    for panel in figure.rows:
+        if panel.y_scale == "log":
+            greatest = shown[shown["task"].map(panel.shows)].groupby("label", sort=False)[panel.y].max()
+            if names := list(greatest[greatest == 0].index):
+                said.append(f"The {in_words(panel.y)} of {', '.join(names)} is 0.")
+    return list(dict.fromkeys(said))
+
+
+def _is_diverged(shown: pd.DataFrame) -> pd.Series:
+    """Whether a row's curve ends before the last round of its runs."""
+    each = shown.groupby(["task", "algorithm"])
+    return each["round"].transform("max") < each["planned_rounds"].transform("max")
+
+
 def _diverged(shown: pd.DataFrame) -> list[str]:
     """Whose curves end before the last round of their runs, and where, in words."""
     several, said = shown["task"].nunique() > 1, []
-    for _, rows in shown.groupby(["task", "algorithm"], sort=False):
-        if (end := rows["round"].max()) < rows["planned_rounds"].max():
-            first = rows.iloc[0]
-            place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
-            said.append(f"{first['label']}{place} after round {end:g}")
+    for _, rows in shown[_is_diverged(shown)].groupby(["task", "algorithm"], sort=False):
+        first = rows.iloc[0]
+        place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
+        said.append(f"{first['label']}{place} after round {rows['round'].max():g}")
     return said
 
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:
     """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
     about = about_runs(shown, [panel.y for panel in figure.rows])
-    return ". ".join(filter(None, [figure.note, about[:1].upper() + about[1:]]))
-
-
-def _head(figure: Figure, caption: str) -> list[str]:
-    """The name, the figure with its caption, and what marks it."""
-    note = [f"**{figure.note}**", ""] if figure.note else []
-    below = " ".join(caption.removeprefix(f"{figure.note}\n").split())
-    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{below}*", "", *note]
+    step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
+    cross = "Crosses: diverged" * bool(_diverged(shown))
+    return ". ".join(filter(None, [figure.note, step, cross, about[:1].upper() + about[1:]]))
 
 
 def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from common import tables
@@ -15,8 +17,10 @@ from plots.figure.spec import Figure
 from plots.runs.columns import in_words
 
 
-def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
+def report(frame: pd.DataFrame, figure: Figure, target: Path, origin: str = "") -> pd.DataFrame:
     """Draw the times of a figure from the rows of its runs, judge its claims, and return the findings.
+
+    `origin` is what the report says of where the runs are from.
 
     Writes <name>.pdf, <name>.png, <name>.csv (the lines), <name>.txt (the caption), report.md, claims.csv where there
     are claims, and, where there are measured rounds, <name>_measured.pdf and .png. Raises ValueError for a file of
@@ -26,27 +30,28 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     assert times is not None
     target.mkdir(parents=True, exist_ok=True)
     lines = bandwidth.over_bandwidth(frame, times, figure.network)
+    protocol = _protocol(frame, figure)
     caption = f"{figure.title}. {bandwidth.caption(frame, times, figure.network)}"
-    about = ". ".join(filter(None, [figure.note, bandwidth.note(lines)]))
+    about = ". ".join(filter(None, [figure.note, bandwidth.note(frame, lines)]))
     inside = figure.look.caption == "inside"
     _save(bandwidth.draw(lines, times, caption if inside else about, figure.look), figure.name, figure, target)
     (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
     bandwidth.rows(lines).to_csv(target / f"{figure.name}.csv", index=False, float_format="%.6g")
 
-    rounds = _measured(figure)
-    findings = _judged(lines, rounds, figure, _protocol(frame, figure))
-    note = [f"**{figure.note}**", ""] if figure.note else []
-    text = [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{caption}*", "", *note]
-    text += [*markdown.in_short(findings, figure), *_paying(lines), *_seconds(lines), *_rests_on(frame, figure)]
+    rounds = _measured(figure, dict(zip(frame["label"], frame["color"], strict=True)))
+    findings = _judged(lines, rounds, figure, protocol)
+    text = [*markdown.head(figure, caption, origin), *markdown.in_short(findings, figure)]
+    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, figure)]
     if times.measured:
         text += ["", "## Measured rounds", ""]
         text += [f"There is no `{times.measured}`: nothing was measured."] if rounds is None else [
             f"![Seconds a round over bandwidth, modelled and measured]({figure.name}_measured.png)", "",
-            f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{times.measured}`).*",
+            f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{times.measured}`). "
+            "What has no line has no model.*",
         ]  # fmt: skip
     if rounds is not None:
         _save(
-            measured.draw(rounds, "Lines: modelled. Points: measured.", figure.look),
+            measured.draw(rounds, "Lines: modelled. Points: measured; without a line: no model.", figure.look),
             f"{figure.name}_measured",
             figure,
             target,
@@ -62,11 +67,11 @@ def _save(picture: curves.Figure, name: str, figure: Figure, target: Path) -> No
     curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")), look=figure.look)
 
 
-def _measured(figure: Figure) -> pd.DataFrame | None:
-    """The measured rounds; None where none are asked for, or nothing was measured."""
+def _measured(figure: Figure, colors: Mapping[str, str]) -> pd.DataFrame | None:
+    """The measured rounds, methods in their colours; None where none are asked for, or nothing was measured."""
     assert figure.times is not None
     path = measured.ROOT / figure.times.measured
-    return measured.read(path) if figure.times.measured and path.exists() else None
+    return measured.read(path, colors) if figure.times.measured and path.exists() else None
 
 
 def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
@@ -118,10 +123,9 @@ def _stretch(begin: float, end: float, least: float, most: float) -> str:
 def _seconds(lines: pd.DataFrame) -> list[str]:
     """The modelled seconds at powers of ten."""
     text = ["## Modelled seconds", "", "Over Mbit/s; a dash: never at the level.", ""]
-    decades = [f"{10.0**power:g}" for power in range(-9, 13)]
     for task, rows in lines.groupby("task", sort=False):
+        rows = rows[np.log10(rows["bandwidth"]).round(9) % 1 == 0]
         rows = rows.assign(place=[f"{tried:.6g}" for tried in rows["bandwidth"]])
-        rows = rows[rows["place"].isin([f"{float(text):.6g}" for text in decades])]
         rows = rows.assign(
             cell=["–" if value != value else f"{value:.4g}" for value in rows["seconds_to_level"]],
             method=rows["label"],

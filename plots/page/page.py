@@ -173,7 +173,7 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
         "seed": run.seed,
         "folder": run.id,
         "settled": is_settled,
-        "status": run.status["status"],
+        "status": run.state,
         "rounds": run.rounds,
         "commit": run.commit,
         "workers": run.workers,

@@ -15,7 +15,7 @@ def repeated(frame: pd.DataFrame) -> bool:
 
 def about_runs(frame: pd.DataFrame, shown: Iterable[str]) -> str:
     """The budget and the seeds of curves, of which these columns are shown, in a line."""
-    ends = frame.groupby("task")["round"].max()
+    ends = frame.groupby(["task", "algorithm"])["round"].max()
     rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
     seeds = in_order(frame["seed"])
     if repeated(frame):

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from run_support import RANDOM, SMALL, go, record, rewrite, rows, status, stopped, timeless, where
 
+from common.signals import stops
 from experiments import run
 from experiments.config.compose import CONF
 from experiments.record import environment
@@ -58,6 +60,21 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
     run.main(halves)
     assert status(path)["status"] == "finished"
     assert timeless(path) == uninterrupted[which]
+
+
+def test_a_terminal_that_closes_stops_a_run_as_ctrl_c_does(results: str, at_round: Callable) -> None:
+    parts = [*SHORT["random"], results]
+    at_round(5, lambda: signal.raise_signal(signal.SIGHUP))
+    assert stopped(parts) == 130
+    assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", 5)
+
+
+def test_a_run_in_a_thread_of_its_own_takes_no_signals(results: str) -> None:
+    parts, handlers = [*SHORT["random"], results], [signal.getsignal(number) for number in stops()]
+    with ThreadPoolExecutor(1) as threads:
+        rows = threads.submit(go, *parts).result()
+    assert timeless(rows)[-1]["round"] > 0
+    assert [signal.getsignal(number) for number in stops()] == handlers
 
 
 def test_stopped_again_and_again_within_a_round_too(

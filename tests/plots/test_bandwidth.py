@@ -65,10 +65,9 @@ def crossing(workers: int) -> float:
     return share * D * (320 - 20) / (0.01 * 10) / RATE
 
 
-def stars(axis: Axes) -> list[tuple[float, float]]:
-    return [
-        (float(x), float(y)) for line in axis.get_lines() if line.get_marker() == "*" for x, y in line.get_xydata()
-    ]
+def rings(axis: Axes) -> list[tuple[float, float]]:
+    empty = [line for line in axis.get_lines() if line.get_markerfacecolor() == "none"]
+    return [(float(x), float(y)) for line in empty for x, y in line.get_xydata()]
 
 
 def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
@@ -81,31 +80,37 @@ def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
     assert (lines["bandwidth"].min(), lines["bandwidth"].max()) == pytest.approx((0.1, 100.0))
 
 
-def test_a_star_stands_where_the_lines_cross(frame: pd.DataFrame) -> None:
+def test_decades_are_modelled_wherever_the_range_begins(frame: pd.DataFrame) -> None:
+    lines = bandwidth.over_bandwidth(frame, replace(TIMES, bandwidth=(20.0, 3000.0)), LINK)
+    assert {100.0, 1000.0} <= set(lines["bandwidth"])
+    assert (lines["bandwidth"].min(), lines["bandwidth"].max()) == pytest.approx((20.0, 3000.0))
+
+
+def test_a_ring_stands_where_the_lines_cross(frame: pd.DataFrame) -> None:
     lines = bandwidth.over_bandwidth(frame, TIMES, LINK)
-    figure = bandwidth.draw(lines, TIMES, bandwidth.note(lines), Look())
+    figure = bandwidth.draw(lines, TIMES, bandwidth.note(frame, lines), Look())
     assert [axis.get_title() for axis in figure.axes] == ["4 workers", "8 workers"]
     for axis, workers in zip(figure.axes, TIMES.workers, strict=True):
-        [(x, y)] = stars(axis)
+        [(x, y)] = rings(axis)
         assert crossing(workers) / 10 ** (1 / bandwidth.A_DECADE) <= x <= crossing(workers)
         assert y == pytest.approx(seconds(workers, x, 20, D))
     assert figure.axes[0].get_ylabel() == "modelled seconds to\ngradient norm 0.5"
-    assert "Stars: where an uncompressed method becomes faster" in figure.get_supxlabel()
+    assert "Rings: where an uncompressed method becomes faster" in figure.get_supxlabel()
 
 
 @pytest.mark.parametrize(("ends", "pays"), [((0.1, 1.0), True), ((50.0, 100.0), False)])
-def test_no_star_stands_at_the_end_of_the_range(frame: pd.DataFrame, ends: tuple, pays: bool) -> None:
+def test_no_ring_stands_at_the_end_of_the_range(frame: pd.DataFrame, ends: tuple, pays: bool) -> None:
     lines = bandwidth.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
-    figure = bandwidth.draw(lines, TIMES, bandwidth.note(lines), Look())
-    assert [stars(axis) for axis in figure.axes] == [[], []]
-    assert "Stars" not in figure.get_supxlabel()
+    figure = bandwidth.draw(lines, TIMES, bandwidth.note(frame, lines), Look())
+    assert [rings(axis) for axis in figure.axes] == [[], []]
+    assert "Rings" not in figure.get_supxlabel()
     found = bandwidth.paying(lines)[["least", "greatest"]].to_numpy()
     assert np.allclose(found, [ends] * 2 if pays else math.nan, equal_nan=True)
 
 
 def test_who_never_gets_there_is_named(frame: pd.DataFrame) -> None:
     lines = bandwidth.over_bandwidth(frame[(frame["algorithm"] == "noisy") | (frame["round"] < 10)], TIMES, LINK)
-    assert bandwidth.note(lines) == "Plain, ring: never at the level."
+    assert bandwidth.note(frame, lines) == "Rounds of runs with 4 workers, seed 0. Plain, ring: never at the level."
 
 
 def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tmp_path: Path) -> None:
@@ -144,7 +149,8 @@ def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
     assert [axis.get_title() for axis in figure.axes] == ["2 nodes, 0.1 ms", "4 nodes, 5 ms"]
     lines = {line.get_label(): line for line in figure.axes[0].get_lines() if line.get_linestyle() != "None"}
     points = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "None"]
-    assert set(lines) == {"Ours, sharded", "DDP, ring", "PowerSGD"}
+    assert set(lines) == {"Ours, sharded", "DDP, ring"}  # PowerSGD has no model
+    assert [0.7] in [line.get_ydata().tolist() for line in points]
     ours = next(line for line in points if to_rgba(line.get_color()) == to_rgba(lines["Ours, sharded"].get_color()))
     assert ours.get_xydata().tolist() == [[100.0, 1.0], [1000.0, 0.2]]
     x, y = lines["Ours, sharded"].get_data()

@@ -308,10 +308,10 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
             (mine, theirs, "train_loss", 32, verdict, text)
             for mine, theirs, verdict, text in (
                 (rising_again(10, 100.0), reaching(50, 320), NOT_DECIDABLE, "not alike: best 1 against 1, ends 100 "),
-                (rising_again(10, math.nan), reaching(50, 320), NOT_DECIDABLE, "against 1, ends nan against 1"),
+                (rising_again(10, math.nan), reaching(50, 320), NOT_DECIDABLE, "against 1, ends – against 1"),
                 (rising_again(10, 1.09), reaching(50, 320), HOLDS, "1× the rounds"),
                 (reaching(50, 10), rising_again(320, 100.0), HOLDS, "1× the rounds"),
-                (reaching(50, 10), rising_again(320, math.nan), NOT_DECIDABLE, "ends 1 against nan"),
+                (reaching(50, 10), rising_again(320, math.nan), NOT_DECIDABLE, "ends 1 against –"),
                 (rising_again(10, 100.0), reaching(50, 10), FAILS, "ends 100 against 1"),
             )
         ),
@@ -355,9 +355,12 @@ def test_fewer_bits(
         # evaluations at 0, 100, … 1,000 bits; a loss of 1 or less is the level
         ([9, 9, 1], [9, 9, 9, 1], 1.0, HOLDS, "200 against 300"),
         ([9, 9, 9, 1], [9, 9, 1], 1.0, FAILS, "300 against 200"),
-        ([9, 9, 1], [9, 9, 1], 1.0, FAILS, "200 against 200"),
-        ([9, 9, 9, 1], [9, 9, 1], 0.5, HOLDS, "300 against 200"),
-        ([9, 9, 1], [9, 9, 9, 1], 1.5, FAILS, "200 against 300"),
+        ([9, 9, 1], [9, 9, 1], 1.0, NOT_DECIDABLE, "200 against 200, nearer than evaluations are"),
+        ([9, 9, 9, 1], [9, 9, 1], 0.5, NOT_DECIDABLE, "300 against 200, nearer than evaluations are"),
+        ([9, 9, 9, 1], [9, 9, 1], 0.3, HOLDS, "300 against 200"),
+        ([9], [9, 9, 1], 0.2, FAILS, "more than 1e3 against 200"),
+        ([9, 9, 1], [9, 9, 9, 1], 1.5, NOT_DECIDABLE, "200 against 300, nearer than evaluations are"),
+        ([9, 9, 1], [9, 9, 9, 1], 3.0, FAILS, "200 against 300"),
         ([9, 9, 1, 9], [9, 9, 9, 1], 1.0, HOLDS, "200 against 300"),  # that it rises again does not matter
         ([9, 9, 1], [9], 1.0, HOLDS, "200 against more than 1e3"),
         ([9, 9, 1], [9], 5.0, HOLDS, "200 against more than 1e3"),
@@ -377,6 +380,16 @@ def test_bits_to_a_level(mine: list[float], theirs: list[float], times: float, e
     curves = losses(**{name: (np.array(some + some[-1:] * 11)[:11],) for name, some in (("a", mine), ("b", theirs))})
     finding = fewer_bits_to(curves, "a", "b", "train_loss", 1.0, times=times)
     assert (finding.verdict, finding.measured) == (expected, measured)
+
+
+def test_bits_to_a_level_are_exact_where_every_round_was_evaluated() -> None:
+    rows = pd.DataFrame({"round": range(3), "bits": [0.0, 10.0, 20.0], "train_loss": [9.0, 9.0, 1.0]})
+    every = {"a": rows, "b": rows}
+    finding = fewer_bits_to(every, "a", "b", "train_loss", 1.0)
+    assert (finding.verdict, finding.measured) == (FAILS, "20 against 20")
+    later = every | {"b": every["b"].assign(bits=[0.0, 10.0, 20.001])}
+    finding = fewer_bits_to(later, "a", "b", "train_loss", 1.0)
+    assert (finding.verdict, finding.measured) == (HOLDS, "20 against 20.001")
 
 
 def test_bits_to_a_level_are_those_of_the_axis_and_of_an_accuracy_above() -> None:

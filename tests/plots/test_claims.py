@@ -229,9 +229,11 @@ def test_error_vanishes(error_end: float, gradient_end: float, expected: str) ->
     # The first tenth is round 10 (round 0 has no error), the last round 100.
     frame = curve([7.0, 1.0] + [33.0] * 8 + [gradient_end], signal_error=[np.nan, 1.0] + [9.0] * 8 + [error_end])
     assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == expected
-    settled = frame.assign(signal_error=0.0)
+    settled = frame.assign(signal_error=[np.nan, 1.0] + [0.0] * 9)
     if expected != NOT_DECIDABLE:
         assert verdict("error_vanishes", {"a": settled}, subject="a", factor=10.0) == HOLDS
+    never = frame.assign(signal_error=0.0)
+    assert verdict("error_vanishes", {"a": never}, subject="a", factor=10.0) == NOT_DECIDABLE
     without_early = frame[frame["round"] != 10]
     assert verdict("error_vanishes", {"a": without_early}, subject="a", factor=10.0) == NOT_DECIDABLE
 

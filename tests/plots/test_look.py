@@ -10,6 +10,7 @@ from folder_support import folder
 from matplotlib.font_manager import FontProperties, findfont
 from PIL import Image
 
+from plots.figure import curves
 from plots.figure.curves import divided, draw, save
 from plots.figure.look import MOST, Look
 from plots.figure.spec import Panel
@@ -131,6 +132,42 @@ def test_what_fits_no_page_is_refused(
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "plots").exists()
+
+
+def test_curves_evaluated_at_other_rounds_coincide_too() -> None:
+    dense = falling("a", 0.9, "s")
+    sparse = falling("b", 0.9, "s")[lambda rows: rows["round"] % 20 == 0]
+    assert draw(pd.concat([dense, sparse]), [NORM], "").get_supxlabel() == "A and B coincide over rounds."
+    late = dense.assign(
+        algorithm="b", label="B", grad_norm=dense["grad_norm"] * np.where(dense["round"] > 5, 3.0, 1.0)
+    )
+    assert draw(pd.concat([dense, late]), [NORM], "").get_supxlabel() == ""
+
+
+def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
+    frame = pd.concat([falling("a", 0.9, "s").assign(diverged=False), falling("b", 0.8, "s").assign(diverged=True)])
+    [axis] = draw(frame, [NORM], "").axes
+    [cross] = axis.collections
+    last = frame[frame["algorithm"] == "b"].iloc[-1]
+    assert cross.get_offsets().tolist() == [[last["round"], pytest.approx(last["grad_norm"])]]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (r"gradient norm  $\|\nabla f(x)\|_2$", ["gradient norm", r"$\|\nabla f(x)\|_2$"]),
+        (r"$\sum \hat v$ over uncompressed", [r"$\sum \hat v$ over", "uncompressed"]),
+        ("test accuracy", ["test accuracy"]),
+    ],
+)
+def test_a_label_breaks_between_words_and_formulas_and_never_in_one(text: str, lines: list[str]) -> None:
+    assert curves._in_lines(text, 16).split("\n") == lines
+
+
+def test_no_word_of_a_note_stands_alone() -> None:
+    words = "word " * 21
+    lines = curves._balanced(words.strip(), 100).split("\n")  # of which the first would have twenty
+    assert [len(line.split()) for line in lines] == [12, 9]
 
 
 def test_a_curve_that_ends_early_or_has_no_values_coincides_with_none() -> None:
