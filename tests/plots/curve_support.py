@@ -32,3 +32,8 @@ def labelled(
         color=color,
         marker={"k": "o", "red": "s"}.get(color, "^"),
     )
+
+
+def flat(value: float, **options: object) -> pd.DataFrame:
+    """A curve that stays where it is."""
+    return curve(lambda r: 0 * r + value, **options)

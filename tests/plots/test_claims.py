@@ -6,16 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import curve, labelled
+from curve_support import curve, flat, labelled
 
 from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
 from plots.claims.claims import CHECKS, ROLES, judge
 from plots.figure.spec import Claim
 from plots.runs.best import mark_best
-
-
-def flat(value: float, **options: object) -> pd.DataFrame:
-    return curve(lambda r: 0 * r + value, **options)
 
 
 def found(check: str, curves: dict[str, pd.DataFrame], **options: object) -> tuple[str, str]:

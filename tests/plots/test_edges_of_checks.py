@@ -1,0 +1,214 @@
+"""Checks where a curve has a gap, a threshold is met to the digit, or evaluations are too far apart to tell."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from curve_support import curve, flat, labelled
+
+from plots.claims.budgets import ahead_at_equal, alike_early, fewer_bits, fewer_bits_to
+from plots.claims.checks import (
+    FAILS,
+    HOLDS,
+    NOT_DECIDABLE,
+    Finding,
+    ends_alike,
+    error_vanishes,
+    falls_with_rounds,
+    stops_early,
+)
+from plots.claims.claims import judge
+from plots.claims.frozen import ends_above, ends_below
+from plots.claims.seconds import as_measured, times_faster
+from plots.figure.spec import Claim
+from plots.runs.best import mark_best
+
+EVERY_TEN = np.arange(0, 101, 10)
+EARLY = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.25}
+
+
+def losses(values: object, bits: float = 10.0, metric: str = "train_loss") -> pd.DataFrame:
+    """Eleven evaluations over 100 rounds, so many bits a round."""
+    return pd.DataFrame({"round": EVERY_TEN, "bits": bits * EVERY_TEN, metric: values})
+
+
+def step(
+    at: int, bits: float = 10.0, high: float = 2.0, low: float = 1.0, metric: str = "train_loss"
+) -> pd.DataFrame:
+    return losses(np.where(at <= EVERY_TEN, low, high), bits, metric)
+
+
+def asked(subject: pd.DataFrame, reference: pd.DataFrame, metric: str = "train_loss", times: float = 32.0) -> Finding:
+    return fewer_bits({"a": subject, "r": reference}, "a", "r", [metric], times, within=1.5, alike=1.1)
+
+
+# fewer_bits
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+def test_an_evaluation_without_a_value_is_not_further_on(gap: int) -> None:
+    subject, reference = step(50), step(50, bits=320)
+    assert asked(subject, reference).verdict == HOLDS
+    reference.loc[gap, "train_loss"] = math.nan
+    assert asked(subject, reference).verdict == HOLDS
+
+
+def test_a_reference_that_leaves_the_start_fails_one_that_stays_there() -> None:
+    finding = asked(losses(2.0), step(5, low=0.1))
+    assert finding.verdict == FAILS
+    assert finding.measured.startswith("train_loss 2: reached at the start, not alike: best 2 against 0.1")
+    assert asked(losses(2.0), losses(2.0)).verdict == NOT_DECIDABLE
+
+
+@pytest.mark.parametrize(("metric", "high", "low"), [("test_accuracy", 10.0, 90.0), ("train_loss", -1.0, -10.0)])
+def test_what_has_no_ratio_is_not_decidable(metric: str, high: float, low: float) -> None:
+    curves = [step(50, bits, high, low, metric) for bits in (10, 320)]
+    assert asked(*curves, metric).verdict == NOT_DECIDABLE
+
+
+def test_ends_that_are_not_alike_do_not_read_as_if_they_were() -> None:
+    assert "best 1.1005 against 1" in asked(step(50, low=1.10049), step(50, bits=320)).measured
+
+
+# fewer_bits_to
+
+
+def test_needs_of_both_are_told_apart_by_their_digits() -> None:
+    rows = pd.DataFrame({"round": [0, 1], "bits": [0.0, 1_000_000.0], "train_loss": [9.0, 1.0]})
+    other = rows.assign(bits=[0.0, 1_000_050.0])
+    finding = fewer_bits_to({"a": rows, "b": other}, "a", "b", "train_loss", 1.0)
+    assert (finding.verdict, finding.measured) == (HOLDS, "1e6 against 1.00005e6")
+
+
+# ahead_at_equal, alike_early
+
+
+def test_a_claim_about_nobody_else_is_not_decidable() -> None:
+    assert ahead_at_equal({"a": losses(1.0)}, "a", [], 0.9, "train_loss").verdict == NOT_DECIDABLE
+
+
+def test_early_budgets_end_where_a_rival_does() -> None:
+    whole = losses(1.0)
+    brief = losses(2.0, bits=2.5)  # all its rounds, for half of what is early
+    finding = alike_early({"a": whole, "o": whole, "s": brief}, "a", "o", "s", **EARLY)
+    assert (finding.verdict, finding.measured) == (
+        HOLDS, "o at 1×, s behind at 100 % of 2 budgets, rounds 10 to 20",
+    )  # fmt: skip
+
+
+def test_where_all_are_blank_nothing_is_decided_early() -> None:
+    blank = losses(math.nan)
+    assert alike_early({"a": blank, "o": blank, "s": losses(1.0)}, "a", "o", "s", **EARLY).verdict == NOT_DECIDABLE
+
+
+# reaching and ending
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"), [(1.0, HOLDS), (1.09, HOLDS), (1.11, FAILS), (0.9, FAILS), (9.0, FAILS)]
+)
+def test_ends_are_alike_in_both_directions(end: float, expected: str) -> None:
+    assert ends_alike({"a": flat(end), "b": flat(1.0)}, "a", "b", "grad_norm", 1.1).verdict == expected
+
+
+def test_what_stops_early_ends_above_the_reference_by_more_than_the_factor() -> None:
+    curves = {"a": flat(2.004), "just": flat(1.996), "ref": flat(1.0)}
+    assert stops_early(curves, ["a"], "ref", 2.0).verdict == HOLDS
+    assert stops_early(curves, ["just"], "ref", 2.0).verdict == FAILS
+
+
+def test_a_missing_value_hides_no_failure_of_another() -> None:
+    falling = curve(lambda r: 10.0 ** -(r / 10))
+    curves = {"lost": flat(math.nan), "falls": falling, "rises": curve(lambda r: 1.0 + r), "ref": falling}
+    for names in (["lost", "falls"], ["falls", "lost"]):
+        assert stops_early(curves, names, "ref", 2.0).verdict == FAILS
+        assert ends_above(curves, names, since=0.5, factor=2.0).verdict == FAILS
+        assert ends_below(curves, [name.replace("falls", "rises") for name in names], 0.5, 2.0).verdict == FAILS
+    assert ends_below(curves, ["lost", "falls"], since=0.5, factor=2.0).verdict == NOT_DECIDABLE
+
+
+# error_vanishes
+
+
+def test_a_single_zero_is_no_error_that_vanished() -> None:
+    rounds = np.arange(101)
+    frame = pd.DataFrame({"round": rounds, "grad_norm": 10.0 ** -(rounds / 20), "signal_error": 5.0})
+    frame.loc[95, "signal_error"] = 0.0
+    finding = error_vanishes({"a": frame}, "a", 10.0)
+    assert (finding.verdict, finding.measured.partition(",")[0]) == (FAILS, "error falls 1×")
+    frame.loc[91:, "signal_error"] = 0.0
+    assert error_vanishes({"a": frame}, "a", 10.0).verdict == HOLDS
+    frame.loc[:50, "signal_error"] = math.nan
+    assert error_vanishes({"a": frame}, "a", 10.0).verdict == NOT_DECIDABLE
+
+
+def test_a_slope_lies_on_its_side_of_the_threshold() -> None:
+    said = []
+    for slope in (-0.4496, -0.4504):
+        rounds = np.array([100.0, 1000.0, 10000.0])
+        frame = pd.DataFrame({"round": rounds, "min_grad_norm_squared": rounds**slope})
+        said.append(falls_with_rounds({"a": frame}, "a", exponent=-0.5, tolerance=0.05))
+    assert [(finding.verdict, finding.measured) for finding in said] == [
+        (FAILS, "T^-0.4496, 3 runs"),
+        (HOLDS, "T^-0.4504, 3 runs"),
+    ]
+
+
+# seconds
+
+
+def seconds(*values: float, form: str = "ring") -> pd.DataFrame:
+    return pd.DataFrame({"bandwidth": [1.0, 10.0, 100.0], "seconds_to_level": values, "form": form})
+
+
+def test_each_is_taken_by_its_fastest_topology() -> None:
+    curves = {"a": pd.concat([seconds(1, 1, 1), seconds(9, 9, 9, form="tree")]), "r": seconds(3, 3, 3)}
+    assert times_faster(curves, "a", "r", times=2.0, low=1, high=100).verdict == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        ((math.nan,) * 3, (1, 1, 1), FAILS),
+        ((1, 1, 1), (9, math.nan, 9), NOT_DECIDABLE),
+        ((math.nan,) * 3, (math.nan,) * 3, NOT_DECIDABLE),
+    ],
+)
+def test_who_does_not_get_there_is_no_faster(mine: tuple, theirs: tuple, expected: str) -> None:
+    curves = {"a": seconds(*mine), "r": seconds(*theirs)}
+    assert times_faster(curves, "a", "r", times=2.0, low=1, high=100).verdict == expected
+
+
+def test_a_range_in_which_nothing_is_modelled_is_named() -> None:
+    curves = {name: seconds(1, 1, 1) for name in "ar"}
+    finding = times_faster(curves, "a", "r", times=2.0, low=200, high=300)
+    assert finding == Finding(NOT_DECIDABLE, "no bandwidth from 200 to 300 Mbit/s is modelled")
+
+
+@pytest.mark.parametrize(
+    ("modelled", "expected", "said"),
+    [(0.5, FAILS, "0.5× to 1×"), (1.204, FAILS, "1× to 1.204×"), (1.196, HOLDS, "1× to 1.196×")],
+)
+def test_a_model_may_err_by_its_share_in_both_directions(modelled: float, expected: str, said: str) -> None:
+    frame = pd.DataFrame({"modelled": [1.0, modelled], "seconds_of_round": [1.0, 1.0]})
+    finding = as_measured({"a": frame}, within=0.2)
+    assert finding.verdict == expected
+    assert finding.measured.startswith(said)
+
+
+# judge
+
+
+def test_claims_are_about_what_a_task_has_and_about_whole_curves() -> None:
+    claim = Claim(
+        number="1",
+        statement="level",
+        check="reaches_level",
+        options={"subject": "a", "reference": "r", "within": 2.0},
+    )
+    whole, cut = labelled("r", "s", flat(1.0)), labelled("a", "s", flat(1.0))
+    [found] = judge(mark_best(pd.concat([whole, cut[cut["round"] <= 50]])), [claim]).to_dict("records")[:1]
+    assert (found["verdict"], found["measured"]) == (NOT_DECIDABLE, "a ends at round 50 of 100")
+    [found] = judge(mark_best(whole), [claim]).to_dict("records")
+    assert (found["verdict"], found["measured"]) == (NOT_DECIDABLE, "no task has what it is about: a, r")
