@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from real_data import linked
 
 from benchmarks.plain_loop import gradient_norms
 from common.progress import Display
@@ -16,21 +17,13 @@ from data.libsvm import load
 from experiments.config.run import load_run
 from experiments.training.runner import bring_to_end
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "libsvm"
 LRS = [0.001, 0.003, 0.005, 0.007, 0.009]
 METHODS = ["amsgrad", "naive", "error_feedback", "cd_adam"]
-
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the LibSVM sets are not at {SHARED}")
 
 
 @pytest.fixture
 def data_dir(tmp_path):
-    """A folder of links to the sets, so that what is cached lies elsewhere."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for file in SHARED.iterdir():
-        (folder / file.name).symlink_to(file)
-    return folder
+    return linked(tmp_path / "data")
 
 
 def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[float]) -> None:

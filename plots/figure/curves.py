@@ -136,7 +136,7 @@ def _draw_block(
                 for some in _coinciding(axis, lines)
             ]
             if not several or column == 0 or cells[column - 1][1] != panel:
-                axis.set_ylabel(drawable(_in_lines(label(panel.y), 24)))
+                axis.set_ylabel(drawable(_in_lines(label(panel.y), 20)))
             if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
                 axis.set_title(drawable(_in_lines(title, 96 // len(places[0]))))
         for axis in axes[row][len(cells) :]:
@@ -226,7 +226,8 @@ def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
         first, second = (np.interp(at, *points) for points in (one, other))
         steep = np.hypot(1, np.gradient(first, at) / WIDER)
         is_there = ((first >= 0) & (first <= 1)) | ((second >= 0) & (second <= 1))
-        return bool(is_there.any() and (np.abs(first - second) / steep < LINE)[is_there].mean() >= 0.9)
+        is_near = np.abs(first - second) / steep < LINE
+        return bool(is_there.any() and steep[is_near & is_there].sum() >= 0.9 * steep[is_there].sum())
 
     groups: list[tuple[np.ndarray, list[Line2D]]] = []
     for line in lines:

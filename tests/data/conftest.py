@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from data_support import Leftovers, Web
+from real_data import linked
 
 from data import libsvm
 
@@ -37,14 +38,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def real(tmp_path: Path) -> Path:
     """A data folder with the four real sets as offline files."""
-    folder = Path(__file__).parents[2].parent / "shared" / "data" / "libsvm"
-    if not folder.is_dir():
-        pytest.skip(f"the real data sets are not in {folder}")
-    # Links to the files, not to their folder: nothing a test does may write there.
-    (tmp_path / "real" / "libsvm").mkdir(parents=True)
-    for file in folder.iterdir():
-        (tmp_path / "real" / "libsvm" / file.name).symlink_to(file)
-    return tmp_path / "real"
+    return linked(tmp_path / "real" / "libsvm").parent
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
+import yaml
 from run_support import configuration
 
 from algorithms.compressors import TopK
@@ -131,6 +132,30 @@ def test_figures_share_their_runs(name, other, budget, shared):
 def test_claims_on_other_networks_are_cases_of_claim_13(name, network):
     numbers = [claim.number for claim in figure_named(f"{name}_{network}").claims]
     assert numbers == [f"13 ({claim.number})" for claim in figure_named(name).claims]
+
+
+def test_the_figure_that_the_documentation_writes_is_one():
+    [text] = re.findall(r"```yaml\n(name: .*?)```", (CONF.parent / "docs" / "claims.md").read_text(), re.DOTALL)
+    assert len(figures.runs(read(yaml.safe_load(text)), [])) == 2
+
+
+def test_claims_share_neither_number_nor_words():
+    figure = node("demo")
+    for key in ("number", "statement"):
+        claims = [dict(claim) for claim in figure["claims"]]
+        claims[1][key] = claims[0][key]
+        with pytest.raises(UsageError, match="of 2 claims; each has a number and words of its own"):
+            read(figure | {"claims": claims})
+
+
+@pytest.mark.parametrize(
+    ("check", "key", "value"),
+    [("ahead_at_equal", "share", 90), ("alike_early", "until", 0), ("fewer_bits", "within", 0)],
+)
+def test_options_of_claims_that_could_not_decide_are_refused(check, key, value):
+    claim = next(one for name in ("figure_1", "figure_3") for one in node(name)["claims"] if one["check"] == check)
+    with pytest.raises(UsageError, match=rf"{key}={value}: must be "):
+        read(node("figure_3") | {"claims": [claim | {key: value}]}, "full")
 
 
 def test_seeds_are_an_axis_of_the_grid():

@@ -1,0 +1,23 @@
+"""Where tests look for the paper's own data."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACES = [Path(os.environ.get("DATA_DIR", ROOT / "data" / "downloads")).expanduser(), ROOT.parent / "shared" / "data"]
+SETS = ("a9a", "mushrooms", "phishing", "w8a")
+
+
+def linked(folder: Path) -> Path:
+    """A folder made for links to the LibSVM sets, so that what is cached lies elsewhere; without them the test is
+    skipped."""
+    for place in (sub for place in PLACES for sub in (place / "libsvm", place)):
+        files = [next((file for file in place.glob(f"{name}*") if file.is_file()), None) for name in SETS]
+        if all(files):
+            folder.mkdir(parents=True)
+            for file in filter(None, files):
+                (folder / file.name).symlink_to(file.resolve())
+            return folder
+    pytest.skip(f"the LibSVM sets are in none of {', '.join(map(str, PLACES))}; make data fetches them")
