@@ -13,7 +13,7 @@ SETS = ("a9a", "mushrooms", "phishing", "w8a")
 def linked(folder: Path) -> Path:
     """A folder made for links to the LibSVM sets, so that what is cached lies elsewhere; without them the test is
     skipped."""
-    for place in (sub for place in PLACES for sub in (place / "libsvm", place)):
+    for place in (below for above in PLACES for below in (above / "libsvm", above)):
         files = [next((file for file in place.glob(f"{name}*") if file.is_file()), None) for name in SETS]
         if all(files):
             folder.mkdir(parents=True)
