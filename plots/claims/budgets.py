@@ -4,6 +4,7 @@ A check looks at one task's curves, one per method, and returns a verdict with t
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from plots.claims.checks import (
     cut_short,
     decide,
     of_all,
-)  # fmt: skip
+)
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better, sign
 from plots.runs.seeds import geometric_mean
@@ -163,16 +164,12 @@ def fewer_bits(
             low = theirs_before["bits"] / mine_there["bits"]
             high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
             bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
-            of_bits = f"{as_times(bits, least)} the bits ({_range(low, high, least)})"
-            verdict, text = (
-                FAILS if high < least else NOT_DECIDABLE,
-                f"{place}: {of_bits}, {as_times(rounds)} the rounds",
-            )
-            if low >= least and is_alike:
-                verdict = HOLDS
+            verdict = FAILS if high < least else HOLDS if low >= least and is_alike else NOT_DECIDABLE
+            text = f"{place}: {as_times(bits, least)} the bits ({_range(low, high, least)}), "
+            text += f"{as_times(rounds)} the rounds"
         verdicts.append(FAILS if beyond < least else verdict)
         if not is_alike:
-            best, end = (_against(metric, *some, alike) for some in (bests, ends))
+            best, end = (_against(metric, own, other, alike) for own, other in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
         if beyond < least:
             text += f", further on at most {as_times(beyond, least)}"
@@ -228,12 +225,19 @@ def _amounts(mine: float, is_there: bool, theirs: float, are_there: bool, times:
     """Both in words, of three digits or as many more as it takes for the one to lie on the same side of `times` the
     other."""
     side = np.sign(theirs - times * mine)
-    for digits in range(3, 17):
-        own, other = (f"{spent:.{digits}g}" for spent in (mine, theirs))
-        if np.sign(float(other) - times * float(own)) == side:
-            break
+    own, other = _apart(mine, theirs, lambda mine, theirs: np.sign(theirs - times * mine) == side)
     own, other = (text.replace("e+0", "e").replace("e+", "e") for text in (own, other))
     return f"{'more than ' * (not is_there)}{own} against {'more than ' * (not are_there)}{other}"
+
+
+def _apart(mine: float, theirs: float, is_so: Callable[[float, float], bool]) -> tuple[str, str]:
+    """Both in three digits, or as many more as it takes for what is so of the numbers to be so of what is said."""
+    own, other = f"{mine:.3g}", f"{theirs:.3g}"
+    for digits in range(4, 17):
+        if is_so(float(own), float(other)):
+            break
+        own, other = f"{mine:.{digits}g}", f"{theirs:.{digits}g}"
+    return own, other
 
 
 def _spent(frame: pd.DataFrame, axis: str, metric: str, since: int) -> pd.DataFrame:
@@ -272,11 +276,9 @@ def _against(metric: str, mine: float, theirs: float, alike: float) -> str:
     """Both in words, of three digits or as many more as it takes for one to be as far as the other, or not."""
     if math.isnan(mine) or math.isnan(theirs):
         return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
-    for digits in range(3, 17):
-        texts = [f"{value:.{digits}g}" for value in (mine, theirs)]
-        if _gets_as_far(metric, *map(float, texts), alike) == _gets_as_far(metric, mine, theirs, alike):
-            break
-    return " against ".join(texts)
+    is_as_far = _gets_as_far(metric, mine, theirs, alike)
+    said = _apart(mine, theirs, lambda mine, theirs: _gets_as_far(metric, mine, theirs, alike) == is_as_far)
+    return " against ".join(said)
 
 
 def _range(low: float, high: float, threshold: float) -> str:

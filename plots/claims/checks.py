@@ -167,7 +167,7 @@ def error_vanishes(curves: Curves, subject: str, factor: float) -> Finding:
     """
     frame = curves[subject]
     last = frame.loc[frame["round"] > 0.9 * frame["round"].max(), "signal_error"].to_numpy(dtype=float)
-    begin, end = level(frame, "signal_error", 0, 0.1), geometric_mean(last[last != 0]) if last.any() else 0.0
+    begin, end = level(frame, "signal_error", 0, 0.1), float(geometric_mean(last[last != 0])) if last.any() else 0.0
     error = begin / end if end else math.inf
     if not begin > 2 * np.finfo(float).tiny:  # which is what a level makes of zeros, up to rounding
         error = math.nan

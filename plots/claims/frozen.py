@@ -29,9 +29,8 @@ def ends_below(curves: Curves, subjects: list[str], since: float, factor: float)
     Measured: for each subject the ratio.
     """
     ratios = [_change(curves[subject], since) for subject in subjects]
-    return Finding(
-        of_all([decide(ratio < 1 / factor, ratio) for ratio in ratios]), _in_words(subjects, ratios, 1 / factor)
-    )
+    verdicts = [decide(ratio < 1 / factor, ratio) for ratio in ratios]
+    return Finding(of_all(verdicts), _in_words(subjects, ratios, 1 / factor))
 
 
 def _change(curve: pd.DataFrame, since: float) -> float:

@@ -26,6 +26,9 @@ FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
 CIFAR10 = [f"figure_{number}{network}" for number in (1, 3) for network in ("", "_vgg16", "_wrn16_4")]
 """Those that have budgets."""
 
+BEYOND = {("figure_1_wrn16_4", "medium", "amsgrad")}
+"""Methods with one step size more than the others, since the last of four was the best."""
+
 
 @pytest.fixture(autouse=True)
 def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +189,7 @@ def test_smaller_networks_have_the_papers_rounds_and_step_sizes_and_one_effort(n
             paper.lr_schedule,
         )
         assert abs(run.rounds / paper.rounds - 1) < 0.02
-        assert len(run.lr) == 4
+        assert len(run.lr) == 4 + ((name, budget, run.algorithm.name) in BEYOND)
         options = {**run.task.options, "evaluation_rows": None, "precision": "", "batch_size": 0}
         assert options | {"model": {}} == paper.task.options | {"precision": "", "batch_size": 0, "model": {}}
     assert f"width {found[0].task.options['model']['width']} of" in medium.note
