@@ -65,7 +65,11 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
 def test_a_terminal_that_closes_stops_a_run_as_ctrl_c_does(results: str, at_round: Callable) -> None:
     parts = [*SHORT["random"], results]
     at_round(5, lambda: signal.raise_signal(signal.SIGHUP))
-    assert stopped(parts) == 130
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup, which ignores it
+    try:
+        assert stopped(parts) == 130
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", 5)
 
 

@@ -169,8 +169,8 @@ def test_the_model_is_held_against_what_was_measured(folders: list[Path], tmp_pa
     found = pd.read_csv(place / "claims.csv", dtype=str).set_index("task")
     assert found["verdict"].to_dict() == {"2 nodes, 0.1 ms": "holds", "4 nodes, 5 ms": "fails"}
     assert found["measured"].tolist() == [
-        "0.8× to 1.1×, 4 of 4 within 20 %",
-        "1.3× to 1.3×, 0 of 1 within 20 %",
+        "0.800× to 1.10×, 4 of 4 within 20 %",
+        "1.30× to 1.30×, 0 of 1 within 20 %",
     ]
     assert (place / "mine_measured.png").exists()
     assert "measured: holds in 1 of 2" in (place / "report.md").read_text()

@@ -24,6 +24,9 @@ from plots.runs.read import open_run
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
 
+GRAD_NORM = label("grad_norm").replace("  ", "\n")
+"""Its label in two lines, which a panel is high enough for."""
+
 
 def two_by_two(second_task: str = "t") -> pd.DataFrame:
     """Two methods on two tasks, rows in disorder."""
@@ -69,7 +72,7 @@ def test_one_panel_for_each_row_and_task() -> None:
     assert [(axis.get_xscale(), axis.get_yscale()) for axis in axes] == [("log", "log")] * 2 + [("linear",) * 2] * 2
     assert [axis.get_title() for axis in axes] == ["S", "T", "", ""]
     assert [axis.get_xlabel() for axis in axes] == [label("bits")] * 2 + [label("round")] * 2
-    assert [axis.get_ylabel() for axis in axes] == [label("grad_norm"), ""] * 2
+    assert [axis.get_ylabel() for axis in axes] == [GRAD_NORM, ""] * 2
     assert len(panels(two_by_two().query("task == 's'"), ROWS[:1])) == 1
 
 
@@ -105,7 +108,7 @@ def test_tasks_of_a_single_panel_stand_four_to_a_row() -> None:
     axes = panels(pd.concat(each), ROWS[:1])
     assert [axis.get_title() for axis in axes] == [f"T{number}" for number in range(6)]
     assert [axis.get_xlabel() for axis in axes] == [""] * 3 + [label("bits")] * 3
-    assert [axis.get_ylabel() for axis in axes] == [label("grad_norm"), "", ""] * 2
+    assert [axis.get_ylabel() for axis in axes] == [GRAD_NORM, "", ""] * 2
     assert len({round(axis.get_position().y0, 2) for axis in axes}) == 2
 
 
@@ -115,7 +118,7 @@ def test_a_panel_of_one_task_is_drawn_of_that_alone() -> None:
     axes = panels(frame, rows)
     assert [axis.get_title() for axis in axes] == ["S", "T"]
     assert [axis.get_xlabel() for axis in axes] == [label("bits"), label("round")]
-    assert [axis.get_ylabel() for axis in axes] == [label("grad_norm")] * 2
+    assert [axis.get_ylabel() for axis in axes] == [GRAD_NORM] * 2
     assert len({round(axis.get_position().y0, 2) for axis in axes}) == 1
     protocols = frame.assign(task=frame["task"] + " · best step sizes")  # the same task, drawn by protocol
     assert [axis.get_xlabel() for axis in panels(protocols, rows)] == [label("bits"), label("round")]
@@ -131,7 +134,7 @@ def test_panels_of_a_single_task_say_what_they_show() -> None:
     figure = one_task(4)
     assert [axis.get_xlabel() for axis in figure.axes] == ["epochs"] + ["communication bits"] * 3
     assert [axis.get_ylabel() for axis in figure.axes] == [
-        label("grad_norm"), label("grad_norm"), "training loss", "test accuracy"
+        GRAD_NORM, GRAD_NORM, "training loss", "test accuracy"
     ]  # fmt: skip
     assert [axis.get_yscale() for axis in figure.axes] == ["log"] * 3 + ["linear"]
     assert {axis.get_title() for axis in figure.axes} == {""}
