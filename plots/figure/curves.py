@@ -1,7 +1,6 @@
 """Curves of several methods over bits, rounds or epochs."""
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +11,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.cbook import is_math_text
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
-from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from common.characters import visible
 from common.files import naming
+from plots.figure.coinciding import coinciding
+from plots.figure.lettering import balanced, drawable, in_lines, joined
 from plots.figure.look import MOST, SIZE, Look
 from plots.figure.spec import Panel
 from plots.runs.columns import in_words, label
@@ -36,12 +34,6 @@ WIDEST = 4
 
 LETTER = 0.062
 """Inches of a legend's letter, at the usual size."""
-
-LINE = 1 / 70
-"""A line's width as a share of a panel's height."""
-
-WIDER = 1.5
-"""How much wider than high a panel is, about."""
 
 
 def draw(
@@ -83,10 +75,10 @@ def draw(
         _share(figure)
         where = {what: dict.fromkeys(title for other, title in same if other == what) for what, _ in same}
         alike = [
-            f"{what}{f' on {_joined(list(titles))}' if len(tasks) > 1 else ''}." for what, titles in where.items()
+            f"{what}{f' on {joined(list(titles))}' if len(tasks) > 1 else ''}." for what, titles in where.items()
         ]
         said = [*note.splitlines(), *alike]
-        text = "\n".join(_balanced(line, int(18 * width * SIZE / look.font_size)) for line in said)
+        text = "\n".join(balanced(line, int(18 * width * SIZE / look.font_size)) for line in said)
         if text:
             figure.set_size_inches(width, sum(heights) + (0.02 + 0.014 * look.font_size) * len(text.splitlines()))
             figure.supxlabel(drawable(text))
@@ -132,13 +124,13 @@ def _draw_block(
             lines = _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             same += [
-                (f"{_joined(some)} coincide over {in_words(panel.x)}", ", ".join(title.splitlines()))
-                for some in _coinciding(axis, lines)
+                (f"{joined(some)} coincide over {in_words(panel.x)}", ", ".join(title.splitlines()))
+                for some in coinciding(axis, lines)
             ]
             if not several or column == 0 or cells[column - 1][1] != panel:
-                axis.set_ylabel(drawable(_in_lines(label(panel.y), 20)))
+                axis.set_ylabel(drawable(in_lines(label(panel.y), 20)))
             if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
-                axis.set_title(drawable(_in_lines(title, 96 // len(places[0]))))
+                axis.set_title(drawable(in_lines(title, 96 // len(places[0]))))
         for axis in axes[row][len(cells) :]:
             axis.remove()
     for above, below, cells in zip(axes, axes[1:], places[1:], strict=False):
@@ -203,50 +195,6 @@ def _share(figure: Figure) -> None:
                 set_log_ticks(side)
 
 
-def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
-    """The names of curves that begin and end at the same places and lie on one another, no further apart than a line
-    is wide, along nine tenths of what is seen of them."""
-    (left, right), (bottom, top) = axis.get_xlim(), axis.get_ylim()
-    scales = [np.log10 if side.get_scale() == "log" else np.asarray for side in (axis.xaxis, axis.yaxis)]
-
-    def seen(line: Line2D) -> np.ndarray:
-        """x and y of its points as shares of the panel."""
-        points = np.asarray(line.get_xydata(), dtype=float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = [
-                (scale(values) - scale(low)) / (scale(high) - scale(low))
-                for scale, values, low, high in zip(scales, points.T, (left, bottom), (right, top), strict=True)
-            ]
-        return np.array(shares)[:, np.isfinite(shares).all(0)]
-
-    def alike(one: np.ndarray, other: np.ndarray) -> bool:
-        if min(one.shape[1], other.shape[1]) < 2 or np.abs(one[0, [0, -1]] - other[0, [0, -1]]).max() > LINE:
-            return False
-        at = np.linspace(one[0, 0], one[0, -1], 200)
-        first, second = (np.interp(at, *points) for points in (one, other))
-        steep = np.hypot(1, np.gradient(first, at) / WIDER)
-        is_there = ((first >= 0) & (first <= 1)) | ((second >= 0) & (second <= 1))
-        is_near = np.abs(first - second) / steep < LINE
-        return bool(is_there.any() and steep[is_near & is_there].sum() >= 0.9 * steep[is_there].sum())
-
-    groups: list[tuple[np.ndarray, list[Line2D]]] = []
-    for line in lines:
-        points = seen(line)
-        group = next((group for first, group in groups if alike(first, points)), None)
-        if group is None:
-            groups.append((points, [line]))
-        else:
-            group.append(line)
-    return [[" ".join(str(line.get_label()).split()) for line in group] for _, group in groups if len(group) > 1]
-
-
-def _joined(names: Sequence[str]) -> str:
-    """As a list in words; names with commas of their own are set apart by semicolons."""
-    if any("," in name for name in names):
-        return "; ".join(names)
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
 def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: B008
     """Write a figure to files, each of the type that its name ends in, and close it; exactly as wide as it is to be,
     where that was said."""
@@ -256,45 +204,6 @@ def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: 
             with naming(target):
                 figure.savefig(target)
     plt.close(figure)
-
-
-def _in_lines(text: str, most: int) -> str:
-    """A label in lines of about equal length where it has more than `most` characters; formulas are left whole."""
-    if "\n" in text:
-        return "\n".join(_in_lines(line, most) for line in text.split("\n"))
-    words = re.findall(r"(?:\$[^$]*\$|[^\s$])+", text)
-    seen = [len(re.sub(r"\\[A-Za-z]+", "x", re.sub(r"[${}_^]|\\[,;!|]", "", word))) for word in words]
-    length = sum(seen) + len(words) - 1
-    if length <= most:
-        return text
-    longest, lines, size = length / math.ceil(length / most) + 3, [""], 0
-    for word, width in zip(words, seen, strict=True):
-        if lines[-1] and size + 1 + width > longest:
-            lines, size = [*lines, ""], 0
-        size += width + bool(lines[-1])
-        lines[-1] += " " * bool(lines[-1]) + word
-    return "\n".join(lines)
-
-
-def _balanced(text: str, most: int) -> str:
-    """A text in as few lines of at most so many characters as that takes, without a word alone in the last."""
-    least = min(most, len(text) // math.ceil(max(len(text), 1) / most) + 8)
-    return min((textwrap.fill(text, width) for width in (least, most)), key=lambda lines: lines.count("\n"))
-
-
-def drawable(text: str) -> str:
-    """A text as matplotlib draws it: a formula between dollars that does not parse is drawn as it is written."""
-    lines = [visible(line) for line in text.split("\n")]
-    return "\n".join(line if _parses(line) else re.sub(r"(?<!\\)\$", r"\$", line) for line in lines)
-
-
-def _parses(line: str) -> bool:
-    try:
-        if is_math_text(line):
-            MathTextParser("path").parse(line)
-    except ValueError:
-        return False
-    return True
 
 
 def _parts(tasks: Mapping[str, pd.DataFrame], names: Sequence[str]) -> dict[str, pd.DataFrame]:

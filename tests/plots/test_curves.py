@@ -16,7 +16,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from plots.figure.curves import draw, drawable
+from plots.figure.curves import draw
+from plots.figure.lettering import drawable
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.read import open_run

@@ -10,7 +10,7 @@ from folder_support import folder
 from matplotlib.font_manager import FontProperties, findfont
 from PIL import Image
 
-from plots.figure import curves
+from plots.figure import lettering
 from plots.figure.curves import divided, draw, save
 from plots.figure.look import MOST, Look
 from plots.figure.spec import Panel
@@ -161,12 +161,12 @@ def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
     ],
 )
 def test_a_label_breaks_between_words_and_formulas_and_never_in_one(text: str, lines: list[str]) -> None:
-    assert curves._in_lines(text, 16).split("\n") == lines
+    assert lettering.in_lines(text, 16).split("\n") == lines
 
 
 def test_no_word_of_a_note_stands_alone() -> None:
     words = "word " * 21
-    lines = curves._balanced(words.strip(), 100).split("\n")  # of which the first would have twenty
+    lines = lettering.balanced(words.strip(), 100).split("\n")  # of which the first would have twenty
     assert [len(line.split()) for line in lines] == [12, 9]
 
 
