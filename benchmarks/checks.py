@@ -22,7 +22,7 @@ from benchmarks import seconds as _  # noqa: F401 (experiments before torch)
 from common.errors import exit_with_message
 from experiments.config import identity
 from experiments.config.run import load_run
-from experiments.record import folder, parts
+from experiments.run_store import folder, parts
 from experiments.training import runner
 from experiments.training.session import train_here
 from experiments.training.trainer import Trainer

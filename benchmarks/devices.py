@@ -29,7 +29,7 @@ from common.errors import RunError, UsageError, exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task, build_trainer
 from experiments.training.trainer import Trainer
@@ -91,7 +91,7 @@ def network(words: list[str]) -> Layout:
     return layout_of(build_task(replace(load_run(words), device="cpu")))
 
 
-def combined(name: str, overrides: list[str], layout: Layout) -> Run:
+def combined(name: str, overrides: list[str], layout: Layout) -> RunConfig:
     """The run of a combination. Raises UsageError where the configuration refuses it."""
     run = load_run([*COMMON.split(), *name.split(), *overrides])
     if "period" in run.algorithm.options:
@@ -100,7 +100,7 @@ def combined(name: str, overrides: list[str], layout: Layout) -> Run:
     return run
 
 
-def require_fit(run: Run, layout: Layout) -> None:
+def require_fit(run: RunConfig, layout: Layout) -> None:
     """Raise UsageError where the method does not take the compressor, or that not these tensors."""
     try:
         build_algorithm(run, layout).check(sum(block.size for block in layout))
@@ -142,7 +142,7 @@ def _is_gpu_lost() -> bool:
     return False
 
 
-def _trained(run: Run) -> Trainer:
+def _trained(run: RunConfig) -> Trainer:
     """A trainer of the run after its rounds."""
     trainer = build_trainer(run, Ranks())
     for t in range(1, run.rounds + 1):

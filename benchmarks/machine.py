@@ -4,7 +4,7 @@ import os
 from datetime import date
 
 from data.limits import in_words
-from experiments.record.environment import environment, versions
+from experiments.run_store.environment import environment, versions
 
 
 def today_here(load: float) -> str:

@@ -21,7 +21,7 @@ from rich.console import Console
 from common.errors import exit_with_message
 from common.progress import Display
 from experiments.config.run import load_run
-from experiments.record.environment import environment
+from experiments.run_store.environment import environment
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 

@@ -22,7 +22,7 @@ from benchmarks import seconds
 from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
-from experiments.record.environment import environment
+from experiments.run_store.environment import environment
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
 

@@ -27,7 +27,7 @@ from experiments.config.run import LAUNCH, load_run
 from experiments.sweep.extend import parts
 from experiments.sweep.repeats import brought_to_end, repeats
 from experiments.training.build import check
-from plots.runs.read import Run, open_run
+from plots.runs.read import RunRecord, open_run
 from plots.runs.results import Results, results
 
 
@@ -60,7 +60,7 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
     runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
     for run in runs:
         check(run)
-    ended: dict[str, tuple[Run, Mapping[str, Any]]] = {}
+    ended: dict[str, tuple[RunRecord, Mapping[str, Any]]] = {}
     with TemporaryDirectory() as scratch:
         if not split(overrides, ["results_dir"])[0]:
             runs = [replace(run, results_dir=scratch) for run in runs]

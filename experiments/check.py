@@ -30,7 +30,7 @@ from omegaconf import OmegaConf
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from common.names import unknown
 from experiments.config.compose import parse
-from experiments.record.parts import verify
+from experiments.run_store.parts import verify
 from plots.runs.find import folders
 from plots.runs.read import twice, verified
 

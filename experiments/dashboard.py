@@ -27,7 +27,7 @@ from experiments.config import identity
 from experiments.config.compose import compose, packages_of, resolved, split
 from experiments.config.messages import explained
 from experiments.config.run import load_run
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.loggers.layout import group, ids, name_of, reached
 from experiments.loggers.logger import build_logger
 from experiments.loggers.service import mode_and_reason, one_line, serving
@@ -38,7 +38,7 @@ from plots.runs.columns import column, higher_is_better, in_words
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
-def page(figure: Figure, runs: list[Run], chosen: Mapping[str, Any], entity: str = "") -> Any:
+def page(figure: Figure, runs: list[RunConfig], chosen: Mapping[str, Any], entity: str = "") -> Any:
     """The report of a figure: its panels, once for every task and number of workers of its runs.
 
     chosen: the logger's options; entity: whose project it is, where that is to be looked up in wandb.
@@ -147,7 +147,7 @@ def _which(candidates: Sequence[Figure]) -> NoReturn:
     raise UsageError(f"budget: which one? budget={names}")
 
 
-def _create(figure: Figure, runs: list[Run], chosen: Mapping[str, Any]) -> str:
+def _create(figure: Figure, runs: list[RunConfig], chosen: Mapping[str, Any]) -> str:
     """Create the page in wandb; returns its address. Raises RunError where that failed."""
     import wandb
 

@@ -31,12 +31,12 @@ from common.files import atomic
 from experiments.config import identity
 from experiments.config.earlier import today
 from experiments.config.run import load_run
-from experiments.record.environment import git
-from experiments.record.renamed import copy
+from experiments.run_store.environment import git
+from experiments.run_store.renamed import copy
 from plots.request import answering, chosen, folder, parse, words
 from plots.runs.files import read_json
 from plots.runs.find import find, whole
-from plots.runs.read import Run
+from plots.runs.read import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print("\n".join(filter(None, kept)) or f"{place}: every finished run is of today's code")
 
 
-def keep(run: Run, results_dir: Path, dry_run: bool = False) -> str:
+def keep(run: RunRecord, results_dir: Path, dry_run: bool = False) -> str:
     """Rename a finished run's folder to today's id; what was done and why, "" for a run of today's code.
 
     Raises RunError where the golden trajectories are not what was committed, or today's code does not take them.
@@ -157,7 +157,7 @@ def _checked_out(commit: str) -> Iterator[Path]:
         yield Path(place)
 
 
-def _is_committed(run: Run) -> bool:
+def _is_committed(run: RunRecord) -> bool:
     """Whether the modules that a run was begun with are those of its commit, whatever else had been edited.
 
     Raises RunError where that commit is not here.
@@ -186,7 +186,7 @@ def _python(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], cwd=root, env=places, capture_output=True, text=True)
 
 
-def _doubt(run: Run, edited: set[str]) -> str:
+def _doubt(run: RunRecord, edited: set[str]) -> str:
     """Why the golden trajectories say nothing of a run; "" where they do."""
     try:
         if not _is_committed(run):
@@ -197,7 +197,7 @@ def _doubt(run: Run, edited: set[str]) -> str:
     return f"no golden run uses {', '.join(unseen)}" if unseen else ""
 
 
-def _move(run: Run, target: Path, code: dict[str, str], results_dir: Path) -> None:
+def _move(run: RunRecord, target: Path, code: dict[str, str], results_dir: Path) -> None:
     """Rename a run's folder, after noting in it what it was, and list it under its new id where it was listed."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"from": run.id, "code": run.code, "commit": git("rev-parse", "HEAD"), "time": now}

@@ -41,18 +41,18 @@ from experiments.config import identity
 from experiments.config.application import CONF, start
 from experiments.config.compose import packages_of, parse, resolved, split, value_of
 from experiments.config.run import launch_of
-from experiments.config.schema import Cluster, Launch, Reproduction, Run, about
+from experiments.config.schema import ClusterConfig, LaunchConfig, Reproduction, RunConfig, about
 from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
 
-OWN = [one.name for kind in (Reproduction, Launch) for one in fields(kind)]
+OWN = [one.name for kind in (Reproduction, LaunchConfig) for one in fields(kind)]
 """The keys that are not those of the runs."""
 
 _UNCHANGING = [
     f"{prefix}{one.name}"
-    for prefix, kind in (("", Run), ("cluster.", Cluster))
+    for prefix, kind in (("", RunConfig), ("cluster.", ClusterConfig))
     for one in fields(kind)
     if about(one).affects in ("place", "look")
 ]
@@ -120,7 +120,7 @@ def _named(candidates: Sequence[Figure]) -> Figure:
 
 
 def _draw_finished(
-    runs: list[Run], figure: Figure, overrides: Sequence[str], packages: list[str], asked: Reproduction
+    runs: list[RunConfig], figure: Figure, overrides: Sequence[str], packages: list[str], asked: Reproduction
 ) -> None:
     """Draw finished runs of whatever code, and say of which."""
     from experiments.planning import held_out
@@ -138,11 +138,13 @@ def _draw_finished(
     report(folders, figure, _folder(figure, asked, runs[0]), Console(), _displays(folders), origin)
 
 
-def _displays(runs: Mapping[Path, Run]) -> dict[Path, tuple[Mapping[str, str], Mapping[str, str]]]:
+def _displays(runs: Mapping[Path, RunConfig]) -> dict[Path, tuple[Mapping[str, str], Mapping[str, str]]]:
     return {place: (run.task.display, run.algorithm.display) for place, run in runs.items()}
 
 
-def _affordable(asked: Reproduction, packages: list[str], launch: Launch, candidates: Sequence[Figure]) -> Figure:
+def _affordable(
+    asked: Reproduction, packages: list[str], launch: LaunchConfig, candidates: Sequence[Figure]
+) -> Figure:
     """The one of a figure's budgets that is for this machine."""
     from experiments.planning.budget import affordable
 
@@ -150,8 +152,8 @@ def _affordable(asked: Reproduction, packages: list[str], launch: Launch, candid
 
 
 def _in_two_steps(
-    figure: Figure, overrides: Sequence[str], packages: list[str], launch: Launch
-) -> tuple[bool, list[Run]]:
+    figure: Figure, overrides: Sequence[str], packages: list[str], launch: LaunchConfig
+) -> tuple[bool, list[RunConfig]]:
     """Run what is missing where step sizes are chosen on a seed of their own. Whether to draw it, and the runs."""
     from experiments.planning import held_out
 
@@ -165,19 +167,19 @@ def _in_two_steps(
     return _brought_to_end(both, runs, launch), runs
 
 
-def _brought_to_end(figure: Figure, runs: list[Run], launch: Launch) -> bool:
+def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     with warmed(runs, launch) if _in_processes(launch) else nullcontext() as template:
         return _run(figure, runs, launch, template)
 
 
-def _in_processes(launch: Launch) -> bool:
+def _in_processes(launch: LaunchConfig) -> bool:
     """Whether runs may get processes of their own, as far as it is told without torch."""
     launched = "RANK" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
     return not launched and (launch.jobs or cores()) > 1
 
 
-def _run(figure: Figure, runs: list[Run], launch: Launch, template: Template | None) -> bool:
+def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: Template | None) -> bool:
     from experiments.planning import cost
     from experiments.planning.estimate import estimate
     from experiments.sweep.parallel import settled
@@ -227,7 +229,7 @@ def _run(figure: Figure, runs: list[Run], launch: Launch, template: Template | N
     return ranks.is_first
 
 
-def _folder(figure: Figure, asked: Reproduction, run: Run) -> Path:
+def _folder(figure: Figure, asked: Reproduction, run: RunConfig) -> Path:
     """Where the figure is written."""
     keys = {text: f"{parse(text).key_or_group}." for text in asked.overrides}
     changed = [text for text, key in keys.items() if not key.startswith(tuple(f"{one}." for one in _UNCHANGING))]

@@ -27,7 +27,7 @@ from experiments.config.identity import changed
 from plots.request import answering, folder, parse, words
 from plots.runs.columns import higher_is_better
 from plots.runs.find import CHOOSING, find, select
-from plots.runs.read import STATES, Run
+from plots.runs.read import STATES, RunRecord
 from plots.runs.variants import precedence, settings
 
 COLUMNS = ("state", "rounds", "bits", "metric", "left", "task", "algorithm", "n", "seed", "lr", "settings")
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show([run for place in places for run in select(find(place), place, **request)], Console())
 
 
-def show(runs: Sequence[Run], console: Console) -> None:
+def show(runs: Sequence[RunRecord], console: Console) -> None:
     """Print the table of some runs, what their errors are, and how many are in which state."""
     whole = not console.is_terminal  # where a line is as long as it likes
     readable = sorted(
@@ -75,7 +75,7 @@ def show(runs: Sequence[Run], console: Console) -> None:
         console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def _cells(run: Run, differing: str) -> list[str]:
+def _cells(run: RunRecord, differing: str) -> list[str]:
     """A run's line, but for where it lies."""
     lrs = [f"{lr:g}" for lr in run.lrs]
     lr = " ".join(lrs) if len(lrs) < 4 else f"{lrs[0]} … {lrs[-1]}"
@@ -88,7 +88,7 @@ def _cells(run: Run, differing: str) -> list[str]:
     return [run.state, f"{done}/{run.rounds}", *("–" if cell is None else str(cell) for cell in cells)]
 
 
-def _metric(run: Run) -> str | None:
+def _metric(run: RunRecord) -> str | None:
     """What a run selects step sizes by, at its last evaluation with the best of them."""
     name = run.metric
     if name is None:
@@ -97,7 +97,7 @@ def _metric(run: Run) -> str | None:
     return f"{name} {(max if higher_is_better(name) else min)(values):.4g}"
 
 
-def _left(run: Run) -> float | None:
+def _left(run: RunRecord) -> float | None:
     """Seconds for the rounds that are left at the pace of those since the run was begun or resumed."""
     if run.state != "running" or not run.last:
         return None
@@ -110,7 +110,7 @@ def _left(run: Run) -> float | None:
     return max(1.0, (measured - begin) / rounds * (run.rounds - last) - (time.time() - measured))
 
 
-def _other_code(runs: Iterable[Run], differing: Mapping[Path, str]) -> Iterator[str]:
+def _other_code(runs: Iterable[RunRecord], differing: Mapping[Path, str]) -> Iterator[str]:
     """Why runs with the same configuration are several: for all but the one that stands, what was edited."""
     alike = defaultdict(list)
     for run in runs:

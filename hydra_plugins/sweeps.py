@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import Config, check_same, packages_of, resolved, split
 from experiments.config.run import LAUNCH, check_text, launch_of, read
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Study(Callback):
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")
 
 
-def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[Run]]:
+def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[RunConfig]]:
     """The configurations and runs of a sweep. Raises UsageError."""
     for one in composed:
         check_same(one, config)

@@ -15,7 +15,7 @@ from common.files import atomic
 from common.names import unknown
 from plots.request import folder, network
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
-from plots.runs.read import Run
+from plots.runs.read import RunRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def named(stem: str, request: Mapping[str, str], defaults: Mapping[str, str], sa
     return name
 
 
-def chosen_runs(request: Mapping[str, str]) -> list[Run]:
+def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:
     """The runs that a request chooses, finished or not. Raises UsageError for names that none has."""
     place = folder("results_dir", request["results_dir"])
     return whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
@@ -93,7 +93,7 @@ def write_page(request: Mapping[str, str], target: Path) -> str:
     return in_number(runs)
 
 
-def in_number(runs: Collection[Run]) -> str:
+def in_number(runs: Collection[RunRecord]) -> str:
     """How many runs there are, in words."""
     return f"{len(runs)} run{'s' * (len(runs) != 1)}"
 

@@ -41,7 +41,7 @@ from plots.runs.best import mark_best, metric_of, rule_in_words
 from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.network import modelled_seconds
-from plots.runs.read import Run
+from plots.runs.read import RunRecord
 from plots.runs.seeds import about_runs, at_mean_costs, in_order, over_seeds, repeated
 from plots.runs.variants import Variant, settled, table, tell_apart
 
@@ -147,7 +147,7 @@ def _look(request: Mapping[str, str]) -> Look:
     return look
 
 
-def _runs(request: Mapping[str, str]) -> list[Run]:
+def _runs(request: Mapping[str, str]) -> list[RunRecord]:
     """The whole runs of a request. Raises ValueError where there are none."""
     place = Path(request["results_dir"])
     runs = with_rows(find(place))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.record.parts import _digest
+from experiments.run_store.parts import _digest
 
 Fault = Callable[[random.Random, Path], Path]
 """Damages a checkpoint's folder <round>/ or, of several files, the one whose path it returns."""

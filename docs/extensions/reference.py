@@ -12,10 +12,14 @@ from omegaconf import OmegaConf
 
 from experiments.config import schema
 from experiments.config.compose import CONF, compose
-from experiments.config.schema import Key
+from experiments.config.schema import KeySpec
 from experiments.config.signatures import options
 
-KEYS = {"of a run": schema.Run, "of its cluster": schema.Cluster, "of how runs are started": schema.Launch}
+KEYS = {
+    "of a run": schema.RunConfig,
+    "of its cluster": schema.ClusterConfig,
+    "of how runs are started": schema.LaunchConfig,
+}
 
 BUILT = ("algorithm", "compressor", "update", "task", "logger")
 """Groups that name a class or function."""
@@ -34,7 +38,7 @@ class Setting(NamedTuple):
 
 def of_schema(kind: type) -> list[Setting]:
     """The keys of a dataclass of the schema, those that are groups aside."""
-    prefix = "cluster." if kind is schema.Cluster else ""
+    prefix = "cluster." if kind is schema.ClusterConfig else ""
     plain = [one for one in fields(kind) if not schema.is_part(one) and one.default is not MISSING]
     return [Setting(prefix + one.name, schema.default(one), _in_words(schema.about(one))) for one in plain]
 
@@ -93,7 +97,7 @@ def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _in_words(about: Key) -> str:
+def _in_words(about: KeySpec) -> str:
     parts = [f"{about.unit}: {about.help}" if about.unit else about.help]
     parts += [f"One of {', '.join(about.choices)}."] * bool(about.choices)
     parts += [f"At least {about.least}."] * (about.least is not None)

@@ -60,8 +60,8 @@ Config = dict[str, Any]
 def register() -> None:
     """Make the schema known to Hydra, as what conf/config.yaml and conf/reproduce.yaml begin with."""
     store = ConfigStore.instance()
-    store.store(name="keys_of_runs", node=schema.node(schema.Run, schema.Launch))
-    store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.Launch))
+    store.store(name="keys_of_runs", node=schema.node(schema.RunConfig, schema.LaunchConfig))
+    store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.LaunchConfig))
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
 

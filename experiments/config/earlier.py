@@ -9,7 +9,7 @@ from experiments.config.run import read
 from experiments.config.signatures import defaults
 
 
-def today(config: Mapping[str, Any]) -> schema.Run:
+def today(config: Mapping[str, Any]) -> schema.RunConfig:
     """The run of a recorded configuration, with keys that there were none of then at their defaults of today.
 
     Raises UsageError for a configuration that is none any more, and KeyError for one that lacks a part.
@@ -17,11 +17,11 @@ def today(config: Mapping[str, Any]) -> schema.Run:
     return read(_filled(config), config["packages"])
 
 
-def _filled(config: Mapping[str, Any], of: type = schema.Run) -> dict[str, Any]:
+def _filled(config: Mapping[str, Any], of: type = schema.RunConfig) -> dict[str, Any]:
     """A run's configuration, with every key and option that it does not have at its default of today."""
     known = {one.name: one.default for one in fields(of) if one.default is not MISSING}
     parts = {one.name: _optional(config[one.name]) for one in fields(of) if schema.is_part(one)}
-    cluster = {"cluster": _filled(config["cluster"], schema.Cluster)} if "cluster" in config else {}
+    cluster = {"cluster": _filled(config["cluster"], schema.ClusterConfig)} if "cluster" in config else {}
     return known | dict(config) | parts | cluster
 
 

@@ -13,7 +13,7 @@ from common.names import unknown
 from experiments.config import signatures
 from experiments.config.compose import Config, split
 from experiments.config.run import check_text, load_run, path_name
-from experiments.config.schema import Reproduction, Run
+from experiments.config.schema import Reproduction, RunConfig
 from experiments.config.values import check_keys, checked, held
 from plots.claims.claims import CHECKS, methods_of
 from plots.figure.derive import DERIVATIONS
@@ -86,7 +86,7 @@ def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
     return replace(figure, seeds=tuple(seeds))
 
 
-def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[Run]:
+def runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[RunConfig]:
     """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
 
     packages: those that the command line let in; neither a figure nor its overrides can.

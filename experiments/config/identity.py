@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.config import schema, signatures
 from experiments.config.classes import PACKAGES, called, targets
-from experiments.config.schema import Cluster, Part, Run
+from experiments.config.schema import ClusterConfig, Part, RunConfig
 from experiments.config.sources import modules
 
 STARTS = (
@@ -32,7 +32,7 @@ WITHOUT = (
     "experiments.__init__",  # how threads wait, and what scripts import
     "experiments.config",  # what it makes of a command line are the settings, which stand in the identity themselves
     "experiments.loggers",  # mirrors of what is recorded
-    "experiments.record",  # written after it was computed
+    "experiments.run_store",  # written after it was computed
     "data.download",  # what arrives is compared with a pinned hash
     "data.limits",  # which refuse, or let pass as it is
     "experiments.training.memory",  # likewise
@@ -59,36 +59,36 @@ def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     ]
 
 
-def of(run: Run) -> str:
+def of(run: RunConfig) -> str:
     """The identity of a run."""
     return identity(settings(run), code(run))
 
 
-def folder(run: Run) -> Path:
+def folder(run: RunConfig) -> Path:
     """Where a run's results lie: results/<task>/<algorithm>/<id>."""
     return Path(run.results_dir, run.task.name, run.algorithm.name, of(run))
 
 
-def settings(run: Run) -> dict[str, object]:
+def settings(run: RunConfig) -> dict[str, object]:
     """The keys of a run but for those that say they are a place, a look or set others; likewise its parts' options,
     of which those annotated `Place` are left out."""
     parts = {name: {"name": part.name, **_relevant(called(part))} for name, part in _parts(run).items()}
     return {**_of_numbers(run), **parts, "cluster": _of_numbers(run.cluster)}
 
 
-def code(run: Run) -> dict[str, str]:
+def code(run: RunConfig) -> dict[str, str]:
     """The digest of every module that the run computes with. Raises UsageError."""
     named, packages = [name for part in _parts(run).values() for name in targets(called(part))], tuple(run.packages)
     found = _digests((*STARTS, *named), packages)
     return _digests((*ELSEWHERE, *named), packages) if STRATEGY in found else found
 
 
-def _of_numbers(keys: Run | Cluster) -> dict[str, Any]:
+def _of_numbers(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
     kept = [one.name for one in fields(keys) if schema.about(one).affects == "numbers"]
     return {name: getattr(keys, name) for name in kept}
 
 
-def _parts(run: Run) -> dict[str, Part]:
+def _parts(run: RunConfig) -> dict[str, Part]:
     return {name: part for name, part in _of_numbers(run).items() if isinstance(part, Part)}
 
 

@@ -126,8 +126,10 @@ def _check_key(override: Override, keys: list[str]) -> None:
     key = override.key_or_group
     if key not in keys:
         raise UsageError(f"{key}: no such key; {_hint(key, keys)}")
-    known = {one.name: one for one in (*fields(schema.Run), *fields(schema.Launch)) if not schema.is_part(one)}
-    known |= {f"cluster.{one.name}": one for one in fields(schema.Cluster)}
+    known = {
+        one.name: one for one in (*fields(schema.RunConfig), *fields(schema.LaunchConfig)) if not schema.is_part(one)
+    }
+    known |= {f"cluster.{one.name}": one for one in fields(schema.ClusterConfig)}
     if key in known and key != "cluster":
         for value in _values(override):
             check_value(value, key, known[key])

@@ -16,15 +16,15 @@ from experiments.config.classes import Classes, called
 from experiments.config.compose import Config, compose, packages_of, resolved
 from experiments.config.derived import complete
 from experiments.config.messages import check, explained
-from experiments.config.schema import Cluster, Launch, Part, Run
+from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
 from experiments.config.values import check_keys, checked
 
-_PARTS = [one.name for one in fields(Run) if schema.is_part(one)]
-LAUNCH = [one.name for one in fields(Launch)]
+_PARTS = [one.name for one in fields(RunConfig) if schema.is_part(one)]
+LAUNCH = [one.name for one in fields(LaunchConfig)]
 _LOOKS = {"task": ("label",), "algorithm": ("label", "color", "marker")}
 
 
-def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> Run:
+def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
     """The run that a command line's overrides describe, composed and checked. Raises UsageError.
 
     also: keys of the command that are no run's, and that a misspelt one may have been meant for.
@@ -36,7 +36,7 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> Run:
     return read(resolved(composed), packages_of(overrides))
 
 
-def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
+def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     """The run of a resolved configuration, with what follows from its keys filled in.
 
     packages: those that the command line let in; a configuration cannot let in its own.
@@ -44,14 +44,14 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     """
     config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
     check_text(config)
-    keys, of_cluster = [one.name for one in fields(Run)], [one.name for one in fields(Cluster)]
+    keys, of_cluster = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]
     check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
         if not isinstance(config[name], dict) or "_target_" not in config[name]:
             raise UsageError(f"{name}={config[name]}: a choice of conf/{name}/")
     check_keys(config["cluster"], of_cluster, "cluster", of_cluster)
-    values = checked(Run, config)
-    cluster = Cluster(**checked(Cluster, config["cluster"], "cluster."))
+    values = checked(RunConfig, config)
+    cluster = ClusterConfig(**checked(ClusterConfig, config["cluster"], "cluster."))
     complete(config)
     values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
     for name in set(values["packages"]) - set(packages):
@@ -63,7 +63,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
             raise UsageError(f"{name}: must be a path")
     if values["study"] is not None:
         path_name(values["study"], "study")
-    run = Run(cluster=cluster, **{name: Part.read(config[name]) for name in _PARTS}, **values)
+    run = RunConfig(cluster=cluster, **{name: Part.read(config[name]) for name in _PARTS}, **values)
     classes = Classes(run.packages)
     for name in _PARTS:
         part = getattr(run, name)
@@ -72,7 +72,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> Run:
     return run
 
 
-def plain(run: Run) -> Config:
+def plain(run: RunConfig) -> Config:
     """The resolved configuration that describes the run: nested dicts, lists and scalars."""
     config = {}
     for one in fields(run):
@@ -86,12 +86,12 @@ def plain(run: Run) -> Config:
     }
 
 
-def as_yaml(run: Run) -> str:
+def as_yaml(run: RunConfig) -> str:
     """The same as text."""
     return yaml.safe_dump(plain(run), sort_keys=False, allow_unicode=True)
 
 
-def frozen(file: Path, packages: Sequence[str]) -> Run:
+def frozen(file: Path, packages: Sequence[str]) -> RunConfig:
     """The run that a sweep wrote down. Raises UsageError where the file is damaged."""
     try:
         return read(yaml.safe_load(file.read_text()), packages)
@@ -103,9 +103,9 @@ def frozen(file: Path, packages: Sequence[str]) -> Run:
         ) from error
 
 
-def launch_of(config: Mapping[str, Any]) -> Launch:
+def launch_of(config: Mapping[str, Any]) -> LaunchConfig:
     """How a command starts its runs, from its resolved configuration. Raises UsageError."""
-    launch = Launch(**checked(Launch, config))
+    launch = LaunchConfig(**checked(LaunchConfig, config))
     if launch.select is not None and not launch.select.startswith(("final_", "best_")):
         raise UsageError(f"select={launch.select}: final_<metric> or best_<metric>, as final_grad_norm")
     return launch

@@ -17,7 +17,7 @@ or how it is shown. Keys of the first kind are its identity, and so is every key
 
 
 @dataclass(frozen=True)
-class Key:
+class KeySpec:
     """What the schema says of one key besides its name, type and default.
 
     help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above
@@ -39,10 +39,10 @@ class Key:
 
 def key(default: Any, help: str, **about: Any) -> Any:
     """A dataclass's field with its `Key`."""
-    return field(default=default, metadata={"key": Key(help, **about)})
+    return field(default=default, metadata={"key": KeySpec(help, **about)})
 
 
-def about(one: Field[Any]) -> Key:
+def about(one: Field[Any]) -> KeySpec:
     """The `Key` of a field."""
     return one.metadata["key"]
 
@@ -79,11 +79,11 @@ class Part:
 
 def part(help: str, affects: Affects = "numbers") -> Any:
     """A field that a group of conf/ fills."""
-    return field(metadata={"key": Key(help, affects=affects), "part": True})
+    return field(metadata={"key": KeySpec(help, affects=affects), "part": True})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
+class ClusterConfig:
     """The n workers, however many processes they are shared over."""
 
     workers: int = key(20, "n of the mathematics, whatever the number of processes", unit="workers", least=1)
@@ -103,7 +103,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunConfig:
     """One run: an algorithm, a task and a number of workers."""
 
     algorithm: Part = part("the method")
@@ -111,7 +111,7 @@ class Run:
     update: Part = part("how a replica moves, where the method does not bring its own")
     task: Part = part("f and its data")
     logger: Part = part("where rows are shown besides", affects="look")
-    cluster: Cluster = field(default_factory=Cluster, metadata={"key": Key("the workers")})
+    cluster: ClusterConfig = field(default_factory=ClusterConfig, metadata={"key": KeySpec("the workers")})
 
     partition: str = key(
         "whole",
@@ -198,7 +198,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class LaunchConfig:
     """How the runs of a command are started; no run knows of it."""
 
     jobs: int | None = key(
@@ -229,7 +229,7 @@ class Launch:
 class Reproduction:
     """What `experiments.reproduce` is asked for; every other key goes to the runs."""
 
-    figure: Any = field(metadata={"key": Key("the cells, how they are drawn, the claims"), "part": True})
+    figure: Any = field(metadata={"key": KeySpec("the cells, how they are drawn, the claims"), "part": True})
     budget: str = key(
         "auto",
         "auto: the largest whose runs, timed here by a few rounds, take at most two hours",

@@ -35,7 +35,7 @@ from experiments.conformance.assertions import (
     given,
     named,
 )
-from experiments.record.checkpoint import Checkpoint
+from experiments.run_store.checkpoint import Checkpoint
 
 COMPRESSORS = (Identity(), ScaledSign(), TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5)))
 UPDATES = (SGD(momentum=0.5), Adam(), AMSGrad())

@@ -21,11 +21,11 @@ from experiments.config import identity
 from experiments.config.classes import Classes, called
 from experiments.config.evaluations import is_due
 from experiments.config.run import plain
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.elsewhere.collectives import Collectives
 from experiments.elsewhere.strategy import Carrier, Strategy
-from experiments.record.environment import environment
-from experiments.record.folder import RunFolder
+from experiments.run_store.environment import environment
+from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_task
 from experiments.training.runner import declared, summarised
@@ -35,7 +35,7 @@ DENSE = Algorithm.both_ways(dense(), SGD())
 """The method that a task's theory of step sizes is asked about: nobody has one of strategies from elsewhere."""
 
 
-def train_here(run: Run) -> None:
+def train_here(run: RunConfig) -> None:
     """Bring a run to its end as one of the ranks of a launch, and say what came of it."""
     check(run)
     with session([run]) as (ranks, display):
@@ -45,7 +45,7 @@ def train_here(run: Run) -> None:
     print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
 
 
-def check(run: Run) -> None:
+def check(run: RunConfig) -> None:
     """Raise UsageError for what a strategy from elsewhere does not have, before anything is started."""
     classes = Classes(run.packages)
     classes.find(called(run.algorithm), "algorithm", Strategy)
@@ -62,7 +62,7 @@ def check(run: Run) -> None:
         raise UsageError(f"lr={list(run.lr)}: a strategy from elsewhere has one model, and so one step size a run")
 
 
-def bring_to_end(run: Run, display: Display, ranks: Ranks) -> RunFolder:
+def bring_to_end(run: RunConfig, display: Display, ranks: Ranks) -> RunFolder:
     """Bring the run to its end, from its beginning unless it is finished. Raises as `experiments.run` does."""
     if not isinstance(ranks, Group) or ranks.size != run.cluster.workers:
         raise UsageError(
@@ -84,7 +84,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks) -> RunFolder:
     return folder
 
 
-def _train(run: Run, folder: RunFolder, display: Display, ranks: Ranks) -> None:
+def _train(run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> None:
     """All rounds of a run, and what it leaves in its folder."""
     if run.threads:
         torch.set_num_threads(run.threads)
@@ -119,7 +119,7 @@ class Training:
     x is this worker's, which need not be the others'; measured is worker 0's.
     """
 
-    def __init__(self, run: Run, task: Task) -> None:
+    def __init__(self, run: RunConfig, task: Task) -> None:
         self.task, self.clip, self.t, self.seconds = task, run.clip_worker, 0, 0.0
         self.carrier = Carrier(task.start(), layout_of(task))
         strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=self.carrier)

@@ -7,7 +7,7 @@ from typing import Any
 
 from common.errors import UsageError
 from plots.runs.columns import column, higher_is_better
-from plots.runs.read import Run
+from plots.runs.read import RunRecord
 
 Options = Mapping[str, Any]
 """Those of conf/logger/wandb.yaml, for one run."""
@@ -66,7 +66,7 @@ def ids(run: str, lr: Sequence[float]) -> list[str]:
     return [f"{run}-{trial}" for trial in range(len(lr))] if len(lr) > 1 else [run]
 
 
-def arguments(run: Run, trial: int, options: Options, said: Mapping[str, str]) -> dict[str, Any]:
+def arguments(run: RunRecord, trial: int, options: Options, said: Mapping[str, str]) -> dict[str, Any]:
     """What wandb.init is told of one curve of a run: its id, name, place and configuration.
 
     `said` is the environment, whose WANDB_NAME, WANDB_RUN_GROUP, WANDB_TAGS and WANDB_NOTES hold where `options` name
@@ -101,7 +101,7 @@ def arguments(run: Run, trial: int, options: Options, said: Mapping[str, str]) -
     }
 
 
-def _name(run: Run) -> str:
+def _name(run: RunRecord) -> str:
     return f"{run.algorithm}-{run.task}-n{run.workers}-s{run.seed}"
 
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from experiments.config.classes import Classes, called
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 
 
 class Logger:
@@ -20,7 +20,7 @@ class Logger:
         """Say how to show a run that had finished before, which is not done again."""
 
 
-def build_logger(run: Run) -> Logger:
+def build_logger(run: RunConfig) -> Logger:
     """The logger of a run, nothing of it begun. Raises UsageError for a wrong option."""
     if run.logger.target is None:
         return Logger()

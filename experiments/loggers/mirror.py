@@ -16,7 +16,7 @@ from experiments.config.sources import path_of
 from experiments.loggers.layout import BITS, Options, add_to, arguments, named
 from experiments.loggers.rows import rows
 from experiments.loggers.service import end_service, mode_and_reason, one_line
-from plots.runs.read import Run, open_run
+from plots.runs.read import RunRecord, open_run
 
 ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -31,7 +31,7 @@ class Curve:
     it already has rows of this id, those are not sent again: the rows of an id are always the same.
     """
 
-    def __init__(self, run: Run, trial: int, options: Options, mode: Any, watched: int | None) -> None:
+    def __init__(self, run: RunRecord, trial: int, options: Options, mode: Any, watched: int | None) -> None:
         """Begin it in `<folder>/wandb`; `watched` is the process whose machine is measured, None for no measuring.
 
         Raises whatever wandb does, and UsageError.

@@ -6,7 +6,7 @@ from common.errors import UsageError
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
 from experiments.config import figure as figures
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning import held_out
 from experiments.planning.estimate import Share, among, estimate
 from experiments.sweep.parallel import settled
@@ -20,7 +20,7 @@ def affordable(
     candidates: Sequence[Figure],
     overrides: Sequence[str],
     packages: Sequence[str],
-    launch: Launch,
+    launch: LaunchConfig,
     say: Callable[[str], object],
 ) -> Figure:
     """The first of the figures, the largest being first, whose missing runs take at most PATIENCE; else the last.
@@ -41,7 +41,7 @@ def affordable(
     return candidates[-1]
 
 
-def _runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> list[Run]:
+def _runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> list[RunConfig]:
     """All that it takes; those with step sizes that are not known yet are as many as those with published ones."""
     if figure.held_out is None:
         return figures.runs(figure, overrides, packages)

@@ -17,10 +17,10 @@ from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
 from experiments.config import identity
 from experiments.config.run import plain
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning.estimate import Share, Trial, among, kind, trial
-from experiments.record.checkpoint import Checkpoint
-from experiments.record.folder import RunFolder
+from experiments.run_store.checkpoint import Checkpoint
+from experiments.run_store.folder import RunFolder
 from experiments.sweep.repeats import repeats
 from experiments.training.build import build_algorithm
 from experiments.training.memory import vectors
@@ -58,7 +58,7 @@ class _Cost:
         ]
 
 
-def show(runs: list[Run], launch: Launch, console: Console) -> None:
+def show(runs: list[RunConfig], launch: LaunchConfig, console: Console) -> None:
     """Print what every run is, how far it is and what it takes, one a line, and the totals; train none of them.
 
     A few rounds of one run of each kind are timed here, on data that are fetched as a run would fetch them; where
@@ -106,7 +106,7 @@ def readable(bits: int) -> str:
     return f"{value:.4g} Tbit"
 
 
-def _done(run: Run) -> int | _Cost:
+def _done(run: RunConfig) -> int | _Cost:
     """After how many rounds a run would go on, or what it cost where it is finished."""
     folder = RunFolder(identity.folder(run))
     try:
@@ -118,7 +118,7 @@ def _done(run: Run) -> int | _Cost:
     return Checkpoint(folder.path / "checkpoint", Ranks()).round() or 0
 
 
-def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
+def _waiting(run: RunConfig, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
     state = f"at round {done}" if done else "to do"
     if tried is None:
         return _Cost(state)
@@ -134,9 +134,9 @@ def _waiting(run: Run, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:
     return _Cost(state, True, meter.bits_up, meter.bits_down, memory, tried.seconds(run, done))
 
 
-def _table(runs: list[Run], costs: list[_Cost], console: Console) -> None:
+def _table(runs: list[RunConfig], costs: list[_Cost], console: Console) -> None:
     described = [
-        read.Run(identity.folder(run), cost.state, plain(run)) for run, cost in zip(runs, costs, strict=True)
+        read.RunRecord(identity.folder(run), cost.state, plain(run)) for run, cost in zip(runs, costs, strict=True)
     ]
     differing = settings(described)
     lines = []

@@ -11,8 +11,8 @@ from algorithms.layout import Layout
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.evaluations import evaluations
-from experiments.config.schema import Run
-from experiments.record.folder import RunFolder
+from experiments.config.schema import RunConfig
+from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
 from experiments.training.memory import explained
@@ -36,13 +36,13 @@ class Trial:
     evaluation: float  # seconds
     data: int = 0  # bytes in a process, 0 where the task does not say
 
-    def seconds(self, run: Run, done: int = 0) -> float:
+    def seconds(self, run: RunConfig, done: int = 0) -> float:
         """Of a whole run, or of what is left of it after `done` rounds."""
         whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * evaluations(run)
         return whole * (1 - done / run.rounds)
 
 
-def estimate(runs: list[Run], ranks: Ranks, say: Callable[[str], object]) -> tuple[int, float]:
+def estimate(runs: list[RunConfig], ranks: Ranks, say: Callable[[str], object]) -> tuple[int, float]:
     """How many of the runs are not finished yet, and the seconds they will take from their beginning.
 
     One run of every kind is tried; `say` is told which.
@@ -55,18 +55,18 @@ def estimate(runs: list[Run], ranks: Ranks, say: Callable[[str], object]) -> tup
     return len(waiting), sum(trials[kind(run)].seconds(run) for run in waiting)
 
 
-def kind(run: Run) -> str:
+def kind(run: RunConfig) -> str:
     """What one trial serves: a task and a number of step sizes. Methods differ little in what a round takes, but for
     those that take two gradients."""
     return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
 
 
-def among(run: Run, jobs: int) -> Run:
+def among(run: RunConfig, jobs: int) -> RunConfig:
     """The run as it computes where so many go on at once: sharing the cores, with one thread unless somebody said."""
     return run if jobs == 1 else replace(run, threads=run.threads or 1)
 
 
-def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
+def trial(run: RunConfig, ranks: Ranks, say: Callable[[str], object]) -> Trial:
     """Train a round or a few that leave nothing behind; `say` is told which.
 
     Where a round would take long on a CPU, it is told from a few rows of one worker, and an evaluation from its rows.
@@ -81,7 +81,7 @@ def trial(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
         torch.set_num_threads(threads)
 
 
-def _tried(run: Run, ranks: Ranks, say: Callable[[str], object]) -> Trial:
+def _tried(run: RunConfig, ranks: Ranks, say: Callable[[str], object]) -> Trial:
     precision = run.task.options.get("precision")
     where = f", in {precision}" if precision else ""
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{where}")
@@ -116,12 +116,12 @@ class Share(Ranks):
         self.size = size
 
 
-def _gradients(run: Run, layout: Layout) -> int:
+def _gradients(run: RunConfig, layout: Layout) -> int:
     """Of a worker in a round."""
     return 2 if build_algorithm(run, layout).looks_back else 1
 
 
-def _part(run: Run) -> tuple[Run, float]:
+def _part(run: RunConfig) -> tuple[RunConfig, float]:
     """The run with a small batch, and how many times as large its own is."""
     size = run.task.options.get("batch_size") or 0
     if size <= _ROWS:
@@ -129,7 +129,7 @@ def _part(run: Run) -> tuple[Run, float]:
     return replace(run, task=replace(run.task, options={**run.task.options, "batch_size": _ROWS})), size / _ROWS
 
 
-def _timed(run: Run, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
+def _timed(run: RunConfig, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
     """A trainer of the run, and the seconds of its rounds, after one that is not timed where it is short, nor on a
     GPU, where libraries start in it and a graph is captured."""
     with explained():

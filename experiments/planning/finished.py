@@ -6,12 +6,12 @@ from pathlib import Path
 from common.errors import UsageError
 from experiments.config import identity
 from experiments.config.earlier import today
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from plots.request import folder
 from plots.runs.find import find, whole
 
 
-def finished(runs: Sequence[Run], place: str) -> list[Path]:
+def finished(runs: Sequence[RunConfig], place: str) -> list[Path]:
     """The folders below `place` of finished runs with the settings of these, in their order; those that diverged are
     finished, too.
 

@@ -15,8 +15,8 @@ from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
 from experiments.config.compose import parse
 from experiments.config.figure import combinations, runs
-from experiments.config.schema import Run
-from experiments.record.folder import RunFolder
+from experiments.config.schema import RunConfig
+from experiments.run_store.folder import RunFolder
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best
 from plots.runs.read import open_run, table
@@ -24,11 +24,11 @@ from plots.runs.read import open_run, table
 Best = dict[tuple[str, str], float]
 """By task and method."""
 
-Places = Callable[[Sequence[Run]], Sequence[Path]]
+Places = Callable[[Sequence[RunConfig]], Sequence[Path]]
 """Where the results of runs lie."""
 
 
-def _own(some: Sequence[Run]) -> list[Path]:
+def _own(some: Sequence[RunConfig]) -> list[Path]:
     """Where runs of today's code leave them."""
     return [identity.folder(run) for run in some]
 

@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 
 from experiments.config import identity
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from plots.runs.find import folders
 from plots.runs.read import open_run
 
 
-def parts(run: Run) -> list[Run]:
+def parts(run: RunConfig) -> list[RunConfig]:
     """The runs that a run's step sizes are found in: itself, unless finished ones beside it have some of them.
 
     These are equal to it, code included, but for a list of step sizes that is part of its own: how a trial moves does
@@ -23,7 +23,7 @@ def parts(run: Run) -> list[Run]:
     if len(run.lr) == 1 or place.exists():
         return [run]
     smaller = [replace(run, lr=lrs) for lrs in _grids(run) if set(lrs) < set(run.lr)]
-    done: list[Run] = []
+    done: list[RunConfig] = []
     for some in sorted(smaller, key=lambda some: (-len(some.lr), some.lr)):
         if not set(some.lr) & _tried(done) and is_finished(some):
             done.append(some)
@@ -31,11 +31,11 @@ def parts(run: Run) -> list[Run]:
     return [*done, *([replace(run, lr=left)] if left else [])] if done else [run]
 
 
-def _tried(runs: Iterable[Run]) -> set[float]:
+def _tried(runs: Iterable[RunConfig]) -> set[float]:
     return {lr for run in runs for lr in run.lr}
 
 
-def _grids(run: Run) -> list[tuple[float, ...]]:
+def _grids(run: RunConfig) -> list[tuple[float, ...]]:
     """The different lists of step sizes of the runs beside a run."""
     found: dict[tuple[float, ...], None] = {}
     for path in folders(identity.folder(run).parent):
@@ -49,7 +49,7 @@ def _grid(path: Path) -> tuple[float, ...]:
     return tuple(map(float, open_run(path).lrs))
 
 
-def is_finished(run: Run) -> bool:
+def is_finished(run: RunConfig) -> bool:
     """Whether a run is done, told without torch; where it cannot be told it is not."""
     try:
         return open_run(identity.folder(run)).is_finished

@@ -31,7 +31,7 @@ from common.template import Forked, Template
 from experiments.config import identity
 from experiments.config.compose import ROOT
 from experiments.config.run import frozen
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.training.build import device_of
 from experiments.training.session import train_here
 from experiments.training.threads import SHARE
@@ -52,7 +52,7 @@ def command(file: Path, ranks: int, packages: Sequence[str]) -> list[str]:
     return [sys.executable, *(torchrun if ranks > 1 else []), *job]
 
 
-def environment(run: Run, jobs: int, ranks: int, slot: int) -> dict[str, str]:
+def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:
     """What the process of a run finds in its environment besides what is there already.
 
     slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Cores are

@@ -15,9 +15,9 @@ from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import shares
 from experiments.cluster.simulated import Simulated
 from experiments.config import identity
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning.estimate import kind
-from experiments.record.folder import RunFolder
+from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task, device_of
 from experiments.training.memory import vectors
@@ -33,7 +33,7 @@ def at_once(missing: int, cores: int, threads: int = 1, ranks: int = 1, fit: int
     return max(1, min(missing, cores // (threads * ranks), fit))
 
 
-def settled(launch: Launch, runs: Sequence[Run]) -> Launch:
+def settled(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
     """The launch with a number of jobs for these runs, on GPUs one for each that the ranks of a run do not share.
 
     Where cores are there for more than one, the task of a run of each kind is built here, for its d; its data are
@@ -55,14 +55,14 @@ def settled(launch: Launch, runs: Sequence[Run]) -> Launch:
     return replace(launch, jobs=count)
 
 
-def _is_finished(run: Run) -> bool:
+def _is_finished(run: RunConfig) -> bool:
     try:
         return RunFolder(identity.folder(run)).is_finished()
     except RunError:  # where that cannot be told, its process will say why
         return False
 
 
-def _memory(run: Run, ranks: int) -> int:
+def _memory(run: RunConfig, ranks: int) -> int:
     """About how many bytes all processes of a run take, as far as its task tells."""
     held = 0
     with suppress(Exception):

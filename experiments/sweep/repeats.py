@@ -13,15 +13,15 @@ from common.progress import Display
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import as_yaml
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.planning.estimate import kind
-from experiments.record.folder import RunFolder
-from experiments.record.renamed import copy
+from experiments.run_store.folder import RunFolder
+from experiments.run_store.renamed import copy
 from experiments.training.build import build_task, build_trainer
 from experiments.training.runner import bring_to_end
 
 
-def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
+def repeats(runs: Sequence[RunConfig]) -> dict[Path, RunConfig]:
     """By the folder of a run that was not begun the first one that is equal to it but for a seed that nothing is
     drawn from.
 
@@ -29,10 +29,10 @@ def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
     data are fetched for that. A run with a user's packages is never a copy: what these read in other rounds is not
     known.
     """
-    alike: dict[str, list[Run]] = {}
+    alike: dict[str, list[RunConfig]] = {}
     for run in runs:
         alike.setdefault(identity.of(replace(run, seed=0)), []).append(run)
-    found: dict[Path, Run] = {}
+    found: dict[Path, RunConfig] = {}
     found_out: dict[str, str | None] = {}  # by what is the same for all step sizes
     drawing: set[str] = set()  # kinds of runs whose task draws, whatever the method
     for first, *others in alike.values():
@@ -49,7 +49,7 @@ def repeats(runs: Sequence[Run]) -> dict[Path, Run]:
     return found
 
 
-def take_over(run: Run, original: Run) -> bool:
+def take_over(run: RunConfig, original: RunConfig) -> bool:
     """Make the folder of a run from that of the one it repeats, if that is over and this one is not begun.
 
     Returns whether it did. Its environment.json says whose rows they are, under `repeats_seed`. Raises RunError where
@@ -81,7 +81,7 @@ def take_over(run: Run, original: Run) -> bool:
 
 
 def brought_to_end(
-    runs: Iterable[Run], copies: Mapping[Path, Run], display: Display, ranks: Ranks | None = None
+    runs: Iterable[RunConfig], copies: Mapping[Path, RunConfig], display: Display, ranks: Ranks | None = None
 ) -> Iterator[RunFolder]:
     """The folders of runs, each brought to its end in this process, by a copy where `copies`, as `repeats` gives
     them, has what it repeats. Raises as `bring_to_end`."""
@@ -91,7 +91,7 @@ def brought_to_end(
         yield bring_to_end(run, display, ranks)
 
 
-def draws(run: Run) -> Literal["task", "method"] | None:
+def draws(run: RunConfig) -> Literal["task", "method"] | None:
     """What of a run reads its seed: its task, whatever the method, or its method alone; None where nothing does.
 
     One of the two also where that could not be found out.

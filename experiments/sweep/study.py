@@ -12,8 +12,8 @@ from common.files import atomic
 from common.lock import held
 from experiments.config import identity
 from experiments.config.run import as_yaml
-from experiments.config.schema import Run
-from experiments.record.folder import RunFolder
+from experiments.config.schema import RunConfig
+from experiments.run_store.folder import RunFolder
 from experiments.sweep.extend import parts
 from plots.runs.choose import Choice, best
 from plots.runs.read import open_run
@@ -25,7 +25,7 @@ class Cell:
 
     name: str
     overrides: tuple[str, ...]
-    run: Run
+    run: RunConfig
 
     @cached_property
     def folder(self) -> RunFolder:
@@ -71,7 +71,7 @@ class Cell:
         return choice
 
 
-def cells(lines: Sequence[Sequence[str]], runs: Sequence[Run], study: str) -> list[Cell]:
+def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str) -> list[Cell]:
     """The cells with these overrides and runs, all shown under `study` unless they say otherwise."""
     shared = set.intersection(*map(set, lines))
     return [

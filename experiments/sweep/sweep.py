@@ -13,7 +13,7 @@ from common.template import Template
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.planning import cost
 from experiments.sweep.job import Job, command, environment
@@ -25,7 +25,7 @@ from experiments.training.build import check, device_of
 from experiments.training.session import train_here
 
 
-def train(run: Run, launch: Launch) -> float:
+def train(run: RunConfig, launch: LaunchConfig) -> float:
     """Plan one run, or bring it to its end, in this process or in those of its own that `launch` asks for.
 
     Returns what a sweeper selects by, NaN where there is nothing. Raises UsageError before anything is started, and
@@ -45,7 +45,7 @@ def train(run: Run, launch: Launch) -> float:
     return cell.value(launch.select)
 
 
-def sweep(cells: list[Cell], launch: Launch, template: Template | None = None) -> list[Cell]:
+def sweep(cells: list[Cell], launch: LaunchConfig, template: Template | None = None) -> list[Cell]:
     """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
 
     template: forks them where it can, rather than that they are started.
@@ -113,7 +113,12 @@ class _Jobs:
     """Runs what is missing, says what came of it and keeps what failed."""
 
     def __init__(
-        self, cells: list[Cell], launch: Launch, folder: StudyFolder, display: Display, template: Template | None
+        self,
+        cells: list[Cell],
+        launch: LaunchConfig,
+        folder: StudyFolder,
+        display: Display,
+        template: Template | None,
     ) -> None:
         self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
         self._at_once = min(launch.jobs or 1, len(cells))

@@ -11,12 +11,12 @@ from common.template import WORKS, Template
 from experiments.config import identity
 from experiments.config.classes import PACKAGES
 from experiments.config.compose import ROOT
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.sweep.extend import is_finished
 
 
 @contextmanager
-def warmed(runs: Sequence[Run], launch: Launch) -> Iterator[Template | None]:
+def warmed(runs: Sequence[RunConfig], launch: LaunchConfig) -> Iterator[Template | None]:
     """The process, for as long as it is needed; None where it would save nothing."""
     missing = [run for run in runs if not is_finished(run)]
     if not WORKS or len(missing) < 2 or launch.ranks > 1 or launch.dry_run:

@@ -21,7 +21,7 @@ from experiments.cluster.ranks import Group, Ranks, shares
 from experiments.cluster.sharded import Sharded
 from experiments.cluster.simulated import Simulated
 from experiments.config.classes import Classes, called, parameter_types
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
 from experiments.training.allocator import keep_freed_memory
@@ -29,7 +29,7 @@ from experiments.training.memory import check_room
 from experiments.training.trainer import Trainer
 
 
-def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
+def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
     """The algorithm with its compressor and update. Raises UsageError for what does not fit together.
 
     `layout` is the task's parameter tensors, of which `partition` makes blocks; without it the compressor takes the
@@ -70,7 +70,7 @@ def build_algorithm(run: Run, layout: Layout = ()) -> Algorithm:
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
 
 
-def build_task(run: Run, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
+def build_task(run: RunConfig, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
     """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
     classes, task = Classes(run.packages), called(run.task)
     extra: dict[str, Any] = {"workers": run.cluster.workers, "seed": run.seed, "ids": ids}
@@ -79,7 +79,7 @@ def build_task(run: Run, ids: Sequence[int] | None = None, local_rank: int = 0) 
     return classes.build(task, "task", Task, **extra)
 
 
-def device_of(run: Run, local_rank: int = 0) -> str:
+def device_of(run: RunConfig, local_rank: int = 0) -> str:
     """Where the run computes: `cpu`, or `cuda:<local rank>`. Raises UsageError where that is not there."""
     able = task_class(run).devices
     wanted = run.device
@@ -101,7 +101,7 @@ def device_of(run: Run, local_rank: int = 0) -> str:
     return f"cuda:{local_rank}"
 
 
-def build_trainer(run: Run, ranks: Ranks) -> Trainer:
+def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
     """Everything that a run needs, built and checked, with nothing yet on disk but cached data.
 
     Raises UsageError or DataError for what does not fit together or into memory, and LostContact.
@@ -140,7 +140,7 @@ def build_trainer(run: Run, ranks: Ranks) -> Trainer:
         raise UsageError(str(error)) from error
 
 
-def _cluster(run: Run, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
+def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
     ids = ranks.ids(run.cluster.workers)
     if not isinstance(ranks, Group):
         return Simulated(algorithm, len(ids), run.seed)
@@ -159,7 +159,7 @@ def _choose_algorithms(deterministic: bool) -> None:
         torch.use_deterministic_algorithms(deterministic)
 
 
-def check(run: Run) -> None:
+def check(run: RunConfig) -> None:
     """Raise UsageError for a wrong option anywhere, or a device that is not here, without loading any data."""
     build_algorithm(run)
     device_of(run)
@@ -173,6 +173,6 @@ def check(run: Run) -> None:
     build_logger(run)
 
 
-def task_class(run: Run) -> Any:
+def task_class(run: RunConfig) -> Any:
     """The class of a run's task."""
     return Classes(run.packages).find(called(run.task), "task", Task)

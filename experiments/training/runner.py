@@ -16,10 +16,10 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.evaluations import is_due
 from experiments.config.run import plain
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.loggers.logger import Logger, build_logger
-from experiments.record.environment import environment, versions
-from experiments.record.folder import RunFolder
+from experiments.run_store.environment import environment, versions
+from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
 from experiments.training.memory import explained
@@ -28,7 +28,7 @@ from experiments.training.trainer import Trainer
 from plots.runs.columns import column, declare, higher_is_better
 
 
-def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunFolder:
+def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -> RunFolder:
     """Bring the run of a checked configuration to its end, whatever of it is already there.
 
     A finished run is left as it is. Ctrl-C, termination and a terminal that closes, of any rank, end it with
@@ -61,7 +61,7 @@ def bring_to_end(run: Run, display: Display, ranks: Ranks | None = None) -> RunF
     return folder
 
 
-def _begin(trainer: Trainer, run: Run, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
+def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
     resumed = folder.resume(trainer.cluster.ids, trainer.task.device, partial(_restore, trainer))
     folder.tidy()
@@ -102,7 +102,7 @@ def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
     trainer.load_state_dict(state)
 
 
-def _train(trainer: Trainer, run: Run, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
+def _train(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
     """Do the rounds that are left, and leave the folder whole however they end."""
     ids = trainer.cluster.ids
     snapshot = folder.snapshot(trainer.state_dict())
@@ -176,7 +176,7 @@ def _stop_requests() -> Iterator[list[int]]:
         yield requests
 
 
-def _command(run: Run) -> dict[str, object]:
+def _command(run: RunConfig) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
     settings |= {"cluster.server": run.cluster.server}

@@ -9,14 +9,14 @@ from common.errors import UsageError
 from common.progress import Display
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.ranks import Ranks
-from experiments.config.schema import Run
-from experiments.record.folder import RunFolder
+from experiments.config.schema import RunConfig
+from experiments.run_store.folder import RunFolder
 from experiments.training.build import device_of
 from experiments.training.runner import bring_to_end
 
 
 @contextmanager
-def session(runs: list[Run]) -> Iterator[tuple[Ranks, Display]]:
+def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
     """Join the ranks of this launch, if there are any, for all of these runs one after the other.
 
     Raises UsageError where the runs do not fit the launch, before anything is connected.
@@ -37,7 +37,7 @@ def session(runs: list[Run]) -> Iterator[tuple[Ranks, Display]]:
             yield ranks, display
 
 
-def train_here(run: Run) -> RunFolder | None:
+def train_here(run: RunConfig) -> RunFolder | None:
     """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
 
     Returns its folder, None where another rank has it.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 
 from common.cores import cores
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.training.trainer import Trainer
 
 SMALL = 2**21
@@ -35,7 +35,7 @@ def own_cores(environment: Mapping[str, str]) -> int | None:
 
 
 @contextmanager
-def chosen(run: Run, trainer: Trainer) -> Iterator[None]:
+def chosen(run: RunConfig, trainer: Trainer) -> Iterator[None]:
     """Compute within with the threads of `threads: auto`, if the run has that, and afterwards with those of before.
 
     A GPU's run is left as it is.

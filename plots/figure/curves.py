@@ -47,8 +47,9 @@ def draw(
 
     Where there is only one task its panels stand beside each other, with its name above the legend, and so do the
     tasks of a single panel, or with panels of their own, up to four to a row. `frame` holds one trial per task,
-    algorithm and seed (columns of `Run.frame`, or of `Variant.frame`, and, where some lie above others, `front`). Of
-    several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the greatest.
+    algorithm and seed (columns of `RunRecord.frame`, or of `Variant.frame`, and, where some lie above others,
+    `front`). Of several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the least to the
+    greatest.
     Round 0 has no place on a logarithmic axis of bits and is left out there. Methods are drawn by `families`, each in
     panels of the tasks that it has curves on and with a legend of its own; without any, all in one or, of more than
     seven, in as many as that takes. Curves that lie on one another are named in the note, and one of a run that

@@ -18,7 +18,7 @@ from plots.runs.best import mark_best, on_edge, rule_in_words
 from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.levels import bits_to_reach
 from plots.runs.network import modelled_seconds
-from plots.runs.read import Run, open_run, table
+from plots.runs.read import RunRecord, open_run, table
 from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, while_all_go_on
 
 _HIDDEN = ["label", "color", "marker", "task_label", "selected_by"]
@@ -56,7 +56,7 @@ def report(
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
-def _report(runs: Sequence[Run], figure: Figure, target: Path, origin: str) -> pd.DataFrame:
+def _report(runs: Sequence[RunRecord], figure: Figure, target: Path, origin: str) -> pd.DataFrame:
     """Everything but what is shown; the findings."""
     frame = table(runs)
     frame["modelled_seconds"] = modelled_seconds(frame, figure.network)

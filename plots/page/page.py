@@ -20,7 +20,7 @@ from plots.page.thin import kept, measured
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import axes, higher_is_better, in_words, x_axes
 from plots.runs.network import Network, is_dense
-from plots.runs.read import Run, exchange
+from plots.runs.read import RunRecord, exchange
 from plots.runs.variants import Variant, facets, grouped, settled, table, tell_apart
 
 _PARTS = Path(__file__).parent
@@ -33,7 +33,7 @@ _SCRIPTS = (
 
 
 def page(
-    runs: Sequence[Run],
+    runs: Sequence[RunRecord],
     figures: Sequence[dict],
     made: str,
     whole: bool = False,
@@ -60,7 +60,7 @@ def page(
 
 
 def content(
-    runs: Sequence[Run],
+    runs: Sequence[RunRecord],
     figures: Sequence[dict],
     made: str,
     whole: bool = False,
@@ -138,7 +138,7 @@ def _tasks(variants: Sequence[Variant]) -> list[dict]:
     return tasks
 
 
-def _common_study(runs: Sequence[Run]) -> str:
+def _common_study(runs: Sequence[RunRecord]) -> str:
     """The study that all runs were made for; empty where there is no such one."""
     [study, *others] = {run.study for run in runs} or {None}
     return study if study and not others else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from plots.runs.columns import column
-from plots.runs.read import Run
+from plots.runs.read import RunRecord
 from plots.runs.variants import Variant, grouped
 
 ROOM = 1_800_000
@@ -37,21 +37,21 @@ def kept(variants: Sequence[Variant]) -> dict[Path, np.ndarray]:
     return places
 
 
-def evaluations(run: Run) -> int:
+def evaluations(run: RunRecord) -> int:
     """How often a run was evaluated so far."""
     return -(-run.height // len(run.lrs))
 
 
-def measured(run: Run) -> list[str]:
+def measured(run: RunRecord) -> list[str]:
     """The columns of a run that say something about the model."""
     return [name for name in run.columns if column(name).is_measured]
 
 
-def _rounds(run: Run) -> bytes:
+def _rounds(run: RunRecord) -> bytes:
     return run.numbers["round"][:: len(run.lrs)].tobytes()
 
 
-def _chosen(runs: Sequence[Run], length: int, most: int) -> np.ndarray:
+def _chosen(runs: Sequence[RunRecord], length: int, most: int) -> np.ndarray:
     """Up to `most` of `length` places; the first, the last and the extremes are among them even if these are more."""
     return _with_others(frozenset({0, length - 1, *_extremes(runs)}), length, most)
 
@@ -65,7 +65,7 @@ def _with_others(marked: frozenset[int], length: int, most: int) -> np.ndarray:
     return places(max(0, bisect(range(length), most, key=lambda count: len(places(count))) - 1))
 
 
-def _extremes(runs: Sequence[Run]) -> set[int]:
+def _extremes(runs: Sequence[RunRecord]) -> set[int]:
     """The places of the least and the greatest value of every column that says something about the model."""
     found: dict[tuple[str, int], tuple[float, int]] = {}
     for run, way in product(runs, (1, -1)):  # the least, the greatest

@@ -10,7 +10,7 @@ from common.errors import UsageError
 from common.names import unknown
 from plots.runs.best import SELECTABLE, Rule, metric_of, ranked
 from plots.runs.columns import column
-from plots.runs.read import Run
+from plots.runs.read import RunRecord
 from plots.runs.variants import Variant, grouped, table, tell_apart
 
 
@@ -31,7 +31,7 @@ class Choice:
     run: str | None  # the id of one that has the best step size
 
 
-def best(runs: Iterable[Run], rule: str | None = None) -> list[Choice]:
+def best(runs: Iterable[RunRecord], rule: str | None = None) -> list[Choice]:
     """The best step size by `ranked` of every task, method and settings among these runs, finished or not.
 
     `rule` is final_<metric> or best_<metric>, and None the level of the task's own metric. A step size that did not

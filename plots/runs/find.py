@@ -9,14 +9,14 @@ from common.errors import UsageError
 from common.names import unknown
 from plots.runs.columns import declare
 from plots.runs.files import FINISHED
-from plots.runs.read import Run, open_run
+from plots.runs.read import RunRecord, open_run
 from plots.runs.workers import each
 
 CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
 
 
-def find(root: Path) -> list[Run]:
+def find(root: Path) -> list[RunRecord]:
     """Every run in and below a folder, whatever its state, and those that its sweeps wrote down and nobody began.
 
     In order of task, algorithm and id.
@@ -41,17 +41,17 @@ def folders(root: Path) -> Iterator[Path]:
             inner[:] = [name for name in inner if name not in ("sweeps", "figures")]
 
 
-def with_rows(runs: Iterable[Run]) -> list[Run]:
+def with_rows(runs: Iterable[RunRecord]) -> list[RunRecord]:
     """Those that have a first row, finished or not. A damaged one is left out with a notice on standard error."""
     return [run for run in _told(runs) if run.last]
 
 
-def whole(runs: Iterable[Run]) -> list[Run]:
+def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
     """Those that are not damaged after all of their rows are verified, with a notice of each of the others."""
     return _told(each(_verified, list(runs)))
 
 
-def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str) -> list[Run]:
+def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
     """The runs of one study and of the given tasks, algorithms, seeds and states, several separated by commas.
 
     All where empty. A study has the runs that were begun for it, and those that its sweep found finished.
@@ -75,7 +75,7 @@ def select(runs: Iterable[Run], results_dir: Path, study: str = "", **names: str
     return chosen
 
 
-def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
+def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[RunRecord]:
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
     listed = {str(file.parent.relative_to(sweeps)): _words(file) for file in sweeps.rglob("cells.txt")}
@@ -85,7 +85,7 @@ def of_study(runs: Iterable[Run], results_dir: Path, study: str) -> list[Run]:
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
-def _told(runs: Iterable[Run]) -> list[Run]:
+def _told(runs: Iterable[RunRecord]) -> list[RunRecord]:
     """Those that are not damaged; each of the others is named on standard error."""
     runs = list(runs)
     for run in runs:
@@ -94,7 +94,7 @@ def _told(runs: Iterable[Run]) -> list[Run]:
     return [run for run in runs if run.state != "damaged"]
 
 
-def _verified(run: Run) -> Run:
+def _verified(run: RunRecord) -> RunRecord:
     """A run with its rows read; where they seem damaged, after a second look at the whole folder."""
     try:
         _ = run.last and run.numbers
@@ -107,15 +107,17 @@ def _verified(run: Run) -> Run:
     return run
 
 
-def _opened(place: Path) -> Run:
+def _opened(place: Path) -> RunRecord:
     try:
         return open_run(place)
     except (OSError, ValueError) as error:
         return _damaged(place, error)
 
 
-def _damaged(place: Path, error: Exception) -> Run:
-    return Run(place, "damaged", error=f"{place}: not a whole run folder ({error}); delete it or move it elsewhere")
+def _damaged(place: Path, error: Exception) -> RunRecord:
+    return RunRecord(
+        place, "damaged", error=f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
+    )
 
 
 def _words(file: Path) -> list[str]:

@@ -11,7 +11,7 @@ from plots.runs.columns import sign
 def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: str = "bits") -> pd.DataFrame:
     """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
 
-    `frame` has the rows of `Run.frame`. Beyond is below, of accuracies above. Returns columns task, algorithm,
+    `frame` has the rows of `RunRecord.frame`. Beyond is below, of accuracies above. Returns columns task, algorithm,
     label, level, bits, round, lr; the last three are missing where no step size got there. With several seeds bits
     and round are means, `bits_min` and `bits_max` stand beside them, and only step sizes with which every seed got
     there count. `x` is counted instead of bits where it is given, and has its name in the columns.

@@ -52,7 +52,7 @@ def _setting(*keys: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """A run's folder: what it was set to, what it ran on and how far it came, as its files say.
 
     Of one that is missing `folder` is the file that it would be started from. Of one that is damaged there is nothing
@@ -100,7 +100,7 @@ class Run:
         commit = (self.environment.get("commit") or "unknown")[:7]
         return commit + " with changes" * bool(self.environment.get("uncommitted_changes"))
 
-    def shown_as(self, task: Mapping[str, str], algorithm: Mapping[str, str]) -> Run:
+    def shown_as(self, task: Mapping[str, str], algorithm: Mapping[str, str]) -> RunRecord:
         """The same run with other displays: figures that share runs need not draw them alike."""
         looks = {"task": task, "algorithm": algorithm}
         shown = {group: {**self.config[group], "display": dict(look)} for group, look in looks.items()}
@@ -181,7 +181,7 @@ class Run:
         return table([self])
 
 
-def table(runs: Sequence[Run]) -> pd.DataFrame:
+def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
 
     These are task, algorithm, compressor, seed, run (the id), planned_rounds, d, batch_size (a worker's, missing
@@ -196,7 +196,7 @@ def table(runs: Sequence[Run]) -> pd.DataFrame:
     return frame.assign(**beside(runs, _labels))
 
 
-def beside(runs: Sequence[Run], facts: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+def beside(runs: Sequence[RunRecord], facts: Callable[[RunRecord], dict[str, Any]]) -> dict[str, Any]:
     """Columns of what holds for a whole run, each value repeated for every row of its run."""
     import numpy as np
     import pandas as pd
@@ -206,12 +206,12 @@ def beside(runs: Sequence[Run], facts: Callable[[Run], dict[str, Any]]) -> dict[
     return {str(name): each[name].array.take(rows) for name in each}
 
 
-def _identity(run: Run) -> dict[str, Any]:
+def _identity(run: RunRecord) -> dict[str, Any]:
     compressor = run.config["compressor"]["_target_"].rpartition(".")[2]
     return {"task": run.task, "algorithm": run.algorithm, "compressor": compressor, "seed": run.seed}
 
 
-def _labels(run: Run) -> dict[str, Any]:
+def _labels(run: RunRecord) -> dict[str, Any]:
     facts = {
         "run": run.id,
         "planned_rounds": run.rounds,
@@ -233,20 +233,20 @@ def exchange(environment: Mapping[str, Any]) -> dict[str, int]:
     return {"servers": environment.get("servers", -(-d // 2**12)), "exchanges": environment.get("exchanges", 2)}
 
 
-def open_run(place: Path) -> Run:
-    """What lies in a run's folder, with `Run.rows` read when they are asked for; of a file, the missing run that a
-    sweep wrote down there.
+def open_run(place: Path) -> RunRecord:
+    """What lies in a run's folder, with `RunRecord.rows` read when they are asked for; of a file, the missing run
+    that a sweep wrote down there.
 
     Raises ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
     """
     return twice(lambda: _examined(place))
 
 
-def verified(folder: Path) -> Run | None:
+def verified(folder: Path) -> RunRecord | None:
     """The same after all that the folder holds but the checkpoint is verified, every row too; None of a run that was
     never begun. Raises as `open_run`."""
 
-    def look() -> Run | None:
+    def look() -> RunRecord | None:
         if not any((folder / name).exists() for name in FINISHED):
             return None
         run = _examined(folder)
@@ -266,10 +266,10 @@ def twice(look: Callable[[], Answer]) -> Answer:
         return look()
 
 
-def _examined(place: Path) -> Run:
+def _examined(place: Path) -> RunRecord:
     """What lies in a folder, after its small files and the rows of the last evaluation are verified."""
     if place.is_file():
-        return Run(place, "missing", configuration(place, place.read_bytes()))
+        return RunRecord(place, "missing", configuration(place, place.read_bytes()))
     contents, checked = read_small(place)
     if CONFIG not in contents:
         raise ValueError(f"{place / CONFIG}: missing")
@@ -293,7 +293,7 @@ def _examined(place: Path) -> Run:
     if missing:
         raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
     error = " ".join(str(status.get("error", "")).split())
-    return Run(place, state, config, facts, status, last, error, checked[CONFIG])
+    return RunRecord(place, state, config, facts, status, last, error, checked[CONFIG])
 
 
 def _state(folder: Path, status: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from plots.runs.best import Rule, mark_best, metric_of, on_edge, ranked
 from plots.runs.columns import higher_is_better
 from plots.runs.levels import bits_to_reach
-from plots.runs.read import Run, beside
+from plots.runs.read import RunRecord, beside
 from plots.runs.seeds import geometric_mean
 from plots.runs.variants import columns, table, tell_apart
 
@@ -65,7 +65,7 @@ class Results(pd.DataFrame):
         return found[[*names, *(name for name in found if name not in names)]]
 
 
-def results(runs: Sequence[Run]) -> Results:
+def results(runs: Sequence[RunRecord]) -> Results:
     """The rows of runs. Of several with the same settings, seed and step size the last one stands."""
     variants = tell_apart(runs)
     kept = [variant.run for variant in variants]
@@ -73,7 +73,7 @@ def results(runs: Sequence[Run]) -> Results:
     settings = {name: values for name, values in columns(kept).items() if name not in frame and name != "algorithm"}
     place = {run.folder: number for number, run in enumerate(kept)}
 
-    def facts(run: Run) -> dict[str, Any]:
+    def facts(run: RunRecord) -> dict[str, Any]:
         return {"algorithm": run.algorithm, **{name: values[place[run.folder]] for name, values in settings.items()}}
 
     beside_rows = pd.DataFrame(beside(kept, facts)).loc[frame.index]

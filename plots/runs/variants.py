@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plots.runs import read
-from plots.runs.read import Run, beside
+from plots.runs.read import RunRecord, beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,7 @@ class Variant:
     that a later run has with the same settings and seed.
     """
 
-    run: Run
+    run: RunRecord
     settings: str
     dash: int
     lrs: tuple[float, ...]
@@ -83,7 +83,7 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
     runs, of = [variant.run for variant in variants], {variant.run.folder: variant for variant in variants}
 
-    def facts(run: Run) -> dict[str, Any]:
+    def facts(run: RunRecord) -> dict[str, Any]:
         variant = of[run.folder]
         return {"algorithm": variant.name, "label": variant.label, "color": variant.color, "dash": variant.dash}
 
@@ -92,7 +92,7 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
     return frame[stands]
 
 
-def tell_apart(runs: Iterable[Run]) -> list[Variant]:
+def tell_apart(runs: Iterable[RunRecord]) -> list[Variant]:
     """The runs with names of their curves: runs have one name exactly where nothing but seed and step sizes differ.
 
     Of several with the same settings, seed and step size, which edited code leaves behind, the last one stands, and
@@ -105,7 +105,7 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
         known = places.setdefault(run.algorithm, {})
         known.setdefault(differing[run.folder], len(known))
 
-    def curve(run: Run) -> tuple:
+    def curve(run: RunRecord) -> tuple:
         return (run.task, run.algorithm, differing[run.folder], run.seed)
 
     standing = {(*curve(run), lr): run.folder for run in sorted(runs, key=precedence) for lr in run.lrs}
@@ -120,7 +120,7 @@ def tell_apart(runs: Iterable[Run]) -> list[Variant]:
     return variants
 
 
-def precedence(run: Run) -> tuple:
+def precedence(run: RunRecord) -> tuple:
     """Of runs with the same settings the greatest stands for them: the last one, and finished ones before others."""
     return (run.is_finished, run.status.get("time", ""))
 
@@ -151,7 +151,7 @@ def _shade(color: str, darkness: float) -> str:
     return to_hex((red, green, blue))
 
 
-def settings(runs: Iterable[Run]) -> dict[Path, str]:
+def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     """By folder the settings in which runs differ, as on a command line: from the others of the same task and
     algorithm, and, but for those of methods, from all others of the task."""
     found = {}
@@ -167,7 +167,7 @@ def settings(runs: Iterable[Run]) -> dict[Path, str]:
     return found
 
 
-def columns(runs: Iterable[Run]) -> dict[str, list]:
+def columns(runs: Iterable[RunRecord]) -> dict[str, list]:
     """By key the values, one a run, of every setting in which runs differ, beside task, algorithm and seed.
 
     These are the settings that `settings` tells, and those that runs of different tasks do not share. Of classes it
@@ -196,7 +196,7 @@ def _at(config: dict, key: str) -> Any:
     return _text(node) if isinstance(node, list) else node
 
 
-def facets(runs: Iterable[Run]) -> dict[Path, dict[str, str]]:
+def facets(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
     """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
     which the runs of its own task are all alike."""
     runs = list(runs)
@@ -210,7 +210,9 @@ def facets(runs: Iterable[Run]) -> dict[Path, dict[str, str]]:
     }
 
 
-def _told(of_task: Sequence[Run], leaves: dict[Path, dict[str, str]]) -> Iterator[tuple[list[Run], list[str]]]:
+def _told(
+    of_task: Sequence[RunRecord], leaves: dict[Path, dict[str, str]]
+) -> Iterator[tuple[list[RunRecord], list[str]]]:
     """The runs of each algorithm on a task, with the keys that tell them from these and from the task's others."""
     in_task = _differing(leaves[run.folder] for run in of_task)
     common = [key for key in in_task if key.partition(".")[0] not in _OF_A_METHOD]

@@ -20,7 +20,7 @@ from algorithms.updates import Adam
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
-from experiments.record.checkpoint import Checkpoint
+from experiments.run_store.checkpoint import Checkpoint
 
 ROUNDS, LR = 120, 0.03
 SCHEDULES = {

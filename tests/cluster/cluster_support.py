@@ -16,7 +16,7 @@ from checkpoint_support import content
 from run_support import configuration, timeless
 
 from common.errors import exit_with_message
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.run import main as run_command
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
@@ -120,14 +120,14 @@ def command(*overrides: str) -> None:
     run_command(list(overrides))
 
 
-def run_each(runs: list[Run]) -> None:
+def run_each(runs: list[RunConfig]) -> None:
     """Several runs one after the other in one launch."""
     with exit_with_message(), session(runs) as (ranks, display):
         for run in runs:
             bring_to_end(run, display, ranks)
 
 
-def variant(*overrides: str, results: Path) -> Run:
+def variant(*overrides: str, results: Path) -> RunConfig:
     """The run of a command line, with its results elsewhere."""
     return replace(configuration(*overrides), results_dir=str(results))
 

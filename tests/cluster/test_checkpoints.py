@@ -23,8 +23,8 @@ from cluster_support import (
 from run_support import go, status, timeless
 
 from experiments.config.identity import folder
-from experiments.config.schema import Run
-from experiments.record import checkpoint
+from experiments.config.schema import RunConfig
+from experiments.run_store import checkpoint
 from plots.runs.checksums import renew
 
 COMMON = ("rounds=9", "eval_every=5", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
@@ -50,7 +50,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> RunConfig:
     """The run `logreg`."""
     return variant(*COMMON, *RUNS["logreg"], results=tmp_path / "results")
 
@@ -112,7 +112,7 @@ def _killed_while_saving(file: str, rank: int, act: Callable) -> None:
     ],
 )
 def test_a_checkpoint_is_kept_until_the_next_is_complete(
-    file: str, rank: int, before: int, after: int, uninterrupted: dict[str, Path], run: Run, tmp_path: Path
+    file: str, rank: int, before: int, after: int, uninterrupted: dict[str, Path], run: RunConfig, tmp_path: Path
 ) -> None:
     path, go_on = folder(run), partial(run_each, [run])
     ranks = launched(tmp_path / "first", before, partial(_killed_while_saving, file, rank, go_on))
@@ -137,7 +137,7 @@ def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stopped(stopped_once: Path, run: Run) -> Path:
+def stopped(stopped_once: Path, run: RunConfig) -> Path:
     """A copy of it, as the run's own."""
     return shutil.copytree(stopped_once, folder(run))
 
@@ -152,7 +152,7 @@ class Intruder:
         return Path.touch, (self.traces,)
 
 
-def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: Run, tmp_path: Path) -> None:
+def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: RunConfig, tmp_path: Path) -> None:
     shutil.rmtree(stopped / "checkpoint" / "4")
     file = stopped / "checkpoint" / "5" / "worker-6.pt"  # one that the second rank reads
     resign(file, lambda state: state.update(more=Intruder(tmp_path / "traces")))
@@ -168,7 +168,7 @@ def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: Run, t
 
 
 def test_what_one_rank_finds_damaged_all_leave_out(
-    stopped: Path, uninterrupted: dict[str, Path], run: Run, tmp_path: Path
+    stopped: Path, uninterrupted: dict[str, Path], run: RunConfig, tmp_path: Path
 ) -> None:
     file = stopped / "checkpoint" / "5" / "worker-6.pt"
     content = bytearray(file.read_bytes())
@@ -181,7 +181,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
     assert_same(stopped, uninterrupted["logreg"])
 
 
-def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Run, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: RunConfig, tmp_path: Path) -> None:
     other = replace(run, seed=1)
     shutil.copytree(stopped, folder(other))
     renew(folder(other))
@@ -193,14 +193,14 @@ def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Ru
     assert (folder(other) / "metrics.jsonl").read_bytes() == before
 
 
-def _elsewhere(run: Run) -> None:
+def _elsewhere(run: RunConfig) -> None:
     """A run whose second rank, as on a machine of its own, has other results."""
     run_each([replace(run, results_dir=run.results_dir + "-2" * this_rank())])
 
 
 @pytest.mark.parametrize("begun", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_machines_that_do_not_share_the_results_are_refused(
-    begun: bool, run: Run, request: pytest.FixtureRequest, tmp_path: Path
+    begun: bool, run: RunConfig, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     if begun:
         request.getfixturevalue("stopped")
@@ -211,7 +211,9 @@ def test_machines_that_do_not_share_the_results_are_refused(
     assert "Traceback" not in first.said + second.said
 
 
-def test_a_run_alone_overwrites_a_checkpoint_left_incomplete(uninterrupted: dict, run: Run, tmp_path: Path) -> None:
+def test_a_run_alone_overwrites_a_checkpoint_left_incomplete(
+    uninterrupted: dict, run: RunConfig, tmp_path: Path
+) -> None:
     path = folder(run)
     (path / "checkpoint" / "4").mkdir(parents=True)
     (path / "checkpoint" / "4" / "worker-0.pt").write_bytes(b"half")

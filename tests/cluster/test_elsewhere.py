@@ -24,7 +24,7 @@ from algorithms.updates import Adam
 from common.errors import UsageError
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.simulated import Simulated
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.elsewhere import record as elsewhere
 from experiments.elsewhere.collectives import Collectives
 from experiments.elsewhere.strategy import Carrier, Hooked, Strategy
@@ -89,7 +89,7 @@ def test_what_is_handed_to_collectives_and_given_back_is_counted(tmp_path: Path)
 # Whole runs
 
 
-def _bring_to_end(runs: list[Run]) -> None:
+def _bring_to_end(runs: list[RunConfig]) -> None:
     with session(runs) as (ranks, display):
         for run in runs:
             elsewhere.bring_to_end(run, display, ranks)

@@ -12,7 +12,7 @@ from run_support import go, status
 
 from common.errors import DataError
 from experiments.config.identity import folder
-from experiments.config.schema import Cluster, Run
+from experiments.config.schema import ClusterConfig, RunConfig
 from experiments.training import build
 from experiments.training.trainer import Trainer
 
@@ -23,12 +23,12 @@ COMMAND = (
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> RunConfig:
     """That of COMMAND."""
     return variant(*COMMAND, results=tmp_path / "results")
 
 
-def _goes_on(run: Run, tmp_path: Path, round: int) -> None:
+def _goes_on(run: RunConfig, tmp_path: Path, round: int) -> None:
     """Whether the run comes to the same end as one that no rank was lost from."""
     [said, other] = fine(launched(tmp_path / "again", 2, partial(run_each, [run])))
     assert f"resumed at round {round}: {folder(run)}" in said
@@ -60,7 +60,7 @@ def _fail() -> None:
         *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0, 4), (_fail, 0, 2), (_fail, 1, 2))),
     ],
 )
-def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: Run, tmp_path: Path) -> None:
+def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: RunConfig, tmp_path: Path) -> None:
     ranks = launched(tmp_path / "first", size, partial(at_round, 7, rank, do, partial(run_each, [run])))
     lost = ranks.pop(rank)
     if do is kill:
@@ -78,8 +78,8 @@ def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: Ru
 
 
 @pytest.mark.slow
-def test_a_rank_that_hangs(run: Run, tmp_path: Path) -> None:
-    run = replace(run, cluster=Cluster(workers=4, timeout=2))
+def test_a_rank_that_hangs(run: RunConfig, tmp_path: Path) -> None:
+    run = replace(run, cluster=ClusterConfig(workers=4, timeout=2))
     hanging = partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))
     launch = Launch(tmp_path / "first", 2, hanging)
     launch.ranks[0].join(300)
@@ -104,7 +104,7 @@ def _without_data(rank: int, act: partial) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
-def test_a_rank_without_data(rank: int, run: Run, tmp_path: Path) -> None:
+def test_a_rank_without_data(rank: int, run: RunConfig, tmp_path: Path) -> None:
     ranks = launched(tmp_path / "first", 2, partial(_without_data, rank, partial(run_each, [run])))
     assert [ended.code for ended in ranks] == [1, 1]
     assert ranks[rank].said.endswith(("error: ", "error: rank 1: ")[rank] + "breast_cancer: not on this machine\n")
@@ -123,7 +123,7 @@ def _spoiled(act: partial) -> None:
     act()
 
 
-def test_a_gradient_that_is_not_finite_on_one_rank(run: Run, tmp_path: Path) -> None:
+def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Path) -> None:
     first, second = launched(tmp_path / "first", 2, partial(_spoiled, partial(run_each, [run])))
     assert (first.code, second.code) == (1, 1)
     assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said

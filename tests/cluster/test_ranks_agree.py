@@ -14,8 +14,8 @@ from run_support import go, rows, status, timeless
 from experiments.cluster.launch import joined, launch
 from experiments.config import identity
 from experiments.config.identity import folder
-from experiments.config.schema import Run
-from experiments.record import environment
+from experiments.config.schema import RunConfig
+from experiments.run_store import environment
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training import runner
 from experiments.training.trainer import Trainer
@@ -80,7 +80,7 @@ def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path:
     assert said in first.said
 
 
-def _flipped(what: str, rank: int, round: int, run: Run) -> None:
+def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
     """One bit of a coordinate changes on one rank, of its replica or as "server memory", when a round begins."""
     step = Trainer.step
 
@@ -123,7 +123,7 @@ def test_a_flipped_bit_of_a_replica_ends_the_run(
     assert timeless(path) == timeless(alone)
 
 
-def _begun_apart(run: Run) -> None:
+def _begun_apart(run: RunConfig) -> None:
     """One rank begins with another x."""
     if this_rank() == 1:
         LogisticRegression.start = lambda task: torch.full((task.d,), 5e-324, dtype=task.dtype)

@@ -20,8 +20,8 @@ from algorithms.wire_sharded import exchange
 from experiments.cluster import launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
-from experiments.config.schema import Run
-from experiments.record import parts
+from experiments.config.schema import RunConfig
+from experiments.run_store import parts
 from experiments.training.build import build_algorithm, build_trainer
 
 PIECE = 8  # so that vectors of 30 coordinates have some
@@ -36,7 +36,7 @@ VARIANTS = test_equality.VARIANTS | {
 }
 
 
-def in_small_pieces(runs: list[Run]) -> None:
+def in_small_pieces(runs: list[RunConfig]) -> None:
     span.LEAST = PIECE
     run_each(runs)
 
@@ -46,7 +46,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(span, "LEAST", PIECE)
 
 
-def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[Run]:
+def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[RunConfig]:
     common = (*test_equality.TASKS[task], f"cluster.workers={workers}", "device=cpu", "threads=1", "lr=[0.003,0.01]")
     return [variant(*common, "rounds=8", *more, *VARIANTS[name], results=place) for name in names]
 
@@ -123,7 +123,7 @@ def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: P
     assert_same(folder(rest), folder(whole))
 
 
-def counted(target: Path, runs: list[Run]) -> None:
+def counted(target: Path, runs: list[RunConfig]) -> None:
     """The runs, with the bytes that reached this rank, its own among them, in the two exchanges of their rounds
     written to a file, and how often messages crossed one after the other."""
     found, directions, everything = {"up": 0, "down": 0, "times": 0}, cycle(("up", "down")), wire_sharded.swapped
@@ -181,12 +181,12 @@ def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> 
     assert "takes the vector as a whole" in ended[0].said
 
 
-def undivided(runs: list[Run]) -> None:
+def undivided(runs: list[RunConfig]) -> None:
     ScaledSign.is_divisible = False
     in_small_pieces(runs)
 
 
-def held(target: Path, runs: list[Run]) -> None:
+def held(target: Path, runs: list[RunConfig]) -> None:
     """What each process says that it holds of other workers' messages, written to a file."""
     span.LEAST = PIECE
     with launch.joined(launch.launch(), "cpu", 60) as ranks:

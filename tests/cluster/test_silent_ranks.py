@@ -14,7 +14,7 @@ from cluster_support import Launch, as_torchrun, at_round, fine, free_port, laun
 from run_support import status
 
 from experiments.config.identity import folder
-from experiments.config.schema import Cluster, Run
+from experiments.config.schema import ClusterConfig, RunConfig
 
 COMMAND = (
     *(
@@ -30,10 +30,10 @@ TIMEOUT = 1.5
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> RunConfig:
     """That of COMMAND, impatient."""
     run = variant(*COMMAND, results=tmp_path / "results")
-    return replace(run, cluster=Cluster(workers=4, timeout=TIMEOUT))
+    return replace(run, cluster=ClusterConfig(workers=4, timeout=TIMEOUT))
 
 
 def _stop() -> None:
@@ -47,7 +47,7 @@ def _hang() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "silent", "size"), [(_stop, 1, 2), (_stop, 0, 2), (_stop, 2, 4), (_hang, 1, 2)])
 def test_a_rank_that_does_not_answer_is_named_and_ended(
-    how: Callable, silent: int, size: int, run: Run, tmp_path: Path
+    how: Callable, silent: int, size: int, run: RunConfig, tmp_path: Path
 ) -> None:
     launch = Launch(tmp_path / "first", size, partial(at_round, 7, silent, how, partial(run_each, [run])))
     others = [rank for number, rank in enumerate(launch.ranks) if number != silent]
@@ -67,7 +67,7 @@ def test_a_rank_that_does_not_answer_is_named_and_ended(
     assert (name if silent else "rank 0, or the machine of the launch's store, does not answer") in ranks[0].said
     assert status(folder(run))["status"] == ("failed" if silent else "running")
     assert status(folder(run)).get("error", "").startswith(name.removesuffix("lost") if silent else "")
-    fine(launched(tmp_path / "again", 2, partial(run_each, [replace(run, cluster=Cluster(workers=4))])))
+    fine(launched(tmp_path / "again", 2, partial(run_each, [replace(run, cluster=ClusterConfig(workers=4))])))
     assert status(folder(run))["status"] == "finished"
 
 
@@ -81,7 +81,7 @@ def silent_port() -> Iterator[int]:
 
 
 @pytest.mark.slow
-def test_a_port_that_never_answers(silent_port: int, run: Run, tmp_path: Path) -> None:
+def test_a_port_that_never_answers(silent_port: int, run: RunConfig, tmp_path: Path) -> None:
     begin = time.monotonic()
     lost = Launch(tmp_path / "lost", 1, partial(run_each, [run]), lambda rank: as_torchrun(1, 2, silent_port))
     [rank] = lost.ended(timeout=60)
@@ -91,8 +91,8 @@ def test_a_port_that_never_answers(silent_port: int, run: Run, tmp_path: Path) -
     assert not folder(run).exists()
 
 
-def test_one_signal_ends_a_rank_that_waits_for_the_others(run: Run, tmp_path: Path) -> None:
-    run, port = replace(run, cluster=Cluster(workers=4, timeout=100)), free_port()
+def test_one_signal_ends_a_rank_that_waits_for_the_others(run: RunConfig, tmp_path: Path) -> None:
+    run, port = replace(run, cluster=ClusterConfig(workers=4, timeout=100)), free_port()
     waiting = Launch(tmp_path / "waiting", 1, partial(run_each, [run]), lambda rank: as_torchrun(0, 2, port))
     deadline = time.monotonic() + 60
     while not _answers(port):

@@ -32,7 +32,7 @@ from algorithms.wire import Wire, from_bytes, to_bytes
 from experiments.cluster.ranks import Group
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task
 
@@ -152,7 +152,7 @@ OTHERS = (
 )
 
 
-def watched(target: Path, runs: list[Run]) -> None:
+def watched(target: Path, runs: list[RunConfig]) -> None:
     """The runs, with every message of this rank written to a file."""
     messages, run, purpose = [], -1, ["agreement", 0]
 
@@ -202,7 +202,7 @@ def watched(target: Path, runs: list[Run]) -> None:
 
 
 @pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Run], list[list[dict]]]:
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConfig], list[list[dict]]]:
     """The runs, and every rank's messages."""
     place = tmp_path_factory.mktemp("traffic")
     common = (*COMMON, f"cluster.workers={WORKERS}", "threads=1")

@@ -11,7 +11,7 @@ import yaml
 from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.run import load_run
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.run import main as run_command
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
@@ -29,7 +29,7 @@ SVMLIGHT = "".join(f"{j % 2} 1:{j} {2 + j % 3}:0.5\n" for j in range(40))
 Row = dict[str, float]
 
 
-def configuration(*overrides: str) -> Run:
+def configuration(*overrides: str) -> RunConfig:
     """The run that a command line describes."""
     places = [override for override in overrides if override.startswith("results_dir=")]
     run = _composed(*(override for override in overrides if override not in places))
@@ -38,7 +38,7 @@ def configuration(*overrides: str) -> Run:
 
 # Composing a run takes a tenth of a second, longer than the runs of the tests.
 @cache
-def _composed(*overrides: str) -> Run:
+def _composed(*overrides: str) -> RunConfig:
     return load_run(overrides)
 
 
@@ -105,6 +105,6 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def small(*overrides: str) -> Run:
+def small(*overrides: str) -> RunConfig:
     """The small run with overrides."""
     return configuration(*SMALL, *overrides)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from common.errors import UsageError
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning import budget
 from plots.figure.spec import Figure, Panel
 
@@ -25,12 +25,12 @@ def taken(
 ) -> tuple[str | None, list[str]]:
     """The budget that is picked where a round takes so many seconds and `done` runs are there, and what was said."""
 
-    def estimate(runs: list[Run], ranks: object, say: object) -> tuple[int, float]:
+    def estimate(runs: list[RunConfig], ranks: object, say: object) -> tuple[int, float]:
         return len(runs) - done, a_round * sum(run.rounds for run in runs[done:])
 
     monkeypatch.setattr(budget, "estimate", estimate)
     said: list[str] = []
-    return budget.affordable(candidates, [], [], Launch(jobs=jobs), said.append).budget, said
+    return budget.affordable(candidates, [], [], LaunchConfig(jobs=jobs), said.append).budget, said
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from run_support import SMALL, go, status, timeless, where
 
 from experiments.cluster.ranks import Ranks
-from experiments.record.checkpoint import Checkpoint
+from experiments.run_store.checkpoint import Checkpoint
 
 RUN = (*SMALL, "rounds=9", "eval_every=3", "checkpoint_every=4", "cluster.workers=2", "task.batch_size=3")
 

@@ -15,7 +15,7 @@ from run_support import SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
 from experiments.config.compose import ROOT
-from experiments.record.folder import RunFolder
+from experiments.run_store.folder import RunFolder
 
 
 def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.CaptureFixture) -> None:

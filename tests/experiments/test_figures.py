@@ -17,7 +17,7 @@ from common.errors import UsageError
 from experiments.config import figure as figures
 from experiments.config.compose import CONF, compose, resolved
 from experiments.config.identity import of as identity
-from experiments.config.schema import Reproduction, Run
+from experiments.config.schema import Reproduction, RunConfig
 from plots.claims.claims import CHECKS, ROLES
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Figure, Panel
@@ -49,7 +49,7 @@ def figure_named(name: str, budget: str = "auto", seeds: Sequence[int] | None = 
     return read(node(name), budget, seeds)
 
 
-def runs(name: str, budget: str = "auto") -> list[Run]:
+def runs(name: str, budget: str = "auto") -> list[RunConfig]:
     return figures.runs(figure_named(name, budget), [])
 
 

@@ -16,7 +16,7 @@ from common.errors import UsageError
 from data import shakespeare
 from experiments.config.identity import identity, settings
 from experiments.config.run import load_run
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.training.trainer import Trainer
 
 COUNTS = """
@@ -120,7 +120,7 @@ def test_what_was_compared_or_refused_is_not_even_composed_again(
 def test_a_difference_that_is_no_number_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = devices._trained
 
-    def at_rest(run: Run) -> Trainer:
+    def at_rest(run: RunConfig) -> Trainer:
         return trained(replace(run, rounds=0))
 
     monkeypatch.setattr(devices, "_trained", at_rest)

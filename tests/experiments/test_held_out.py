@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments import reproduce
-from experiments.record import renamed
+from experiments.run_store import renamed
 from plots.runs.best import level
 from plots.runs.read import open_run
 

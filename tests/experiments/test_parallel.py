@@ -12,7 +12,7 @@ from sweep_support import linux
 
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.ranks import Ranks
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.run import main as run_command
 from experiments.sweep import parallel, warm
 from experiments.sweep.parallel import BESIDES, at_once, settled
@@ -47,13 +47,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
-def runs(results: Path, count: int, *overrides: str) -> list[Run]:
+def runs(results: Path, count: int, *overrides: str) -> list[RunConfig]:
     run = configuration(*SMALL, *overrides, f"results_dir={results}")
     return [replace(run, seed=seed) for seed in range(count)]
 
 
-def jobs(some: Sequence[Run], **launch: int) -> int | None:
-    return settled(Launch(**launch), some).jobs
+def jobs(some: Sequence[RunConfig], **launch: int) -> int | None:
+    return settled(LaunchConfig(**launch), some).jobs
 
 
 def test_cores_are_filled_by_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,10 +114,10 @@ def test_nothing_is_imported_ahead_where_that_saves_nothing(tmp_path: Path, monk
 
     monkeypatch.setattr(warm, "Template", Stand)
     go(*SMALL, "seed=0", f"results_dir={tmp_path}")
-    for count, launch in ((2, Launch()), (3, Launch(ranks=2)), (3, Launch(dry_run=True))):
+    for count, launch in ((2, LaunchConfig()), (3, LaunchConfig(ranks=2)), (3, LaunchConfig(dry_run=True))):
         with warm.warmed(runs(tmp_path, count), launch) as template:
             assert template is None
-    with warm.warmed(runs(tmp_path, 3), Launch()) as template:
+    with warm.warmed(runs(tmp_path, 3), LaunchConfig()) as template:
         assert isinstance(template, Stand)
     [modules, closed] = made
     assert {"experiments.tasks.logreg", "experiments.training.session"} <= set(modules)

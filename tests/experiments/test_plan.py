@@ -12,7 +12,7 @@ from run_support import run_command as command
 
 from algorithms.layout import of_vectors
 from common.errors import Unavailable, UsageError
-from experiments.config.schema import Launch, Run
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning import cost as plan
 from experiments.planning import estimate
 from experiments.planning.estimate import Trial
@@ -21,13 +21,13 @@ TRIAL = Trial(d=30, layout=of_vectors([30]), dtype=torch.float64, round=1.0, eva
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""
 
 
-def said(runs: list[Run], width: int = 200, **launching: int) -> list[str]:
+def said(runs: list[RunConfig], width: int = 200, **launching: int) -> list[str]:
     """The lines that are printed at a terminal of so many columns that shows no colours and no animations."""
     file = io.StringIO()
     plain = Console(
         file=file, width=width, height=50, force_terminal=True, color_system=None, _environ={"TERM": "dumb"}
     )
-    plan.show(runs, Launch(**launching), plain)
+    plan.show(runs, LaunchConfig(**launching), plain)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -39,9 +39,9 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
     """What is tried, in no time."""
-    asked: list[Run] = []
+    asked: list[RunConfig] = []
     monkeypatch.setattr(plan, "trial", lambda run, ranks, say: (asked.append(run), TRIAL)[1])
     return asked
 
@@ -72,7 +72,7 @@ def test_nothing_is_written(results: str, tmp_path: Path, capsys: pytest.Capture
     assert not list(tmp_path.iterdir())
 
 
-def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried: list[Run]) -> None:
+def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried: list[RunConfig]) -> None:
     path = go(*SMALL, results)
     before = contents(path)
     lines = said([configuration(*SMALL, results)])
@@ -83,14 +83,14 @@ def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried:
     assert "time: none" in lines
 
 
-def test_what_is_left_of_an_interrupted_run(interrupted: Path, results: str, tried: list[Run]) -> None:
+def test_what_is_left_of_an_interrupted_run(interrupted: Path, results: str, tried: list[RunConfig]) -> None:
     """20 rounds and 5 evaluations take 320 s, of which 8 rounds are left."""
     lines = said([configuration(*SMALL, results)])
     assert (table(lines)[0]["state"], table(lines)[0]["time"]) == ("at round 12", "2 min")
     assert "time: about 2 min one after the other" in lines
 
 
-def test_one_trial_serves_a_task(results: str, tried: list[Run]) -> None:
+def test_one_trial_serves_a_task(results: str, tried: list[RunConfig]) -> None:
     """4 × 320 s, and on two at once no less than half of it."""
     configs = [configuration(*SMALL, results, "task.batch_size=3", f"seed={seed}", f"algorithm={name}")
                for seed in (0, 1) for name in ("cd_adam", "ef21")]  # fmt: skip
@@ -117,7 +117,7 @@ def test_memory_is_that_of_one_process(
 
 
 def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trial(run: Run, *about: object) -> Trial:
+    def trial(run: RunConfig, *about: object) -> Trial:
         if run.task.name == "logreg/a9a":
             raise Unavailable("could not download a9a: no network\nat all")
         return TRIAL
@@ -132,7 +132,7 @@ def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.Mon
     assert any("5 min" in line and "without those marked ?" in line for line in lines)
 
 
-def test_a_damaged_run_is_said_to_be(results: str, tried: list[Run]) -> None:
+def test_a_damaged_run_is_said_to_be(results: str, tried: list[RunConfig]) -> None:
     (go(*SMALL, results) / "summary.json").write_text("{}")
     [row] = table(said([configuration(*SMALL, results)]))
     assert (row["state"], row["bits up"]) == ("damaged", "?")
@@ -160,7 +160,7 @@ def test_settings_that_do_not_fit_the_data_are_no_missing_data(overrides, messag
         said([configuration(*SMALL, results), configuration(*SMALL, results, *overrides)])
 
 
-def test_columns_are_the_settings_that_differ(results: str, tried: list[Run]) -> None:
+def test_columns_are_the_settings_that_differ(results: str, tried: list[RunConfig]) -> None:
     configs = [configuration(*SMALL, results, f"algorithm={name}", "compressor=top_k", f"compressor.k={k}")
                for name in ("cd_adam", "ef21") for k in (1, 2)]  # fmt: skip
     lines = said(configs)

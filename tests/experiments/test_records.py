@@ -21,7 +21,7 @@ from common.errors import RunError, exit_with_message
 from experiments import check
 from experiments import status as status_command
 from experiments.config.compose import ROOT
-from experiments.record.folder import RunFolder
+from experiments.run_store.folder import RunFolder
 from experiments.training.trainer import Trainer
 from plots.runs.checksums import KEY, renew
 from plots.runs.files import read_rows
@@ -250,7 +250,7 @@ def test_a_kill_while_rows_are_cut_back_leaves_a_whole_folder(
 def test_a_lock_names_its_holder(results: str, capsys: pytest.CaptureFixture) -> None:
     path = where(*SMALL, results)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom experiments.record.folder import RunFolder\n"
+        "import sys\nfrom pathlib import Path\nfrom experiments.run_store.folder import RunFolder\n"
         "with RunFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()"
     )
     holder = subprocess.Popen(

@@ -9,8 +9,8 @@ from sweep_support import sweep
 
 from experiments import run
 from experiments.config import identity
-from experiments.record.folder import RunFolder
-from experiments.record.parts import read, verify
+from experiments.run_store.folder import RunFolder
+from experiments.run_store.parts import read, verify
 from experiments.sweep.repeats import draws, repeats, take_over
 from experiments.training.session import train_here
 from plots.runs.files import read_json

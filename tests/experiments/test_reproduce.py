@@ -12,7 +12,7 @@ from run_support import contents, rows
 
 from experiments import reproduce
 from experiments.config.compose import compose
-from experiments.record import renamed
+from experiments.run_store import renamed
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without

@@ -227,7 +227,7 @@ assert "torch" not in sys.modules
              "algorithms.wire", "algorithms.updates", "algorithms.randomness", "algorithms.compressors.scaled_sign",
              "data.partition", "data.svmlight", "experiments.training.trainer", "experiments.training.build",
              "experiments.cluster.torchrun", "experiments.cluster.simulated", "experiments.tasks.logreg"},
-            ("experiments.models.", "experiments.record.", "experiments.loggers.", "common.", "plots.",
+            ("experiments.models.", "experiments.run_store.", "experiments.loggers.", "common.", "plots.",
              "data.download", "algorithms.compressors.top_k", "algorithms.methods.cd_adam",
              "experiments.tasks.images", "data.images"),
         ),

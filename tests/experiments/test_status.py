@@ -15,7 +15,7 @@ from terminal_support import printed
 
 from experiments import status
 from experiments.config.compose import CONF
-from experiments.record.folder import RunFolder
+from experiments.run_store.folder import RunFolder
 from experiments.sweep.study import StudyFolder, cells
 from plots.runs.checksums import renew
 

@@ -15,7 +15,7 @@ from run_support import RANDOM, SMALL, go, record, rewrite, rows, status, stoppe
 from common.signals import stops
 from experiments import run
 from experiments.config.compose import CONF
-from experiments.record import environment
+from experiments.run_store import environment
 from experiments.training import runner
 from experiments.training.trainer import Trainer
 

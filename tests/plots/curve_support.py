@@ -21,7 +21,7 @@ def curve(
 def labelled(
     algorithm: str, task: str, frame: pd.DataFrame, lr: float = 0.1, color: str = "k", seed: int = 0
 ) -> pd.DataFrame:
-    """The same with the columns that `plots.runs.read.Run.frame` adds for drawing."""
+    """The same with the columns that `plots.runs.read.RunRecord.frame` adds for drawing."""
     return frame.assign(
         task=task,
         algorithm=algorithm,

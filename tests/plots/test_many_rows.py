@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from folder_support import folder, rewrite
 
-from experiments.record.folder import RunFolder
+from experiments.run_store.folder import RunFolder
 from experiments.training.runner import summarised
 from plots.runs import read
 from plots.runs.checksums import KEY, as_json

@@ -18,7 +18,7 @@ import atheris  # pyright: ignore[reportMissingImports]
 for folder in ("reliability", "experiments", "data"):
     sys.path.append(str(Path(__file__).resolve().parents[1] / folder))
 
-with atheris.instrument_imports(include=["data", "plots.runs", "experiments.record"]):
+with atheris.instrument_imports(include=["data", "plots.runs", "experiments.run_store"]):
     import cifar10_support as stand_in
     import pytest
     import torch
@@ -31,7 +31,7 @@ with atheris.instrument_imports(include=["data", "plots.runs", "experiments.reco
     from data.dataset import digest
     from data.svmlight import parse
     from experiments.cluster.ranks import Ranks
-    from experiments.record.checkpoint import Checkpoint
+    from experiments.run_store.checkpoint import Checkpoint
     from plots.runs.files import read_rows
     from plots.runs.read import verified
 

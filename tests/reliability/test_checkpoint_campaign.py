@@ -17,7 +17,7 @@ from run_support import configuration, timeless
 from common.errors import RunError
 from common.progress import Display
 from experiments.config.identity import folder
-from experiments.config.schema import Run
+from experiments.config.schema import RunConfig
 from experiments.training.runner import bring_to_end
 from experiments.training.trainer import Trainer
 
@@ -32,7 +32,7 @@ RUNS = {
 }
 
 
-def bring(run: Run) -> str:
+def bring(run: RunConfig) -> str:
     """Bring a run to its end, in silence, and return what it said of damage."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), Display(run.rounds, Console(quiet=True)) as display:
@@ -40,7 +40,7 @@ def bring(run: Run) -> str:
     return said.getvalue()
 
 
-def stop_at(round: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_at(round: int, run: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bring a run to this round, at which it is interrupted."""
     step = Trainer.step
 
@@ -55,7 +55,7 @@ def stop_at(round: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
             bring(run)
 
 
-def damaged(run: Run, stopped: Path, expected: list, rng: random.Random, fault: str, twice: bool) -> str:
+def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, fault: str, twice: bool) -> str:
     """What becomes of a run whose checkpoint of round 7, or with `twice` that of round 6 too, has a fault."""
     path = folder(run)
     shutil.rmtree(path, ignore_errors=True)

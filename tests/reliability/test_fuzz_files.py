@@ -23,7 +23,7 @@ from data import cifar10, pinned
 from data.cache import Arrays
 from data.dataset import digest
 from experiments.cluster.ranks import Ranks
-from experiments.record.checkpoint import Checkpoint
+from experiments.run_store.checkpoint import Checkpoint
 from plots.runs.files import read_rows
 from plots.runs.read import verified
 

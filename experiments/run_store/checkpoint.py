@@ -13,7 +13,7 @@ import torch
 from common.errors import RunError
 from common.files import atomic, remove_halves, sync
 from experiments.cluster.ranks import Ranks
-from experiments.record import parts
+from experiments.run_store import parts
 
 KEPT = 2
 """How many are kept of a run that is not finished: the one before, for where the newest is damaged."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from common.files import atomic
-from experiments.record import parts
+from experiments.run_store import parts
 from plots.runs.checksums import renew
 
 

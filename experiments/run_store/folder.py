@@ -18,11 +18,11 @@ from common.files import atomic, naming, remove_halves, sync
 from common.lock import held, signature
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import Config
-from experiments.record.checkpoint import Checkpoint
+from experiments.run_store.checkpoint import Checkpoint
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, ending, last_checksum, read_json, read_rows
-from plots.runs.read import Run, open_run, verified
+from plots.runs.read import RunRecord, open_run, verified
 
 
 def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
@@ -279,7 +279,7 @@ class RunFolder:
             "someone changed the file; let one process alone be at it, and give the same command again"
         )
 
-    def _whole(self) -> Run | None:
+    def _whole(self) -> RunRecord | None:
         """What lies there, verified; None on the other ranks and where it was never begun."""
         if not self._ranks.is_first:
             return None
