@@ -19,7 +19,7 @@ def _named(block: Block) -> str:
 
 
 def test_there_are_commands_and_targets_to_check():
-    assert len([command for command in commands(README) if "experiments.run" in command.words]) >= 4
+    assert len([command for command in commands(README) if "experiments.run" in command.words]) >= 2
     targets = re.findall(r"^([a-z0-9%-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = {name for page in PAGES for name in re.findall(r"`make ([a-z0-9-]+)", page.read_text())}
     named |= {command.words[1] for page in PAGES for command in commands(page) if command.words[0] == "make"}
@@ -61,7 +61,7 @@ def test_the_lines_for_a_training_loop_of_your_own_run():
     exec(compile(block.body, "README.md", "exec", dont_inherit=True), namespace)
     namespace["model"](torch.ones(1, 3)).sum().backward()
     namespace["optimizer"].step()
-    assert namespace["optimizer"].meter.bits == 2 * (8 + 32)
+    assert namespace["optimizer"].meter.bits == 2 * (4 * 8 + 32)  # loco: four bits a coordinate and a scale, each way
 
 
 def test_the_example_compressor_keeps_the_contract():
