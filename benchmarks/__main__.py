@@ -22,7 +22,6 @@ SHORT = (
     "packing",
     "study",
     "train_step task.model.width=8 task.batch_size=16 task.precision=float32 task.evaluation_rows=2500",
-    "mirror rounds=3000",
     "checks",
     "folders",
     "server_memory",

@@ -1,1 +1,1 @@
-"""Mirrors of a run's rows elsewhere: the run's folder is the authority, and training never waits for them."""
+"""A run's rows shown in a second place, wandb or TensorBoard. The run's folder is the authority."""

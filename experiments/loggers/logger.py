@@ -1,27 +1,75 @@
-"""What a logger is, and a run's own one."""
+"""The interface of a logger, and a run's own one."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from experiments.config.classes import Classes, called
 from experiments.config.schema import RunConfig
+from plots.runs.files import METRICS, STATUS, read_json, read_rows
+
+Row = dict[str, Any]
+Say = Callable[[str], object]
+"""Prints a line beside the progress bar."""
 
 
 class Logger:
-    """Shows the rows of a run in a second place. Whatever happens there, the run goes on. This one shows nothing."""
+    """Shows a run's rows in a second place. It may raise anything: the run goes on without it."""
 
-    def mirroring(self, folder: Path, say: Callable[[str], None]) -> AbstractContextManager[object]:
-        """Mirror metrics.jsonl of a begun run's folder for as long as the with-block lasts, in which rows are only
-        added, and status.json as it is at its end. `say` prints a line."""
-        return nullcontext()
+    title = ""
 
-    def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Say how to show a run that had finished before, which is not done again."""
+    def begin(self, folder: Path, say: Say) -> None:
+        """Start with the run in this folder. All of its rows follow, from the first one on."""
+
+    def log(self, row: Row) -> None:
+        """Show the next row of metrics.jsonl."""
+
+    def finish(self, status: str) -> None:
+        """End with the run's status. Called whatever happened before, also where `begin` failed."""
+
+    def skipped(self, folder: Path, say: Say) -> None:
+        """Handle a run that had finished before and is not run again."""
 
 
-def build_logger(run: RunConfig) -> Logger:
-    """The logger of a run, nothing of it begun. Raises UsageError for a wrong option."""
-    if run.logger.target is None:
-        return Logger()
-    return Classes(run.packages).build(called(run.logger), "logger", Logger)
+def build_logger(run: RunConfig) -> Logger | None:
+    """The run's logger, None for `logger=none`. Raises UsageError for a wrong option."""
+    return None if run.logger.target is None else Classes(run.packages).build(called(run.logger), "logger", Logger)
+
+
+@contextmanager
+def open_logger(logger: Logger | None, folder: Path, say: Say) -> Iterator[Callable[[Iterable[Row]], None]]:
+    """Show the rows that a run has, then those given to the yielded function, until the with-block ends.
+
+    The logger's first error is printed, and no row is shown after it.
+    """
+    if logger is None:
+        yield lambda rows: None
+        return
+    errors: list[Exception] = []
+
+    def attempt(call: Callable, *arguments: object) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:
+            if not errors:
+                say(f"{logger.title}: incomplete ({one_line(error)}); the run's folder has every row: {folder}")
+            errors.append(error)
+
+    def show(rows: Iterable[Row]) -> None:
+        for row in rows:
+            if not errors:
+                attempt(logger.log, row)
+
+    attempt(logger.begin, folder, say)
+    if (folder / METRICS).exists():
+        show(read_rows(folder))
+    try:
+        yield show
+    finally:
+        attempt(lambda: logger.finish(read_json(folder / STATUS)["status"]))
+
+
+def one_line(error: Exception) -> str:
+    """The message of an error in one line."""
+    return " ".join(str(error).split()).rstrip(".") or repr(error)

@@ -1,68 +1,50 @@
 """Runs written for TensorBoard while they train."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread
 
-from experiments.loggers.layout import named
-from experiments.loggers.logger import Logger
-from experiments.loggers.rows import rows
-from experiments.loggers.service import one_line
+from experiments.loggers.layout import renamed
+from experiments.loggers.logger import Logger, Row, Say, open_logger
 from plots.runs.read import open_run
-
-PAUSE = 1.0  # seconds between two looks for new rows
-PATIENCE = 30.0  # seconds for the last of them
 
 
 class TensorboardLogger(Logger):
     """Writes event files into a run's folder, for `tensorboard --logdir results`.
 
-    A thread reads metrics.jsonl and writes every row twice, over rounds under wandb's names, and over bits under the
-    same names below `bits/`: TensorBoard has one axis of whole numbers. Its time is the run's own `seconds`. A run of
-    several step sizes is one curve for each. A resumed run is written anew. Raises ValueError where tensorboard is
-    missing.
+    TensorBoard has one axis of whole numbers, so every value is written twice: over rounds, and below `bits/` over
+    bits. Its time is the run's `seconds`. A run with several step sizes has one curve for each.
+    Raises ValueError where tensorboard is missing.
     """
+
+    title = "tensorboard"
 
     def __init__(self) -> None:
         if getattr(find_spec("tensorboard"), "origin", None) is None:  # a folder of that name is no package
             raise ValueError("the package tensorboard is not installed; pip install tensorboard, or leave it out")
+        self._curves: list = []
 
-    @contextmanager
-    def mirroring(self, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-        """Write the run; see Logger."""
-        over = Event()
-        writing = Thread(target=_write, args=(folder, lambda: over.wait(PAUSE), say), daemon=True)
-        writing.start()
-        try:
-            yield
-        finally:
-            over.set()
-            writing.join(PATIENCE)
-
-    def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Write it whole where it is not there yet."""
-        if not (folder / "tensorboard").exists():
-            _write(folder, lambda: True, say)
-
-
-def _write(folder: Path, ended: Callable[[], bool], say: Callable[[str], None]) -> None:
-    try:
+    def begin(self, folder: Path, say: Say) -> None:
+        """Start new event files; see Logger."""
         from torch.utils.tensorboard import SummaryWriter  # takes seconds to import
 
-        run, place = open_run(folder), folder / "tensorboard"
+        place, lrs = folder / "tensorboard", open_run(folder).lrs
         shutil.rmtree(place, ignore_errors=True)
-        many = len(run.lrs) > 1
-        curves = [SummaryWriter(str(place / f"lr{lr:g}" if many else place)) for lr in run.lrs]
-        try:
-            for row in rows(folder / "metrics.jsonl", ended):
-                for name, value in named(row).items():
-                    curves[row["trial"]].add_scalar(name, value, row["round"], row["seconds"])
-                    curves[row["trial"]].add_scalar(f"bits/{name}", value, row["bits"], row["seconds"])
-        finally:
-            for curve in curves:
-                curve.close()
-    except Exception as error:  # whatever a second place does, the run goes on
-        say(f"tensorboard: incomplete ({one_line(error)})")
+        self._curves = [SummaryWriter(str(place / f"lr{lr:g}" if len(lrs) > 1 else place)) for lr in lrs]
+
+    def log(self, row: Row) -> None:
+        """Write a row over both axes."""
+        for name, value in renamed(row).items():
+            self._curves[row["trial"]].add_scalar(name, value, row["round"], row["seconds"])
+            self._curves[row["trial"]].add_scalar(f"bits/{name}", value, row["bits"], row["seconds"])
+
+    def finish(self, status: str) -> None:
+        """Close the files."""
+        for curve in self._curves:
+            curve.close()
+
+    def skipped(self, folder: Path, say: Say) -> None:
+        """Write the run where it has no event files yet."""
+        if not (folder / "tensorboard").exists():
+            with open_logger(self, folder, say):
+                pass

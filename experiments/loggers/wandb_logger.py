@@ -1,38 +1,44 @@
-"""Runs mirrored to wandb while they train, by a process of their own."""
+"""Runs sent to wandb while they train, or kept for `wandb sync`."""
 
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
-from typing import IO, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.loggers.logger import Logger
+from experiments.loggers.layout import BITS, add_to, group, ids, renamed
+from experiments.loggers.logger import Logger, Row, Say, one_line
+from plots.runs.read import RunRecord, open_run
 
-ROOT = str(Path(__file__).resolve().parents[2])
+if TYPE_CHECKING:
+    import wandb
 
 TARGETS = {
     "grad_norm": [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-6],
     "test_accuracy": [0.5, 0.6, 0.7, 0.8, 0.9],
 }
 
-_GRACE = 10.0  # seconds beyond finish_timeout, for the process itself to end
+
+@dataclass
+class _Curve:
+    """One step size of a run, which is one run of wandb."""
+
+    run: "wandb.Run"
+    rows: int = 0
+    summary: dict[str, Any] = field(default_factory=dict)
 
 
 class WandbLogger(Logger):
-    """Has `experiments.loggers.follow` read a run's folder beside the run.
+    """Sends rows to wandb, or keeps them in the run's folder where wandb is offline.
 
-    Training shares nothing with that process but the file that it reads: however slow, unreachable or broken wandb
-    is, a row costs the run what it costs without a logger, and no memory grows. The run waits for it once, at its own
-    end, for `finish_timeout` and ten seconds at most: less than a sweep waits for a run that it stops. What did not
-    arrive by then is sent by `python -m experiments.upload`.
-
-    Raises ValueError where wandb is missing or a value is out of range.
+    A run with one step size is one run of wandb with the same id. A grid of step sizes is one run of wandb for each,
+    since wandb compares runs. Rows that wandb already has under an id are not sent again: a run's rows never change.
+    Raises ValueError where wandb is missing.
     """
+
+    title = "wandb"
 
     def __init__(
         self,
@@ -41,66 +47,125 @@ class WandbLogger(Logger):
         mode: Literal["online", "offline"] | None = None,  # null: as your wandb says, offline without a login
         name: str | None = None,  # of the run; null: WANDB_NAME, else made of algorithm, task, workers, seed and lr
         group: str | None = None,  # null: WANDB_RUN_GROUP, else made of study, task and workers
-        tags: list | None = None,  # beside those of WANDB_TAGS, the study and the commit
+        tags: list | None = None,  # beside the study and the commit
         notes: str | None = None,  # null: WANDB_NOTES
         job_type: str | None = None,  # null: tune (several step sizes) | train (several ranks) | simulate (one)
-        system: bool = True,  # processor, memory and GPU of this machine while the run goes on
-        git: bool = True,  # the commit, and the address that its repository was cloned from
-        code: bool = True,  # the source of every module that the run computes with, as an artifact
-        model: bool = False,  # the last checkpoint, as an artifact
+        model: bool = False,  # also send the last checkpoint, as an artifact
         init_timeout: float = 15,  # seconds for wandb to begin a run; offline after that
         finish_timeout: float = 30,  # seconds for wandb to take what is left at a run's end
         targets: dict = TARGETS,  # the summary has the bits to each of these levels, as bits_to/grad_norm/1e-1
     ) -> None:
         if getattr(find_spec("wandb"), "origin", None) is None:  # a folder of that name is no package
             raise ValueError("the package wandb is not installed; pip install wandb, or leave logger=wandb out")
-        for name, seconds in (("init_timeout", init_timeout), ("finish_timeout", finish_timeout)):
-            if seconds <= 0:
-                raise ValueError(f"{name}={seconds:g}: must be a positive number of seconds")
-        for metric, levels in targets.items():
-            if not isinstance(levels, list) or not all(type(level) in (int, float) for level in levels):
-                raise ValueError(f"targets.{metric}={levels}: must be a list of numbers, such as [0.1, 0.01]")
-        if tags is not None and not all(isinstance(tag, str) and 0 < len(tag) <= 64 for tag in tags):
-            raise ValueError(f"tags={tags}: must be a list of words of 1 to 64 characters")
-        self._patience = finish_timeout + _GRACE
+        self.project, self.entity, self.targets = project, entity, targets
+        self.mode: Any = mode  # from `begin` on the one that wandb has
+        self._named = {"name": name, "group": group, "tags": tags, "notes": notes, "job_type": job_type}
+        self._model, self._timeouts = model, {"init_timeout": init_timeout, "finish_timeout": finish_timeout}
+        self._curves: list[_Curve] = []
 
-    @contextmanager
-    def mirroring(self, folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-        """Mirror the run; see Logger. The settings are those in the folder's config.yaml."""
-        rest = f"to send the rest: python -m experiments.upload {folder}"
+    def begin(self, folder: Path, say: Say) -> None:
+        """Begin a run of wandb for each step size, offline where that fails online; see Logger."""
+        import wandb  # takes a second
+
+        was_synced = any(folder.glob("wandb/*/*.synced"))
+        shutil.rmtree(folder / "wandb", ignore_errors=True)  # all rows are logged again
+        self._folder, record = folder, open_run(folder)
+        self.mode, reason = mode_and_reason(self.mode)
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "experiments.loggers.follow", str(folder)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])},
-                process_group=0,  # Ctrl-C is for the run, which then ends this one in order
+            self._curves = self._begun(record)
+        except Exception as error:
+            if self.mode != "online":
+                raise
+            wandb.teardown()  # or the ids would still be in use
+            self.mode, reason = "offline", f"it could not begin online ({one_line(error)})"
+            self._curves = self._begun(record)
+        if self.mode == "online":
+            say(f"wandb: {self._curves[0].run.url}")
+        else:  # `wandb sync` would append to the rows that it sent before
+            again, once = f"python -m experiments.upload {folder}", f"wandb sync {folder}/wandb/offline-run-*"
+            say(f"wandb: {self.mode}, {reason}; to send it: {again if was_synced else once}")
+
+    def log(self, row: Row) -> None:
+        """Log x and y in one call, without a step of ours, so that wandb's own step counts rows."""
+        curve = self._curves[row["trial"]]
+        add_to(curve.summary, row, self.targets)
+        curve.rows += 1
+        if curve.rows > curve.run.starting_step:
+            curve.run.log(renamed(row))
+
+    def finish(self, status: str) -> None:
+        """Add the summary and end the runs, all at once. One that was stopped or failed is failed in wandb.
+
+        Raises TimeoutError where wandb does not take everything in time.
+        """
+        if self._curves:
+            with ThreadPoolExecutor(len(self._curves)) as pool:
+                list(pool.map(lambda curve: self._finish(curve, status), self._curves))
+
+    def skipped(self, folder: Path, say: Say) -> None:
+        """Print the command that sends the run."""
+        say(f"wandb: to send a finished run: python -m experiments.upload {folder}")
+
+    def _begun(self, record: RunRecord) -> list[_Curve]:
+        import wandb
+
+        settings = wandb.Settings(silent=True, console="off", finish_timeout_raises=True, **self._timeouts)
+        curves = []
+        for trial in range(len(record.lrs)):
+            curve = wandb.init(
+                **self._arguments(record, trial),
+                mode=self.mode,
+                resume="allow",
+                dir=str(record.folder),
+                settings=settings,
+                reinit="create_new",
             )
-        except OSError as error:
-            say(f"wandb: incomplete (its process could not be started: {error}); {rest}")
-            yield
-            return
-        relay = Thread(target=_relay, args=(process.stdout, say), daemon=True)
-        relay.start()
+            curve.define_metric(BITS)
+            curve.define_metric("*", step_metric=BITS)
+            curves.append(_Curve(curve))
+        return curves
+
+    def _arguments(self, record: RunRecord, trial: int) -> dict[str, Any]:
+        """What identifies and describes one curve of a run. An agent of wandb's sweeps brings the id itself."""
+        facts, lr, given, said = record.environment, record.lrs[trial], self._named, os.environ
+        is_grid, step = len(record.lrs) > 1, f"-lr{lr:g}"
+        name = given["name"] or said.get("WANDB_NAME")
+        usual = f"{record.algorithm}-{record.task}-n{record.workers}-s{record.seed}{step}"
+        its_group = given["group"] or said.get("WANDB_RUN_GROUP")
+        kind = "tune" if is_grid else "train" if facts.get("ranks", 1) > 1 else "simulate"
+        tags = [record.study, (facts.get("commit") or "")[:12], *said.get("WANDB_TAGS", "").split(",")]
+        tags += given["tags"] or []
+        own = {key: value for key, value in record.config.items() if key not in ("logger", "results_dir", "data_dir")}
+        return {
+            "project": self.project,
+            "entity": self.entity,
+            "id": (not is_grid and said.get("WANDB_RUN_ID")) or ids(record.id, record.lrs)[trial],
+            "name": name + step * is_grid if name else usual,
+            "group": its_group or group(record.study, record.task, record.workers),
+            "job_type": given["job_type"] or kind,
+            "tags": [tag[:64] for tag in dict.fromkeys(filter(None, tags))],  # wandb takes no longer ones
+            "notes": given["notes"],
+            "config": {**own, "cluster": {**own["cluster"], "size": record.workers}, "lr": lr, "environment": facts},
+        }
+
+    def _finish(self, curve: _Curve, status: str) -> None:
         try:
-            yield
+            curve.run.summary.update({"status": status, **curve.summary})
+            if self._model and (self._folder / "checkpoint").is_dir():
+                curve.run.log_model(self._folder / "checkpoint", f"model-{curve.run.id}")
         finally:
-            cast(IO, process.stdin).close()
-            try:
-                process.wait(self._patience)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-            relay.join(1)
-            if process.wait():
-                say(f"wandb: incomplete (its process was ended); {rest}")
-
-    def skipped(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Name the command that sends it."""
-        say(f"wandb: a finished run is sent by python -m experiments.upload {folder}")
+            curve.run.finish(exit_code=int(status in ("interrupted", "failed")))
 
 
-def _relay(lines: IO[str], say: Callable[[str], None]) -> None:
-    for line in lines:
-        say(line.rstrip())
+def mode_and_reason(wanted: str | None) -> tuple[str, str]:
+    """wandb's mode, and why it is not online. Nobody is asked to log in.
+
+    wanted: null for what WANDB_MODE and wandb's settings say. Raises ValueError where these are wrong.
+    """
+    import wandb
+
+    mode = wanted or wandb.setup(wandb.Settings(silent=True)).settings.mode
+    if mode in ("offline", "dryrun", "disabled"):
+        return mode, "as asked"
+    is_known = wandb.login(prompt=False, verify=False)
+    return ("online", "") if is_known else ("offline", "not logged in (wandb login)")

@@ -87,7 +87,8 @@ def sweep(cells: list[Cell], launch: LaunchConfig, template: Template | None = N
             try:
                 if take_over(cell.run, original.run):
                     display.say(f"{cell.name}: as {original.name}")
-                    build_logger(cell.run).skipped(cell.folder.path, display.say)
+                    if logger := build_logger(cell.run):
+                        logger.skipped(cell.folder.path, display.say)
             except RunError as error:
                 display.say(f"{cell.name}: {error}")
             display.skip(cell.run.rounds)

@@ -17,7 +17,7 @@ from experiments.config import identity
 from experiments.config.evaluations import is_due
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
-from experiments.loggers.logger import Logger, build_logger
+from experiments.loggers.logger import Row, build_logger, open_logger
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task
@@ -38,7 +38,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     """
     ranks = ranks or Ranks()
     folder = RunFolder(identity.folder(run), ranks, run.durable)
-    logger = build_logger(run) if ranks.is_first else Logger()
+    logger = build_logger(run) if ranks.is_first else None
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         ranks.agree(_command(run))
@@ -47,15 +47,16 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
         with folder.locked():
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
-                logger.skipped(folder.path, display.say)
+                if logger:
+                    logger.skipped(folder.path, display.say)
                 display.skip(run.rounds)
                 folder.describe(plain(run), keep=("study", "logger"))
                 folder.tidy(keep=1)
             else:
                 with explained(trainer), chosen(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
-                    with logger.mirroring(folder.path, display.say):
-                        _train(trainer, run, folder, display, ranks, fresh)
+                    with open_logger(logger, folder.path, display.say) as log:
+                        _train(trainer, run, folder, display, ranks, fresh, log)
     except LostContact as error:
         raise RunError(f"{lost_contact(error)}: {folder.path}") from error
     return folder
@@ -102,15 +103,29 @@ def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
     trainer.load_state_dict(state)
 
 
-def _train(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks, fresh: bool) -> None:
+def _train(
+    trainer: Trainer,
+    run: RunConfig,
+    folder: RunFolder,
+    display: Display,
+    ranks: Ranks,
+    fresh: bool,
+    log: Callable[[Iterable[Row]], None],
+) -> None:
     """Do the rounds that are left, and leave the folder whole however they end."""
+
+    def evaluate() -> None:
+        rows = trainer.evaluate()
+        folder.append(rows)  # first: a logger may fail
+        log(rows)
+
     ids = trainer.cluster.ids
     snapshot = folder.snapshot(trainer.state_dict())
     stopping = False
     try:
         ranks.any(False, trainer.fingerprints)
         if fresh:
-            folder.append(trainer.evaluate())
+            evaluate()
             snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:
             while trainer.t < trainer.rounds and not stopping:
@@ -122,7 +137,7 @@ def _train(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
                 stop = bool(requests)
                 stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.soon(stop)
                 if due:
-                    folder.append(trainer.evaluate())
+                    evaluate()
                 if saves:
                     trainer.verify()
                     folder.save(folder.snapshot(trainer.state_dict()), ids)

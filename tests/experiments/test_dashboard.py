@@ -1,6 +1,7 @@
 """A figure's page in wandb: its definition, read back."""
 
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -113,15 +114,17 @@ def test_a_panel_of_what_no_single_row_holds_is_left_out(
 @pytest.mark.parametrize(
     ("overrides", "package", "message"),
     [
-        (["figure=rate", "out=page.json"], True, "figure=rate: its panels show what is derived from several runs"),
-        (["figure=demo"], True, "log in to create the page there, or write it to out=FILE.json"),
-        (["figure=demo"], False, "pip install wandb-workspaces"),
+        (["figure=rate", "out=page.json"], True, "figure=rate: all of its panels are derived from several runs"),
+        (["figure=figure_3"], True, "budget: which one? budget=full, large, medium, quick"),
+        (["figure=demo"], True, "log in to create the page, or write it to out=FILE.json"),
+        (["figure=demo", "out=page.json"], False, "pip install wandb-workspaces"),
     ],
-    ids=["derived", "nobody logged in", "no package"],
+    ids=["derived", "budget", "nobody logged in", "no package"],
 )
 def test_refusals(overrides, package, message, monkeypatch, capsys) -> None:
+    one(monkeypatch)
     if not package:
-        monkeypatch.setattr(dashboard, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "wandb_workspaces", None)
     with pytest.raises(SystemExit) as stop:
         dashboard.main(overrides)
     assert stop.value.code == 2

@@ -1,18 +1,12 @@
-"""What the tests of wandb import from each other: no login, a stand-in for it, and how to read what that was told."""
+"""What tests of wandb share: no login, a stand-in for the package, and the names that users find there."""
 
-import json
 import os
 import sys
 from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
-from types import SimpleNamespace
+from importlib.util import find_spec
+from types import ModuleType, SimpleNamespace
 
 import pytest
-
-from experiments.loggers import mirror
-
-STAND_INS = Path(__file__).with_name("stand_ins")
 
 NAMES = {
     "bits": "comm/bits",
@@ -32,12 +26,7 @@ NAMES = {
     "signal_error": "compression/signal_error",
     "second_moment": "compression/second_moment",
 }
-"""What a user finds in wandb for each column of metrics.jsonl."""
-
-
-def curves(folder: Path) -> list[SimpleNamespace]:
-    """What the stand-in was told of the curves of a run, by id: `told`, `rows`, `step_of`, `summary`, `exit_code`."""
-    return [SimpleNamespace(**json.loads(file.read_text())) for file in sorted(folder.glob("wandb/*.json"))]
+"""The name in wandb of each column of metrics.jsonl."""
 
 
 def expected(rows: list[dict], trial: int = 0) -> list[dict]:
@@ -53,13 +42,65 @@ def logged(rows: list[dict]) -> list[dict]:
     return [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
 
 
+class Curve:
+    """A run of the stand-in: what it was told."""
+
+    url, starting_step = None, 0
+
+    def __init__(self, **told: object) -> None:
+        self.told, self.id = told, told["id"]
+        self.rows: list[dict] = []
+        self.summary: dict = {}
+        self.step_of: dict = {}
+        self.models: list[tuple] = []
+        self.exit_code: int | None = None
+
+    def define_metric(self, name: str, step_metric: str | None = None) -> None:
+        self.step_of[name] = step_metric
+
+    def log(self, row: dict) -> None:
+        self.rows.append(row)
+
+    def log_model(self, *about: object) -> None:
+        self.models.append(about)
+
+    def finish(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+class StandIn(ModuleType):
+    """The package wandb without a service process or a network. `curves` are the runs that were begun."""
+
+    Error, Settings = RuntimeError, dict
+
+    def __init__(self) -> None:
+        super().__init__("wandb")
+        self.__spec__ = find_spec("wandb")
+        self.curves: list[Curve] = []
+
+    def setup(self, settings: dict) -> SimpleNamespace:
+        return SimpleNamespace(settings=SimpleNamespace(mode=os.environ.get("WANDB_MODE", "online")))
+
+    def login(self, **options: object) -> bool:
+        return "WANDB_API_KEY" in os.environ
+
+    def init(self, **told: object) -> Curve:
+        if told["mode"] == "online":
+            raise RuntimeError("no network")
+        self.curves.append(Curve(**told))
+        return self.curves[-1]
+
+    def teardown(self) -> None:
+        self.curves.clear()
+
+
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.MonkeyPatch]:
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[pytest.MonkeyPatch]:
     """Nobody is logged in, whoever runs the tests, and wandb is offline unless the test says otherwise."""
     for name in [*os.environ]:
         if name.startswith("WANDB_") or name == "NETRC":
             monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", f"{tmp_path}/home")
     monkeypatch.setenv("WANDB_MODE", "offline")
     yield monkeypatch
     if wandb := sys.modules.get("wandb"):  # whose settings are those of the process
@@ -67,15 +108,8 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.M
 
 
 @pytest.fixture
-def stand_in(nobody: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """wandb is the stand-in, in this process and in those that it starts."""
-    nobody.syspath_prepend(STAND_INS)
-    nobody.delitem(sys.modules, "wandb")
-    nobody.setattr(mirror, "wandb", import_module("wandb"))
-    nobody.setenv("PYTHONPATH", str(STAND_INS))
-    return nobody
-
-
-def to_send(path: Path) -> str:
-    """How to send a run that was mirrored offline."""
-    return f"to send it: python -m experiments.upload {path} (once: wandb sync {path}/wandb/offline-run-*)"
+def stand_in(nobody: pytest.MonkeyPatch) -> StandIn:
+    """The stand-in in the place of wandb."""
+    wandb = StandIn()
+    nobody.setitem(sys.modules, "wandb", wandb)
+    return wandb
