@@ -34,7 +34,6 @@ from rich.console import Console
 
 from common.cores import cores
 from common.errors import Diverged, RunError, UsageError, exit_with_message
-from common.progress import duration
 from common.template import Template
 from experiments.config import figure as figures
 from experiments.config import identity
@@ -68,7 +67,7 @@ def application(composed: DictConfig) -> None:
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
-        pick = _named if asked.finished_in else partial(_affordable, asked, packages, launch)
+        pick = _named if asked.finished_in else partial(_choose_budget, asked, packages, launch)
         figure = figures.read(asked, pick)
         overrides = asked.overrides
         if asked.step_sizes == "published":
@@ -142,13 +141,13 @@ def _displays(runs: Mapping[Path, RunConfig]) -> dict[Path, tuple[Mapping[str, s
     return {place: (run.task.display, run.algorithm.display) for place, run in runs.items()}
 
 
-def _affordable(
+def _choose_budget(
     asked: Reproduction, packages: list[str], launch: LaunchConfig, candidates: Sequence[Figure]
 ) -> Figure:
     """The one of a figure's budgets that is for this machine."""
-    from experiments.planning.budget import affordable
+    from experiments.planning.budget import choose_budget
 
-    return affordable(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
+    return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
 
 def _in_two_steps(
@@ -181,7 +180,6 @@ def _in_processes(launch: LaunchConfig) -> bool:
 
 def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: Template | None) -> bool:
     from experiments.planning import cost
-    from experiments.planning.estimate import estimate
     from experiments.sweep.parallel import settled
     from experiments.sweep.repeats import brought_to_end, repeats
     from experiments.sweep.study import cells
@@ -213,10 +211,6 @@ def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: 
     with session(runs) as (ranks, display):
         display.say(said)
         copies = repeats(runs) if ranks.is_first else {}
-        trained = [run for run in runs if not ranks.told(identity.folder(run) in copies)]
-        missing, seconds = estimate(trained, ranks, display.begin)
-        if missing:
-            display.say(f"{missing} of {len(runs)} runs to do, about {duration(seconds)} by a trial of each task")
         if copies:
             display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)}")
         for run in runs:

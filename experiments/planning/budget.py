@@ -1,50 +1,70 @@
-"""Which budget of a figure is for this machine: by the time that a few rounds take on it."""
+"""The budget of a figure for this machine: the largest that takes two hours at most."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 
+import torch
+
+from common.cores import cores
 from common.errors import UsageError
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
 from experiments.config import figure as figures
-from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.planning import held_out
-from experiments.planning.estimate import Share, among, estimate
-from experiments.sweep.parallel import settled
+from experiments.config.run import load_run
+from experiments.config.schema import LaunchConfig, Reproduction
+from experiments.planning.estimate import Share, among, trial
+from experiments.training.build import device_of
 from plots.figure.spec import Figure
 
-PATIENCE = 2 * 3600.0
-"""Seconds that a figure may take which nobody gave a budget."""
+AT_MOST = 2 * 3600.0
+"""Seconds that budget=auto lets a figure take."""
+
+_OF_COST = ("task", "cluster", "rounds", "epochs")
+"""Keys by which the runs of a figure differ in time."""
 
 
-def affordable(
+def choose_budget(
     candidates: Sequence[Figure],
     overrides: Sequence[str],
     packages: Sequence[str],
     launch: LaunchConfig,
     say: Callable[[str], object],
 ) -> Figure:
-    """The first of the figures, the largest being first, whose missing runs take at most PATIENCE; else the last.
+    """The first of the figures, the largest being first, that takes at most AT_MOST; else the last, unmeasured.
 
-    Raises UsageError where several processes would have to agree on what each of them timed.
+    Finished runs count as if they were still to do, so the same machine keeps its budget.
+    Raises UsageError where several processes would each time their own.
     """
     if place_of() is not None:
-        raise UsageError("budget=auto: one process alone can time itself; with several, name one, budget=full say")
+        raise UsageError("budget=auto: it is timed by one process alone; with several, name one, such as budget=full")
     for figure in candidates[:-1]:
-        runs = _runs(figure, overrides, packages)
-        jobs = settled(launch, runs).jobs or 1
-        missing, seconds = estimate([among(run, jobs) for run in runs], Share(launch.ranks), say)
-        seconds /= min(jobs, max(missing, 1))
-        taken = seconds <= PATIENCE
-        say(f"budget {figure.budget}: about {duration(seconds)}{'' if taken else ', too long for budget=auto'}")
-        if taken:
+        seconds = _seconds(figure, overrides, packages, launch, say)
+        outcome = "more than the two hours of budget=auto" if seconds > AT_MOST else "chosen"
+        say(f"budget {figure.budget}: about {duration(seconds)} on this machine, {outcome}")
+        if seconds <= AT_MOST:
             return figure
+    say(f"budget {candidates[-1].budget}: chosen")
     return candidates[-1]
 
 
-def _runs(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> list[RunConfig]:
-    """All that it takes; those with step sizes that are not known yet are as many as those with published ones."""
-    if figure.held_out is None:
-        return figures.runs(figure, overrides, packages)
-    both, is_known = held_out.both_steps(figure, overrides, packages)
-    runs = figures.runs(both, (), packages)
-    return runs if is_known else runs + [run for run in runs if run.seed != figure.held_out]
+def _seconds(
+    figure: Figure, overrides: Sequence[str], packages: Sequence[str], launch: LaunchConfig, say: Callable
+) -> float:
+    """Of all runs of a figure. One run of each task is timed for all of its methods."""
+    by_task: dict[str, list[list[str]]] = defaultdict(list)
+    for line in figures.combinations(figure.grid):
+        by_task[" ".join(text for text in line if text.startswith(_OF_COST))].append(line)
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    also = [one.name for one in fields(Reproduction)]
+    total = 0.0
+    for lines in by_task.values():
+        run = load_run([*let_in, *figure.overrides, *lines[0], *overrides], also)
+        count = float(len(lines))
+        if figure.held_out is not None:  # a trial of each step size; then the published and the best one by seeds
+            count *= figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
+            run = replace(run, lr=run.lr[:1])
+        places = cores() // launch.ranks if device_of(run) == "cpu" else torch.cuda.device_count()
+        jobs = max(1, min(launch.jobs or places, int(count)))
+        total += trial(among(run, jobs), Share(launch.ranks), say).seconds(run) * count / jobs
+    return total

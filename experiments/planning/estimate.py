@@ -1,4 +1,4 @@
-"""How long runs will take, measured on this machine before the first of them begins."""
+"""The time that runs take, from a few rounds timed on this machine."""
 
 import json
 import time
@@ -9,10 +9,8 @@ import torch
 
 from algorithms.layout import Layout
 from experiments.cluster.ranks import Ranks
-from experiments.config import identity
 from experiments.config.evaluations import evaluations
 from experiments.config.schema import RunConfig
-from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
 from experiments.training.memory import explained
@@ -20,14 +18,15 @@ from experiments.training.threads import chosen
 from experiments.training.trainer import Trainer
 
 _ROUNDS = 3  # timed, after one that is not
-_LONG = 1.0  # seconds that a trial should not take much more of
-_ROWS = 16  # of a batch that a long round is told from
+_LONG = 1.0  # seconds; a longer first round is not repeated
+_SHORT = 0.25  # seconds; a longer round of all workers is estimated from a part of it
+_ROWS = 16  # of one worker's batch, in such a part
 _SMALL = 1e-9
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a few rounds of one run told about all runs of its kind."""
+    """The times of a round and an evaluation, for all runs of one kind."""
 
     d: int
     layout: Layout  # of the parameter tensors
@@ -37,76 +36,9 @@ class Trial:
     data: int = 0  # bytes in a process, 0 where the task does not say
 
     def seconds(self, run: RunConfig, done: int = 0) -> float:
-        """Of a whole run, or of what is left of it after `done` rounds."""
+        """Of a whole run, or of the rest after `done` rounds."""
         whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * evaluations(run)
         return whole * (1 - done / run.rounds)
-
-
-def estimate(runs: list[RunConfig], ranks: Ranks, say: Callable[[str], object]) -> tuple[int, float]:
-    """How many of the runs are not finished yet, and the seconds they will take from their beginning.
-
-    One run of every kind is tried; `say` is told which.
-    """
-    waiting = [run for run in runs if not ranks.told(RunFolder(identity.folder(run), ranks).is_finished())]
-    trials: dict[str, Trial] = {}
-    for run in waiting:
-        if kind(run) not in trials:
-            trials[kind(run)] = trial(run, ranks, say)
-    return len(waiting), sum(trials[kind(run)].seconds(run) for run in waiting)
-
-
-def kind(run: RunConfig) -> str:
-    """What one trial serves: a task and a number of step sizes. Methods differ little in what a round takes, but for
-    those that take two gradients."""
-    return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
-
-
-def among(run: RunConfig, jobs: int) -> RunConfig:
-    """The run as it computes where so many go on at once: sharing the cores, with one thread unless somebody said."""
-    return run if jobs == 1 else replace(run, threads=run.threads or 1)
-
-
-def trial(run: RunConfig, ranks: Ranks, say: Callable[[str], object]) -> Trial:
-    """Train a round or a few that leave nothing behind; `say` is told which.
-
-    Where a round would take long on a CPU, it is told from a few rows of one worker, and an evaluation from its rows.
-    Raises UsageError or DataError for what does not fit together, RunError where memory does not suffice, and
-    LostContact.
-    """
-    threads = torch.get_num_threads()
-    try:
-        found = _tried(run, ranks, say)
-        return replace(found, round=found.round / _gradients(run, found.layout))
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _tried(run: RunConfig, ranks: Ranks, say: Callable[[str], object]) -> Trial:
-    precision = run.task.options.get("precision")
-    where = f", in {precision}" if precision else ""
-    say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{where}")
-    # Steps too small to diverge: a step size that does is for its run to report.
-    tried = replace(run, lr=tuple(lr * _SMALL for lr in run.lr))
-    mine = len(ranks.ids(run.cluster.workers))
-    # On a GPU a few rows take nearly as long as all of them.
-    if mine > 1 and ranks.size == 1 and device_of(run) == "cpu":
-        part, times = _part(tried)
-        one, seconds = _timed(part, Share(run.cluster.workers), 1)
-        task, seconds = one.task, seconds * times * mine
-        if seconds > _LONG and hasattr(task, "evaluated"):
-            evaluation = seconds / (times * mine) / (task.batch_size or task.rows) * task.evaluated
-            return _trial(task, mine, seconds, evaluation)
-    trainer, seconds = _timed(tried, ranks, _ROUNDS)
-    with explained(trainer), chosen(run, trainer):
-        begin = time.perf_counter()
-        trainer.evaluate()
-        task, evaluation = trainer.task, time.perf_counter() - begin
-    return _trial(task, mine, seconds, evaluation)
-
-
-def _trial(task: Task, workers: int, seconds: float, evaluation: float) -> Trial:
-    data = task.nbytes(workers) if hasattr(task, "nbytes") else 0
-    return Trial(task.d, layout_of(task), task.dtype, seconds, evaluation, data)
 
 
 class Share(Ranks):
@@ -116,29 +48,79 @@ class Share(Ranks):
         self.size = size
 
 
+def kind(run: RunConfig) -> str:
+    """The runs that one trial serves: a task, its workers and a number of step sizes. Methods take about the same
+    time, except for those with two gradients a round."""
+    return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
+
+
+def among(run: RunConfig, jobs: int) -> RunConfig:
+    """The run as one of so many at once: they share the cores, one thread each unless the run says how many."""
+    return run if jobs == 1 else replace(run, threads=run.threads or 1)
+
+
+def trial(run: RunConfig, ranks: Ranks, say: Callable[[str], object]) -> Trial:
+    """Time a round and an evaluation of a run, and leave nothing behind; `say` is told which.
+
+    On a CPU a long round is estimated from a few rows of one worker, in seconds.
+    Raises UsageError or DataError for settings that do not fit the data, and RunError where memory does not suffice.
+    """
+    precision = run.task.options.get("precision")
+    where = f", in {precision}" if precision else ""
+    say(f"timing a round of {run.task.name} with {run.cluster.workers} workers{where}")
+    run = replace(run, lr=tuple(lr * _SMALL for lr in run.lr))  # with these none diverges
+    threads = torch.get_num_threads()
+    try:
+        found = _from_a_part(run, ranks) or _whole(run, ranks)
+        return replace(found, round=found.round / _gradients(run, found.layout))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _from_a_part(run: RunConfig, ranks: Ranks) -> Trial | None:
+    """From a few rows of one worker; None where the whole round is short, or where a part takes as long."""
+    workers = len(ranks.ids(run.cluster.workers))
+    if workers == 1 or ranks.size > 1 or device_of(run) != "cpu":
+        return None
+    size, part = run.task.options.get("batch_size") or 0, run
+    if size > _ROWS:
+        part = replace(run, task=replace(run.task, options={**run.task.options, "batch_size": _ROWS}))
+    trainer, seconds = _timed(part, Share(run.cluster.workers), 1)
+    task, a_worker = trainer.task, seconds * max(size / _ROWS, 1)
+    if a_worker * workers <= _SHORT or not hasattr(task, "evaluated"):
+        return None
+    return _trial(task, workers, a_worker * workers, a_worker / (size or task.rows) * task.evaluated)
+
+
+def _whole(run: RunConfig, ranks: Ranks) -> Trial:
+    trainer, seconds = _timed(run, ranks, _ROUNDS)
+    with explained(trainer), chosen(run, trainer):
+        begin = time.perf_counter()
+        trainer.evaluate()
+        evaluation = time.perf_counter() - begin
+    return _trial(trainer.task, len(ranks.ids(run.cluster.workers)), seconds, evaluation)
+
+
+def _trial(task: Task, workers: int, seconds: float, evaluation: float) -> Trial:
+    data = task.nbytes(workers) if hasattr(task, "nbytes") else 0
+    return Trial(task.d, layout_of(task), task.dtype, seconds, evaluation, data)
+
+
 def _gradients(run: RunConfig, layout: Layout) -> int:
     """Of a worker in a round."""
     return 2 if build_algorithm(run, layout).looks_back else 1
 
 
-def _part(run: RunConfig) -> tuple[RunConfig, float]:
-    """The run with a small batch, and how many times as large its own is."""
-    size = run.task.options.get("batch_size") or 0
-    if size <= _ROWS:
-        return run, 1.0
-    return replace(run, task=replace(run.task, options={**run.task.options, "batch_size": _ROWS})), size / _ROWS
-
-
 def _timed(run: RunConfig, ranks: Ranks, rounds: int) -> tuple[Trainer, float]:
-    """A trainer of the run, and the seconds of its rounds, after one that is not timed where it is short, nor on a
-    GPU, where libraries start in it and a graph is captured."""
+    """A trainer of the run, and the seconds of a round. The first one is not timed where it is short, nor on a GPU,
+    where libraries start in it and a graph is captured."""
     with explained():
         trainer = build_trainer(run, ranks)
     trainer.rounds = max(trainer.rounds, rounds + 1)  # schedules take shares of it
     with explained(trainer), chosen(run, trainer):
         begin = time.perf_counter()
         trainer.step()
-        trainer.verify()  # which waits for a GPU
+        trainer.verify()  # waits for a GPU
         first = time.perf_counter()
         if first - begin > _LONG and device_of(run) == "cpu":
             return trainer, first - begin

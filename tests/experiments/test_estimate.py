@@ -4,12 +4,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from run_support import configuration, go
+import torch
+from run_support import configuration
 
 from common.errors import RunError
 from experiments.cluster.ranks import Ranks
 from experiments.planning import estimate as module
-from experiments.planning.estimate import among, estimate
+from experiments.planning.estimate import among, trial
 from experiments.training.trainer import Trainer
 
 RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
@@ -33,21 +34,25 @@ class Clock:
         self._patch.setattr(Trainer, name, slow)
 
 
-def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def estimate(*overrides: str) -> float:
+    """Seconds of the run that a command line describes."""
+    run = configuration(*overrides)
+    return trial(run, Ranks(), print).seconds(run)
+
+
+def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With rounds of 10 ms and evaluations of 30 ms, a run is 100 of the first and 11 of the second."""
-    clock, said = Clock(monkeypatch), []
-    clock.takes("step", lambda trainer: 0.01)
+    clock = Clock(monkeypatch)
+    clock.takes("step", lambda trainer: 0.0005 * len(trainer.cluster.ids))
     clock.takes("evaluate", lambda trainer: 0.03)
-    runs = [configuration(*RUN, results), configuration(*RUN, results, "seed=1")]
-    missing, seconds = estimate(runs, Ranks(), said.append)
-    assert (missing, seconds) == (2, pytest.approx(2 * 1.33))
-    assert said == ["timing a round of logreg/breast_cancer with 20 workers"]
+    assert estimate(*RUN, results) == pytest.approx(1.33)
+    assert capsys.readouterr().out == "timing a round of logreg/breast_cancer with 20 workers\n"
 
 
 @pytest.mark.parametrize(
     ("overrides", "rows", "round", "evaluation"),
     [
-        (("task=logreg/breast_cancer", "rounds=100", "eval_every=10"), 28, 28 * 20, 28 * 20),
+        (RUN, 28, 28 * 20, 28 * 20),
         (("task=digits", "rounds=100", "eval_every=10", "task.evaluation_rows=80"), 16, 32 * 8, 80),
     ],
     ids=["all rows", "batches"],
@@ -58,7 +63,7 @@ def test_a_long_round_is_told_from_a_few_rows_of_one_worker(
     """Where a row takes a second, forward and backward."""
     clock = Clock(monkeypatch)
     clock.takes("step", lambda trainer: len(trainer.cluster.ids) * (trainer.task.batch_size or trainer.task.rows))
-    assert estimate([configuration(*overrides, results)], Ranks(), print)[1] == 100 * round + 11 * evaluation
+    assert estimate(*overrides, results) == 100 * round + 11 * evaluation
     assert clock.now == rows
 
 
@@ -68,34 +73,19 @@ def test_on_a_gpu_the_first_round_is_not_timed(results: str, monkeypatch: pytest
     monkeypatch.setattr(module, "device_of", lambda run: "cuda:0")
     clock.takes("step", lambda trainer: 0.25 if trainer.t else 8.0)
     clock.takes("evaluate", lambda trainer: 0.5)
-    command = ["task=digits", "rounds=100", "eval_every=10", results]
-    assert estimate([configuration(*command)], Ranks(), print)[1] == 100 * 0.25 + 11 * 0.5
-
-
-def test_finished_runs_take_no_time_and_are_not_tried(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    go(*RUN, results)
-    monkeypatch.setattr(module, "build_trainer", None)
-    assert estimate([configuration(*RUN, results)], Ranks(), print) == (0, 0)
-
-
-def test_one_trial_serves_all_methods_of_a_task(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-    build = module.build_trainer
-    monkeypatch.setattr(module, "build_trainer", lambda *about: (tried.append(about), build(*about))[1])
-    methods = [configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "onebit_adam", "ef21")]
-    grid = configuration(*RUN, results, "lr=[0.1,0.2]")
-    assert estimate([*methods, grid], Ranks(), print)[0] == 4
-    assert [len(run.lr) for run, _ in tried] == [1, 1, 2, 2]  # one worker's part, then all
+    assert estimate("task=digits", "rounds=100", "eval_every=10", results) == 100 * 0.25 + 11 * 0.5
 
 
 def test_a_method_of_two_gradients_takes_twice_as_long(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever of both was tried."""
     clock = Clock(monkeypatch)
-    clock.takes("step", lambda trainer: 0.02 if trainer.cluster.algorithm.looks_back else 0.01)
+    clock.takes("step", lambda trainer: 1e-3 * (1 + trainer.cluster.algorithm.looks_back))
     clock.takes("evaluate", lambda trainer: 0.0)
-    runs = [configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "dasha_mvr")]
-    for order in (runs, runs[::-1]):
-        assert estimate(order, Ranks(), print) == (2, pytest.approx(1 + 2))
+    one, two = (configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "dasha_mvr"))
+    for tried in (one, two):
+        found = trial(tried, Ranks(), print)
+        assert (found.seconds(one), found.seconds(two)) == (pytest.approx(0.1), pytest.approx(0.2))
+        assert found.seconds(two, done=75) == pytest.approx(0.05)
 
 
 def test_runs_that_go_on_at_once_share_the_cores() -> None:
@@ -105,9 +95,9 @@ def test_runs_that_go_on_at_once_share_the_cores() -> None:
 
 @pytest.mark.parametrize("overrides", [("algorithm=sgd", "lr=1e308"), ("rounds=1",)], ids=["diverging", "short"])
 def test_whatever_a_run_does_it_is_timed(overrides: tuple[str, ...], results: str) -> None:
-    missing, seconds = estimate([configuration(*RUN, results, *overrides)], Ranks(), print)
-    assert missing == 1
-    assert seconds > 0
+    threads = torch.get_num_threads()
+    assert estimate(*RUN, results, *overrides) > 0
+    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize(("owner", "name"), [(module, "build_trainer"), (Trainer, "step")], ids=["built", "timed"])
@@ -117,4 +107,4 @@ def test_out_of_memory_is_said(owner: object, name: str, results: str, monkeypat
 
     monkeypatch.setattr(owner, name, full)
     with pytest.raises(RunError, match="out of memory"):
-        estimate([configuration(*RUN, results)], Ranks(), print)
+        estimate(*RUN, results)

@@ -21,6 +21,7 @@ from run_support import (
 from experiments.config import identity
 from experiments.config.compose import CONF
 from experiments.config.run import read
+from experiments.tasks.logreg import LogisticRegression
 
 COLUMNS = {"round", "epoch", "trial", "lr", "step_size", "bits_up", "bits_down", "bits", "payload_bytes", "seconds"}
 COLUMNS |= {"train_loss", "grad_norm", "train_accuracy"}
@@ -226,3 +227,10 @@ def test_several_threads_change_last_bits_alone(tmp_path: Path) -> None:
         assert set(alone) == set(shared)
         for name in set(alone) - {"seconds"}:
             assert shared[name] == pytest.approx(alone[name], rel=1e-12), name
+
+
+def test_the_environment_has_the_dimension_whatever_a_task_tells(
+    results: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogisticRegression, "facts", lambda self: {})
+    assert record(go(*SMALL, results), "environment")["d"] == 30
