@@ -21,7 +21,6 @@ COMMANDS = {
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),
     "time": ("experiments.time", "seconds on modelled networks of runs that are there"),
-    "keep": ("experiments.keep", "let finished runs stand for today's code"),
     "check": ("experiments.check", "the contract tests on a class of yours"),
     "upload": ("experiments.upload", "send finished runs to wandb"),
     "dashboard": ("experiments.dashboard", "a figure's page in wandb"),

@@ -12,15 +12,13 @@ seen, or -- where there was nothing to check. The exit status is 0 where none fa
 cannot be checked. Start it in this project's folder, or in any after `pip install -e` of it. The folder that
 `my_package` lies in must be the current one or named by PYTHONPATH, or the package be installed.
 
-Of run folders a line for each that is damaged says which file and what is wrong with it, and a line for each that is
-unchecked, that an older version left it without checksums. Checkpoints are verified of unfinished runs. The exit
-status is 1 where one is damaged.
+Of run folders a line for each that is damaged says which file and what is wrong with it. Checkpoints are verified of
+unfinished runs. The exit status is 1 where one is damaged.
 """
 
 import argparse
 import os
 import sys
-from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -81,31 +79,28 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def check_folders(place: Path) -> None:
-    """Verify every run folder in and below a folder, and write a line for each that is damaged or unchecked.
+    """Verify every run folder in and below a folder, and write a line for each that is damaged.
 
-    Raises RunError where one is damaged.
+    Raises RunError where one is.
     """
-    states: Counter[str] = Counter()
-    for folder in folders(place):
-        state, reason = _verdict(folder)
-        states[state] += 1
-        if state != "whole":
-            print(f"{state:<10}{folder}: {reason}", flush=True)
-    said = ", ".join(f"{states[state]} {state}" for state in ("whole", "unchecked", "damaged") if states[state])
-    print(f"{sum(states.values())} run folders{': ' * bool(said)}{said}")
-    if states["damaged"]:
+    found = {folder: _damage(folder) for folder in folders(place)}
+    damaged = {folder: damage for folder, damage in found.items() if damage}
+    for folder, damage in damaged.items():
+        print(f"damaged   {folder}: {damage}", flush=True)
+    print(f"{len(found)} run folders, {len(damaged)} damaged")
+    if damaged:
         raise RunError("delete what is damaged to run it anew, or put back what was there")
 
 
-def _verdict(folder: Path) -> tuple[str, str]:
-    """Whether a run's folder is whole, damaged or unchecked, and why."""
+def _damage(folder: Path) -> str:
+    """What is wrong with a run's folder; empty where it is whole."""
     try:
         run = verified(folder)
-        if run and run.checked and not run.is_finished:
+        if run and not run.is_finished:
             twice(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
     except (OSError, ValueError) as error:
-        return "damaged", str(error)
-    return ("whole", "") if run and run.checked else ("unchecked", "written before there were checksums")
+        return str(error)
+    return ""
 
 
 class Lines:

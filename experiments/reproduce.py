@@ -10,8 +10,7 @@ its runs are started, by default as many at once as there are cores, each in a p
 to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on the
 figure: `large` and `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto`
 takes the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
-are, interrupted ones go on. `finished_in` names a folder of finished runs, of whatever code: those with the figure's
-settings are drawn, and none is run. A run of one step size that diverges is drawn as far as it came. What is written
+are, interrupted ones go on. A run of one step size that diverges is drawn as far as it came. What is written
 lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
 """
 
@@ -67,17 +66,13 @@ def application(composed: DictConfig) -> None:
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
-        pick = _named if asked.finished_in else partial(_choose_budget, asked, packages, launch)
-        figure = figures.read(asked, pick)
+        figure = figures.read(asked, partial(_choose_budget, asked, packages, launch))
         overrides = asked.overrides
         if asked.step_sizes == "published":
             from experiments.planning.held_out import published_alone
 
             figure, overrides = published_alone(figure, overrides, packages), ()
         runs = figures.runs(figure, overrides, packages)
-        if asked.finished_in:
-            _draw_finished(runs, figure, overrides, packages, asked)
-            return
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, overrides, packages, launch)
         else:
@@ -110,31 +105,6 @@ def moved(overrides: Sequence[str]) -> list[str]:
     # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
-
-
-def _named(candidates: Sequence[Figure]) -> Figure:
-    """For a figure with budgets, where finished runs are of one of them."""
-    names = ", ".join(str(one.budget) for one in candidates)
-    raise UsageError(f"finished_in: which budget are those runs of? budget={names}")
-
-
-def _draw_finished(
-    runs: list[RunConfig], figure: Figure, overrides: Sequence[str], packages: list[str], asked: Reproduction
-) -> None:
-    """Draw finished runs of whatever code, and say of which."""
-    from experiments.planning import held_out
-    from experiments.planning.finished import finished
-    from plots.figure.publish import report
-    from plots.runs.read import open_run
-
-    places = partial(finished, place=str(asked.finished_in))
-    if figure.held_out is not None:
-        both, _ = held_out.both_steps(figure, overrides, packages, places)
-        runs = figures.runs(both, (), packages)
-    folders = dict(zip(places(runs), runs, strict=True))
-    commits = sorted({open_run(place).commit for place in folders})
-    origin = f"Runs of commit {', '.join(commits)}"
-    report(folders, figure, _folder(figure, asked, runs[0]), Console(), _displays(folders), origin)
 
 
 def _displays(runs: Mapping[Path, RunConfig]) -> dict[Path, tuple[Mapping[str, str], Mapping[str, str]]]:
@@ -180,6 +150,7 @@ def _in_processes(launch: LaunchConfig) -> bool:
 
 def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: Template | None) -> bool:
     from experiments.planning import cost
+    from experiments.run_store.code import check_code
     from experiments.sweep.parallel import settled
     from experiments.sweep.repeats import brought_to_end, repeats
     from experiments.sweep.study import cells
@@ -210,6 +181,8 @@ def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: 
         template.close()
     with session(runs) as (ranks, display):
         display.say(said)
+        if ranks.is_first:
+            check_code(runs, display.say)
         copies = repeats(runs) if ranks.is_first else {}
         if copies:
             display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)}")

@@ -13,22 +13,21 @@ what all have in common stands below. Nothing is changed.
 """
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 from rich.console import Console
 
 from common import tables
 from common.characters import visible
 from common.progress import duration
-from experiments.config.identity import changed
+from experiments.run_store.code import changes, listed
 from plots.request import answering, folder, parse, words
 from plots.runs.columns import higher_is_better
 from plots.runs.find import CHOOSING, find, select
 from plots.runs.read import STATES, RunRecord
-from plots.runs.variants import precedence, settings
+from plots.runs.variants import settings
 
 COLUMNS = ("state", "rounds", "bits", "metric", "left", "task", "algorithm", "n", "seed", "lr", "settings")
 """Of the table, before where a run lies."""
@@ -69,7 +68,7 @@ def show(runs: Sequence[RunRecord], console: Console) -> None:
     lines = [f"all: {', '.join(same)}"] if same else []
     lines += [f"{run.folder}: {run.error}" for run in readable if run.error and run.state == "failed"]
     lines += [run.error for run in runs if run.state == "damaged"]
-    lines += _other_code(readable, differing)
+    lines += _other_code(readable)
     lines += [", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no runs"]
     for line in lines:
         console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
@@ -110,16 +109,13 @@ def _left(run: RunRecord) -> float | None:
     return max(1.0, (measured - begin) / rounds * (run.rounds - last) - (time.time() - measured))
 
 
-def _other_code(runs: Iterable[RunRecord], differing: Mapping[Path, str]) -> Iterator[str]:
-    """Why runs with the same configuration are several: for all but the one that stands, what was edited."""
-    alike = defaultdict(list)
-    for run in runs:
-        alike[run.task, run.algorithm, differing[run.folder], run.seed, *run.lrs].append(run)
-    for group in alike.values():
-        *others, stands = sorted(group, key=precedence)
-        for run in others:
-            edits = changed(run.code, stands.code) if run.code and stands.code else ["begun with other code"]
-            yield f"{run.folder}: not {stands.id}, which is {stands.state}: {', '.join(edits)}"
+def _other_code(runs: Sequence[RunRecord]) -> list[str]:
+    """How many runs are of other code than today's, and which files changed."""
+    lines: Counter[str] = Counter()
+    for code, count in Counter(tuple(run.code.items()) for run in runs).items():
+        if edits := changes(dict(code)):
+            lines[listed(edits)] += count
+    return [f"{count} of {len(runs)} runs are of other code: {edits}" for edits, count in lines.most_common()]
 
 
 if __name__ == "__main__":

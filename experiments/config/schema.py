@@ -182,6 +182,12 @@ class RunConfig:
         "what a resumed run counts on is on the disk before the run goes on, so that a power cut takes none of it",
         affects="place",
     )
+    stale: str = key(
+        "rerun",
+        "of a run that is there and that other code computed: run it anew beside that, take it as it is, or stop",
+        choices=("rerun", "keep", "error"),
+        affects="place",
+    )
     verify_every: int | None = key(
         None,
         "of several ranks, between two comparisons of x besides those at evaluations and checkpoints; null: none",
@@ -195,6 +201,16 @@ class RunConfig:
     )
     study: str | None = key(None, "the figure or sweep that a run is shown under", affects="look")
     packages: Sequence[str] = key((), "of yours, whose classes and functions may be named", affects="place")
+
+    def is_due(self, t: int) -> bool:
+        """Whether round t is evaluated: every `eval_every` rounds, the last, and with `eval_early` 1, 2, 4, …"""
+        early = self.eval_early and t < self.eval_every and t & (t - 1) == 0
+        return early or t % self.eval_every == 0 or t == self.rounds
+
+    @property
+    def evaluations(self) -> int:
+        """How many evaluations there are, including the one of the start."""
+        return 1 + sum(self.is_due(t) for t in range(1, self.rounds + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,10 +256,6 @@ class Reproduction:
         "both",
         "published: the paper's alone, where a figure has trials for the best ones too",
         choices=("both", "published"),
-    )
-    finished_in: str | None = key(
-        None,
-        "a folder of finished runs: those with the figure's settings are drawn, of whatever code, and none is run",
     )
     overrides: Sequence[str] = key((), "of every run")
     packages: Sequence[str] = key((), "of yours, for the figure and its runs")

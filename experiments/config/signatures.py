@@ -37,14 +37,10 @@ def options(target: str) -> dict[str, Option]:
     """What `package.module.Name` is called with, by name and in order: a function's parameters, or those of the
     class's `__init__`, or a dataclass's fields with those of its bases.
 
-    `*args` and `**kwargs` are none. Raises UsageError where the target is missing, or neither class nor function.
+    `*args` and `**kwargs` are none. Raises UsageError where there is no such class or function.
     """
     source, node = located(target)
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return _parameters(source, node)
-    if isinstance(node, ast.ClassDef):
-        return _of_class(source, node) or {}
-    raise UsageError(f"{target}: neither a class nor a function ({source.path}, line {getattr(node, 'lineno', 1)})")
+    return (_of_class(source, node) or {}) if isinstance(node, ast.ClassDef) else _parameters(source, node)
 
 
 def defaults(target: str) -> dict[str, object]:
@@ -93,10 +89,10 @@ def _bases(source: Source, node: ast.ClassDef) -> Iterator[tuple[Source, ast.Cla
     """The base classes whose source can be read."""
     for base in node.bases:
         first, _, rest = ast.unparse(base.value if isinstance(base, ast.Subscript) else base).partition(".")
-        place, _, name = ".".join((*source.exports.get(first, (first,)), rest)).rpartition(".")
+        place, _ = source.exports.get(first, ("", ""))
         try:
             home = source_of(place) if rest else source
-            found = home and home.find(name if rest else first)
+            found = home and home.find(rest or first)
         except UsageError:  # of a file that is not Python
             continue
         if found and isinstance(found[1], ast.ClassDef):
@@ -116,10 +112,8 @@ def _parameters(source: Source, node: ast.FunctionDef | ast.AsyncFunctionDef, sk
 def _default(source: Source, value: ast.expr | None) -> object:
     if value is None:
         return REQUIRED
-    if isinstance(value, ast.Name) and (found := source.find(value.id)):
-        source, node = found
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not value:
-            return _default(source, node.value)
+    if isinstance(value, ast.Name):
+        value = source.constant(value.id) or value
     try:
         return ast.literal_eval(value)
     except (ValueError, TypeError):

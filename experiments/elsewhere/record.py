@@ -19,7 +19,6 @@ from common.progress import Display
 from experiments.cluster.ranks import Group, Ranks
 from experiments.config import identity
 from experiments.config.classes import Classes, called
-from experiments.config.evaluations import is_due
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.elsewhere.collectives import Collectives
@@ -69,7 +68,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks) -> RunFolder:
             f"cluster.workers={run.cluster.workers}: a strategy from elsewhere has a rank a worker, and there are "
             f"{ranks.size}; start it by torchrun --nproc-per-node={run.cluster.workers}"
         )
-    folder = RunFolder(identity.folder(run), ranks, run.durable)
+    folder = RunFolder.of(run, ranks)
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         ranks.agree({"id": identity.of(run)})
@@ -96,21 +95,21 @@ def _train(run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) ->
     facts = {**environment(), "ranks": ranks.size, "device": str(task.device), "d": task.d}
     folder.tidy()
     folder.describe(plain(run))
-    folder.begin(identity.code(run), {**facts, **declared(task), **task.facts()})
+    folder.begin(run.packages, {**facts, **declared(task), **task.facts()})
     folder.set_status("running", round=0)
     training = Training(run, task)
     try:
         folder.append(training.rows(ranks.is_first))
         while training.t < run.rounds:
             training.step()
-            if is_due(training.t, run):
+            if run.is_due(training.t):
                 folder.append(training.rows(ranks.is_first))
             display.advance(1)
     except BaseException as error:
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         folder.set_status(status, round=training.t, error=str(error) or repr(error))
         raise
-    folder.finish(summarised(folder.rows(), run.lr) if ranks.is_first else {})
+    folder.finish(run.packages, summarised(folder.rows(), run.lr) if ranks.is_first else {})
 
 
 class Training:

@@ -108,7 +108,7 @@ def readable(bits: int) -> str:
 
 def _done(run: RunConfig) -> int | _Cost:
     """After how many rounds a run would go on, or what it cost where it is finished."""
-    folder = RunFolder(identity.folder(run))
+    folder = RunFolder.of(run)
     try:
         if folder.is_finished():
             last = folder.summary()["trials"][0]["final"]

@@ -9,7 +9,6 @@ import torch
 
 from algorithms.layout import Layout
 from experiments.cluster.ranks import Ranks
-from experiments.config.evaluations import evaluations
 from experiments.config.schema import RunConfig
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
@@ -37,7 +36,7 @@ class Trial:
 
     def seconds(self, run: RunConfig, done: int = 0) -> float:
         """Of a whole run, or of the rest after `done` rounds."""
-        whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * evaluations(run)
+        whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * run.evaluations
         return whole * (1 - done / run.rounds)
 
 

@@ -6,16 +6,13 @@ step size on each of the figure's seeds. So no curve that is judged took part in
 the same number of trials, whatever the seeds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from common.errors import UsageError
 from experiments.cluster.launch import launch as place_of
-from experiments.config import identity
 from experiments.config.compose import parse
 from experiments.config.figure import combinations, runs
-from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best
@@ -23,14 +20,6 @@ from plots.runs.read import open_run, table
 
 Best = dict[tuple[str, str], float]
 """By task and method."""
-
-Places = Callable[[Sequence[RunConfig]], Sequence[Path]]
-"""Where the results of runs lie."""
-
-
-def _own(some: Sequence[RunConfig]) -> list[Path]:
-    """Where runs of today's code leave them."""
-    return [identity.folder(run) for run in some]
 
 
 def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
@@ -53,23 +42,21 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
     return _of(figure, overrides, found)
 
 
-def best_step_sizes(first: Figure, packages: Sequence[str], places: Places = _own) -> Best:
+def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
     """What the first step came to; empty as long as a run of it goes on. One that diverged cannot be the best."""
-    folders = places(runs(first, (), packages))
-    if not all(RunFolder(folder).is_over() for folder in folders):
+    folders = [RunFolder.of(run) for run in runs(first, (), packages)]
+    if not all(folder.is_over() for folder in folders):
         return {}
-    frame = mark_best(table([open_run(folder) for folder in folders]), first.select)
+    frame = mark_best(table([open_run(folder.path) for folder in folders]), first.select)
     columns = (frame.loc[frame["best"], name].tolist() for name in ("task", "algorithm", "lr"))
     return {(task, method): lr for task, method, lr in zip(*columns, strict=True)}
 
 
-def both_steps(
-    figure: Figure, overrides: Sequence[str], packages: Sequence[str], places: Places = _own
-) -> tuple[Figure, bool]:
+def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> tuple[Figure, bool]:
     """The trials, and with every seed the published and the best step size of every method; and whether the best are
     known, without which they are left out. Raises UsageError."""
     first = trials(figure, overrides, packages)
-    best = best_step_sizes(first, packages, places)
+    best = best_step_sizes(first, packages)
     found = [entry for axis in first.grid for entry in axis]
     for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -10,14 +9,15 @@ from pathlib import Path
 
 import torch
 
+from experiments.run_store.code import revision
+
 _PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "hydra-core", "pandas", "matplotlib")
 
 
 def environment() -> dict[str, object]:
     """Commit, versions and hardware, as plain JSON values."""
     return {
-        "commit": git("rev-parse", "HEAD"),
-        "uncommitted_changes": bool(git("status", "--porcelain", "--untracked-files=no")),
+        **revision(),
         "python": platform.python_version(),
         "packages": versions(),
         "system": platform.platform(),
@@ -26,17 +26,6 @@ def environment() -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
     }
-
-
-def git(*arguments: str) -> str | None:
-    """What git answers in the source tree; None outside a repository or without git."""
-    try:
-        answer = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip()
 
 
 @cache

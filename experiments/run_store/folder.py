@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import wraps
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -17,8 +18,11 @@ from common.errors import RunError, is_full
 from common.files import atomic, naming, remove_halves, sync
 from common.lock import held, signature
 from experiments.cluster.ranks import Ranks
+from experiments.config import identity
 from experiments.config.compose import Config
+from experiments.config.schema import RunConfig
 from experiments.run_store.checkpoint import Checkpoint
+from experiments.run_store.code import is_usable, loaded, revision
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, ending, last_checksum, read_json, read_rows
@@ -42,7 +46,7 @@ class RunFolder:
     config.yaml       the resolved configuration      metrics.jsonl  one row per evaluation and trial
     status.json       running | interrupted | failed | finished
     environment.json  commit, versions, hardware, data
-    code.json         digests of the modules that it computes with
+    code.json         commit, and digests of the modules that it computes with
     checkpoint/       the last two whole states       summary.json   final and best metrics, bits, seconds
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
@@ -52,8 +56,10 @@ class RunFolder:
     folder. With `durable` what is written is there after a power cut too, rows once a checkpoint counts on them.
     """
 
-    def __init__(self, path: Path, ranks: Ranks | None = None, durable: bool = True) -> None:
+    def __init__(self, path: Path, ranks: Ranks | None = None, durable: bool = True, stale: str = "rerun") -> None:
         self.path = path
+        self.aside: Path | None = None  # where `locked` put what other code had computed
+        self._stale = stale
         self.metrics = path / METRICS
         self._ranks = ranks or Ranks()
         self._durable = durable
@@ -62,31 +68,44 @@ class RunFolder:
         self._left: tuple[int, int] | None = None  # inode and bytes of metrics.jsonl as this process left it
         self._checkpoint = Checkpoint(path / "checkpoint", self._ranks, durable)
 
+    @classmethod
+    def of(cls, run: RunConfig, ranks: Ranks | None = None) -> RunFolder:
+        """The folder of a configuration."""
+        return cls(identity.folder(run), ranks, run.durable, run.stale)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out. Raises RunError when one is already at this run.
+        """Keep other processes out, and put aside what other code has begun or finished, unless it is to be kept.
 
         `experiments.status` holds the lock for a moment to see whether anyone does; that is waited for.
+        Raises RunError when another process is already at this run, and for other code with stale=error.
         """
-        if not self._ranks.is_first:
+        with ExitStack() as locks:
+            if self._ranks.is_first:
+                self._lock(locks)
+                run = self._whole()
+                if run and not is_usable(run, self._stale):
+                    self.aside = _free_name(self.path)
+                    self.path.rename(self.aside)
+                    self._lock(locks)  # the first lock is held until the end too: others may wait for it
             yield
-            return
+
+    def _lock(self, locks: ExitStack) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        with held(self.path / ".lock", "run", "results_dir", patience=0.5):
-            yield
+        locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
 
     def is_finished(self) -> bool:
-        """Whether the run is, as the first rank can tell, which verifies all that lies there but the checkpoint.
+        """Whether the run is, by code that stands, as the first rank can tell, which verifies all but the checkpoint.
 
-        Raises RunError where that is damaged.
+        Raises RunError where something is damaged, and for other code with stale=error.
         """
         run = self._whole()
-        return run is not None and run.is_finished
+        return run is not None and run.is_finished and is_usable(run, self._stale)
 
     def is_over(self) -> bool:
         """The same of one that is finished or has diverged. Raises as `is_finished`."""
         run = self._whole()
-        return run is not None and run.is_over
+        return run is not None and run.is_over and is_usable(run, self._stale)
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
@@ -104,18 +123,16 @@ class RunFolder:
         target = self.path / "config.yaml"
         with self._readable():
             run = open_run(self.path) if keep else None
-        if run and not run.checked:  # what an older version wrote stays as it is
-            return
         config = {**config, **{key: run.config[key] for key in keep if run and key in run.config}}
         content = as_yaml(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), self._run)
         if not target.exists() or target.read_bytes() != content:
             self._write(target.name, content)
 
     @_by_first_rank
-    def begin(self, code: dict[str, str], environment: dict) -> None:
-        """Record the digest of every module that the run computes with, which its id follows from, and what it runs
-        on; and drop whatever rows an earlier try without a checkpoint left."""
-        self._write_json("code.json", code)
+    def begin(self, packages: Sequence[str], environment: dict) -> None:
+        """Record the code that the run has loaded and what it runs on; and drop whatever rows an earlier try without
+        a checkpoint left. `packages` are the user's."""
+        self._write_json("code.json", {**revision(), "modules": loaded(packages)})
         self._write_json("environment.json", environment)
         self.metrics.touch()
         self._cut(0)
@@ -219,8 +236,12 @@ class RunFolder:
         self._checkpoint.tidy(**keep)
 
     @_by_first_rank
-    def finish(self, summary: dict) -> None:
-        """Record the summary, then that the run is finished."""
+    def finish(self, packages: Sequence[str], summary: dict) -> None:
+        """Record the summary and what code was loaded since the beginning, then that the run is finished."""
+        recorded = self._read_json("code.json")
+        modules = {**loaded(packages), **recorded["modules"]}
+        if modules != recorded["modules"]:
+            self._write_json("code.json", {**recorded, "modules": modules})
         self._write_json("summary.json", summary)
         self.set_status("finished")
 
@@ -284,10 +305,7 @@ class RunFolder:
         if not self._ranks.is_first:
             return None
         with self._readable():
-            run = verified(self.path)
-        if run and not run.checked and run.last and not run.is_finished:
-            raise RunError(f"{self.path}: an older version began it, without checksums; delete it to begin anew")
-        return run
+            return verified(self.path)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -319,6 +337,11 @@ class RunFolder:
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.path / name, self._durable) as file:
             file.write_bytes(content)
+
+
+def _free_name(path: Path) -> Path:
+    """The path with the first number behind it that no folder has."""
+    return next(free for number in count(1) if not (free := path.with_name(f"{path.name}.{number}")).exists())
 
 
 def _changes(before: dict, now: dict) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from experiments.config import identity
 from experiments.config.schema import RunConfig
+from experiments.run_store.code import is_usable
 from plots.runs.find import folders
 from plots.runs.read import open_run
 
@@ -15,7 +16,7 @@ from plots.runs.read import open_run
 def parts(run: RunConfig) -> list[RunConfig]:
     """The runs that a run's step sizes are found in: itself, unless finished ones beside it have some of them.
 
-    These are equal to it, code included, but for a list of step sizes that is part of its own: how a trial moves does
+    These are of today's code and equal to it, except that they have some of its step sizes: how a trial moves does
     not depend on the others of its batch, and what is measured of it at most in the last bit. What they lack is the
     last of the runs, if they lack any. A run that was begun is not divided.
     """
@@ -50,8 +51,10 @@ def _grid(path: Path) -> tuple[float, ...]:
 
 
 def is_finished(run: RunConfig) -> bool:
-    """Whether a run is done, told without torch; where it cannot be told it is not."""
+    """Whether a run is done by code that stands, told without torch; where it cannot be told it is not. Raises as
+    `is_usable`."""
     try:
-        return open_run(identity.folder(run)).is_finished
+        record = open_run(identity.folder(run))
     except (OSError, ValueError):
         return False
+    return record.is_finished and is_usable(record, run.stale)

@@ -24,11 +24,10 @@ from uuid import uuid4
 import torch
 
 from common.cores import cores
-from common.errors import RunError, exit_with_message
+from common.errors import exit_with_message
 from common.files import naming
 from common.parent import named
 from common.template import Forked, Template
-from experiments.config import identity
 from experiments.config.compose import ROOT
 from experiments.config.run import frozen
 from experiments.config.schema import RunConfig
@@ -165,8 +164,4 @@ class Job:
 
 if __name__ == "__main__":
     with exit_with_message():
-        listed = Path(sys.argv[1])
-        run = frozen(listed, sys.argv[2:])
-        if identity.of(run) != listed.stem:  # which a forked process would not even compute with
-            raise RunError(f"{listed}: code was edited since its sweep began; give the sweep's command again")
-        train_here(run)
+        train_here(frozen(Path(sys.argv[1]), sys.argv[2:]))

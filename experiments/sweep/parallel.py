@@ -14,7 +14,6 @@ from data.limits import free_memory
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import shares
 from experiments.cluster.simulated import Simulated
-from experiments.config import identity
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning.estimate import kind
 from experiments.run_store.folder import RunFolder
@@ -57,7 +56,7 @@ def settled(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
 
 def _is_finished(run: RunConfig) -> bool:
     try:
-        return RunFolder(identity.folder(run)).is_finished()
+        return RunFolder.of(run).is_finished()
     except RunError:  # where that cannot be told, its process will say why
         return False
 

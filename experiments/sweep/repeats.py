@@ -57,7 +57,7 @@ def take_over(run: RunConfig, original: RunConfig) -> bool:
     """
     source, target = identity.folder(original), identity.folder(run)
     try:
-        if target.exists() or not RunFolder(source).is_over():
+        if target.exists() or not RunFolder.of(original).is_over():
             return False
     except RunError:
         return False  # which its own run says

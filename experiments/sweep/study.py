@@ -10,7 +10,6 @@ from pathlib import Path
 from common.errors import RunError
 from common.files import atomic
 from common.lock import held
-from experiments.config import identity
 from experiments.config.run import as_yaml
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
@@ -30,7 +29,7 @@ class Cell:
     @cached_property
     def folder(self) -> RunFolder:
         """Where its results lie."""
-        return RunFolder(identity.folder(self.run))
+        return RunFolder.of(self.run)
 
     @property
     def id(self) -> str:

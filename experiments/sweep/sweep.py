@@ -16,6 +16,7 @@ from experiments.config import identity
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.planning import cost
+from experiments.run_store.code import check_code
 from experiments.sweep.job import Job, command, environment
 from experiments.sweep.parallel import settled
 from experiments.sweep.pool import run_jobs
@@ -71,6 +72,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig, template: Template | None = N
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
+    check_code([cell.run for cell in cells], partial(console.print, markup=False))
     by_folder = {cell.folder.path: cell for cell in cells}
     repeated = repeats([cell.run for cell in cells])
     copies = {by_folder[path]: by_folder[identity.folder(original)] for path, original in repeated.items()}
@@ -196,4 +198,4 @@ def _how(job: Job) -> str:
         return f"timed out after {duration(job.seconds)}"
     if job.code < 0:
         return f"killed by {signal.Signals(-job.code).name}"
-    return f"exit status {job.code}" if job.code else "left no finished run; was code edited meanwhile?"
+    return f"exit status {job.code}" if job.code else "left no finished run"

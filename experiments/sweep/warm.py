@@ -1,4 +1,4 @@
-"""A process that imports what runs compute with while their command still checks them, and then forks them.
+"""A process that imports the libraries that runs use while their command still checks them, and then forks them.
 
 Importing takes longer than a small run; so it is done once for all of them, beside what the command itself imports.
 """
@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from common.template import WORKS, Template
-from experiments.config import identity
-from experiments.config.classes import PACKAGES
 from experiments.config.compose import ROOT
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.sweep.extend import is_finished
@@ -22,11 +20,10 @@ def warmed(runs: Sequence[RunConfig], launch: LaunchConfig) -> Iterator[Template
     if not WORKS or len(missing) < 2 or launch.ranks > 1 or launch.dry_run:
         yield None
         return
-    modules = {module for run in missing for module in identity.code(run) if module.split(".")[0] in PACKAGES}
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A process with threads does not bear to be forked; every run sets how many it has.
     template = Template(
-        sorted({*modules, "experiments.training.session"}),
+        ["hydra", "pandas", "torch"],  # and none of this project's: a run reads and records the files of its own time
         {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path},
     )
     try:

@@ -14,10 +14,10 @@ from common.progress import Display
 from common.signals import handled, stops
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.evaluations import is_due
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import Row, build_logger, open_logger
+from experiments.run_store.code import edits_of, listed, loaded
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task
@@ -37,11 +37,12 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     workers' memories are then missing, it is the checkpoint before.
     """
     ranks = ranks or Ranks()
-    folder = RunFolder(identity.folder(run), ranks, run.durable)
+    folder = RunFolder.of(run, ranks)
     logger = build_logger(run) if ranks.is_first else None
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         ranks.agree(_command(run))
+        edits = edits_of(run) if ranks.is_first else []
         with explained():
             trainer = None if ranks.told(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
@@ -53,6 +54,8 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
                 folder.describe(plain(run), keep=("study", "logger"))
                 folder.tidy(keep=1)
             else:
+                if folder.aside:
+                    display.say(f"run anew, {listed(edits)}; the older run is in {folder.aside}")
                 with explained(trainer), chosen(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:
@@ -75,7 +78,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     if not resumed:
         algorithm, d = trainer.cluster.algorithm, trainer.task.d
         sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict()}
-        folder.begin(identity.code(run), {**facts, **sizes, **columns, **data})
+        folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
         changes = folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
@@ -129,7 +132,7 @@ def _train(
             snapshot = folder.snapshot(trainer.state_dict())
         with _stop_requests() as requests:
             while trainer.t < trainer.rounds and not stopping:
-                due = is_due(trainer.t + 1, run)
+                due = run.is_due(trainer.t + 1)
                 trainer.step(diagnose=due)
                 saves = trainer.t % run.checkpoint_every == 0
                 compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
@@ -171,7 +174,7 @@ def _train(
         message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
         folder.set_status("interrupted", round=trainer.t, error=message)
         raise Interrupted(message)
-    folder.finish(summary)
+    folder.finish(run.packages, summary)
     folder.tidy(keep=1)
     if stopping:
         raise Interrupted(f"stopped; this run was just finished: {folder.path}")
@@ -198,7 +201,7 @@ def _command(run: RunConfig) -> dict[str, object]:
     parts = {name: node if isinstance(node, dict) else {"": node} for name, node in settings.items()}
     return {
         **{f"{name}.{key}".strip("."): value for name, node in parts.items() for key, value in node.items()},
-        **{f"{module.replace('.', '/')}.py": digest for module, digest in identity.code(run).items()},
+        **{f"{module.replace('.', '/')}.py": digest for module, digest in loaded(run.packages).items()},
         **versions(),
     }
 

@@ -26,8 +26,8 @@ _LONG = len(f'"{KEY}": "') + _DIGITS + len(_ROW)
 
 
 def id_of(folder: Path) -> str:
-    """The id of the run that a folder holds, which is the folder's name."""
-    return os.path.basename(os.path.realpath(folder))
+    """The id of the run that a folder holds: the folder's name, up to the number of one that was put aside."""
+    return os.path.basename(os.path.realpath(folder)).partition(".")[0]
 
 
 def begin(run: str) -> int:
@@ -57,28 +57,22 @@ def as_row(row: Mapping[str, Any], before: int) -> tuple[bytes, int]:
     return _ended(head, _ROW, before), crc32(head, before)
 
 
-def verify(content: bytes, run: str) -> bool:
-    """Whether a JSON or YAML file has a checksum. Raises ValueError where it is not that of its content and run."""
-    if f'"{KEY}"'.encode() not in content and f"# {KEY}".encode() not in content:
-        return False
+def verify(content: bytes, run: str) -> None:
+    """Raise ValueError unless a JSON or YAML file ends in the checksum of its content and run."""
     tail = _JSON if content.endswith(_JSON) else _YAML
     if content != _ended(content[: -_DIGITS - len(tail)], tail, begin(run)):
         raise ValueError("its checksum is not that of its content: it was edited or damaged, or is of another run")
-    return True
 
 
-def verify_rows(lines: Iterable[bytes], file: Path, checked: bool | None = None) -> Iterator[bytes]:
+def verify_rows(lines: Iterable[bytes], file: Path) -> Iterator[bytes]:
     """The whole lines of a metrics.jsonl from its first one on, each after its checksum is verified.
 
-    checked: whether they have one, all of them or none; as the first line unless said. Raises ValueError, naming the
-    line, where one is wrong.
+    Raises ValueError, naming the line, where one is wrong.
     """
-    last, marked = begin(id_of(file.parent)), f'"{KEY}": "'.encode()
+    last = begin(id_of(file.parent))
     for number, line in enumerate(lines, start=1):
-        has = marked in line
-        checked = has if checked is None else checked
-        following = after(line, last) if checked else last
-        if following is None or (has and not checked):
+        following = after(line, last)
+        if following is None:
             raise wrong_row(f"{file}, line {number}")
         last = following
         yield line

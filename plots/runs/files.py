@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,23 +33,21 @@ _CHECKSUM = re.compile(rb"^# %b: \w+\n\Z" % checksums.KEY.encode(), re.MULTILINE
 Row = dict[str, Any]
 
 
-def read_small(folder: Path) -> tuple[dict[str, bytes], dict[str, bool]]:
-    """What those of SMALL hold that are there, and which of them have checksums."""
-    contents, checked, run = {}, {}, id_of(folder)
+def read_small(folder: Path) -> dict[str, bytes]:
+    """What those of SMALL hold that are there."""
+    contents, run = {}, id_of(folder)
     for name in SMALL:
         file = folder / name
-        try:
+        with suppress(FileNotFoundError):
             contents[name] = file.read_bytes()
-        except FileNotFoundError:
-            continue
-        checked[name] = _verified(file, contents[name], run)
-    return contents, checked
+            _verify(file, contents[name], run)
+    return contents
 
 
 def read_json(file: Path) -> dict[str, Any]:
     """An object of JSON, without its checksum."""
     content = file.read_bytes()
-    _verified(file, content, id_of(file.parent))
+    _verify(file, content, id_of(file.parent))
     return parsed(file, content)
 
 
@@ -83,16 +82,15 @@ def configuration(file: Path, content: bytes) -> dict[str, Any]:
     return config
 
 
-def whole_rows(folder: Path, status: Mapping[str, Any], checked: bool | None = None) -> Iterator[bytes]:
+def whole_rows(folder: Path, status: Mapping[str, Any]) -> Iterator[bytes]:
     """The whole lines of metrics.jsonl, one after the other; they are verified once the last one is taken.
 
     A run may be in the middle of a line. status: what status.json says, which counts on rows that must be there.
-    checked: whether the lines must have checksums, as the first one unless said.
     """
     file, finished, counted = folder / METRICS, status.get("status") == "finished", _counted(status)
     there = not counted
     with file.open("rb") as stream:
-        for line in checksums.verify_rows(_whole(stream, file, finished), file, checked):
+        for line in checksums.verify_rows(_whole(stream, file, finished), file):
             there = line.endswith(counted) or (there and not finished)
             yield line
     if not there:
@@ -109,23 +107,21 @@ def follow(lines: Iterable[bytes], file: Path) -> Iterator[Row]:
     return (_row(file, line) for line in checksums.verify_rows(lines, file))
 
 
-def last_rows(folder: Path, status: Mapping[str, Any]) -> tuple[list[Row], bool]:
-    """The rows of the last evaluation, and whether they have checksums, read from the end of metrics.jsonl."""
+def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
+    """The rows of the last evaluation, verified, read from the end of metrics.jsonl."""
     file = folder / METRICS
     try:
         begin, tail = ending(file)
     except FileNotFoundError:
-        return [], False
+        return []
     lines = tail.splitlines(keepends=True)[bool(begin) :]
     rows: list[Row] = []
-    checked = False
     for number in range(len(lines) - 1, -1, -1):
         row = _row(file, lines[number])
         if rows and row.get("round") != rows[-1].get("round"):
             break
         before = checksums.stated(lines[number - 1]) if number else checksums.begin(id_of(folder))
-        checked = checksums.stated(lines[number]) is not None
-        if checked and (number or not begin) and checksums.after(lines[number], before or 0) is None:
+        if (number or not begin) and (before is None or checksums.after(lines[number], before) is None):
             raise checksums.wrong_row(str(file))
         rows.append(row)
     counted, state = _counted(status), status.get("status")
@@ -134,7 +130,7 @@ def last_rows(folder: Path, status: Mapping[str, Any]) -> tuple[list[Row], bool]
         there = counted in tail or (begin > 0 and _holds(file, counted))
     if not there:
         _require_none(file, status)
-    return rows[::-1], checked
+    return rows[::-1]
 
 
 def last_checksum(file: Path, size: int | None = None) -> int:
@@ -162,9 +158,9 @@ def _entry(text: bytes) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
-def _verified(file: Path, content: bytes, run: str) -> bool:
+def _verify(file: Path, content: bytes, run: str) -> None:
     try:
-        return checksums.verify(content, run)
+        checksums.verify(content, run)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 

@@ -1,6 +1,7 @@
 """Run folders under a results folder, and which of them are asked for."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,7 +34,8 @@ def find(root: Path) -> list[RunRecord]:
 def folders(root: Path) -> Iterator[Path]:
     """The run folders in and below a folder, in order."""
     for path, inner, files in os.walk(root):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))  # half of a copy
+        # Neither half of a copy nor <id>.1, what other code had computed.
+        inner[:] = sorted(name for name in inner if not re.fullmatch(r"\..*|[0-9a-f]{12}\.\d+", name))
         if not set(FINISHED).isdisjoint(files):
             yield Path(path)
             inner.clear()

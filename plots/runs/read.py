@@ -42,7 +42,6 @@ never begun."""
 
 _RECORDED = ("finished", "running", "interrupted", "failed")
 _AT_ONCE = 1 << 13  # rows that are objects of Python at a time: as these they take ten times the memory
-_MIXED = "some of the run's files have checksums and some have none, as the run did not write them"
 Answer = TypeVar("Answer")
 
 
@@ -66,7 +65,6 @@ class RunRecord:
     status: dict[str, Any] = field(default_factory=dict)
     last: list[dict[str, Any]] = field(default_factory=list)  # the rows of the last evaluation
     error: str = ""
-    checked: bool = True  # whether its files have checksums; those from before there were any do not
 
     @property
     def id(self) -> str:
@@ -121,20 +119,16 @@ class RunRecord:
     def code(self) -> dict[str, str]:
         """By module the digest of the code that the run was begun with; empty where the folder does not say."""
         try:
-            content = read_json(self.folder / "code.json")
+            return read_json(self.folder / "code.json").get("modules", {})
         except (OSError, ValueError):
             return {}
-        return {module: digest for module, digest in content.items() if module != "kept"}
 
     @cached_property
     def numbers(self) -> dict[str, np.ndarray]:
         """The columns of every whole row of metrics.jsonl, without its checksum; a run may be in the middle of a row.
 
-        What a row does not have is NaN. `lr` is the configured one, also of runs from before there was a `step_size`,
-        which had that in its place. Raises ValueError, naming the file and line, where it is damaged.
+        What a row does not have is NaN. Raises ValueError, naming the file and line, where it is damaged.
         """
-        import numpy as np
-
         lines, parts = self.lines(), []
         while some := list(islice(lines, _AT_ONCE)):
             with self._naming():
@@ -143,9 +137,7 @@ class RunRecord:
             numbers = stacked(parts)
             if parts:
                 _require_order(numbers, len(self.lrs))
-        if "step_size" in numbers or not parts:
-            return numbers
-        return {**numbers, "step_size": numbers["lr"], "lr": np.array(self.lrs)[numbers["trial"].astype(int)]}
+        return numbers
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -161,7 +153,7 @@ class RunRecord:
 
     def lines(self) -> Iterator[bytes]:
         """The whole lines of metrics.jsonl, all of them verified once the last one is taken. Raises as `rows`."""
-        return whole_rows(self.folder, self.status, self.checked)
+        return whole_rows(self.folder, self.status)
 
     @property
     def columns(self) -> list[str]:
@@ -251,7 +243,7 @@ def verified(folder: Path) -> RunRecord | None:
             return None
         run = _examined(folder)
         if (folder / METRICS).exists():
-            _ = deque(run.lines(), maxlen=0) if run.checked else run.numbers
+            deque(run.lines(), maxlen=0)
         return run
 
     return twice(look)
@@ -270,7 +262,8 @@ def _examined(place: Path) -> RunRecord:
     """What lies in a folder, after its small files and the rows of the last evaluation are verified."""
     if place.is_file():
         return RunRecord(place, "missing", configuration(place, place.read_bytes()))
-    contents, checked = read_small(place)
+    contents = read_small(place)
+    there = {*contents}
     if CONFIG not in contents:
         raise ValueError(f"{place / CONFIG}: missing")
     config = configuration(place / CONFIG, contents.pop(CONFIG))
@@ -282,18 +275,13 @@ def _examined(place: Path) -> RunRecord:
         raise ValueError(f"{place / 'environment.json'}: damaged ({error})") from error
     status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
     state = _state(place, status)
-    last, last_checked = last_rows(place, status)
-    if len({*checked.values(), *([last_checked] if last else [])}) > 1:
-        raise ValueError(f"{place}: {_MIXED}")
+    last = last_rows(place, status)
     needed = FINISHED if state == "finished" else BEGUN if STATUS in parts or last else ()
-    if not checked[CONFIG]:  # of which not all were always there
-        needed = [name for name in needed if name in (STATUS, METRICS, "summary.json")]
-    missing = [name for name in needed if name not in checked and not (name == METRICS and last)]
-    missing = [name for name in missing if not (place / name).exists()]
+    missing = [name for name in needed if name not in there and not (place / name).exists()]
     if missing:
         raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
     error = " ".join(str(status.get("error", "")).split())
-    return RunRecord(place, state, config, facts, status, last, error, checked[CONFIG])
+    return RunRecord(place, state, config, facts, status, last, error)
 
 
 def _state(folder: Path, status: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ _LIGHT, _DARK = -0.5, 0.5
 
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
-    "verify_every", "packages", "cluster.server", "cluster.timeout",
+    "stale", "verify_every", "packages", "cluster.server", "cluster.timeout",
 }  # fmt: skip
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
 

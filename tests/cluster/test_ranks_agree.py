@@ -12,10 +12,10 @@ from cluster_support import at_round, fine, interrupt, launched, run_each, this_
 from run_support import go, rows, status, timeless
 
 from experiments.cluster.launch import joined, launch
-from experiments.config import identity
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.run_store import environment
+from experiments.run_store.code import loaded
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training import runner
 from experiments.training.trainer import Trainer
@@ -57,9 +57,8 @@ def test_other_settings_are_refused_before_anything_is_written(
 
 def _edited(results: Path) -> None:
     """One rank runs other code."""
-    code = identity.code
     if this_rank() == 1:
-        identity.code = lambda run: code(run) | {"algorithms.channels": "0" * 16}
+        runner.loaded = lambda packages: loaded(packages) | {"algorithms.channels": "0" * 16}
     run_each([variant(*COMMON, results=results)])
 
 

@@ -1,15 +1,12 @@
 """Step sizes chosen on a seed that is judged nowhere: from the command to the files."""
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from experiments import reproduce
-from experiments.run_store import renamed
 from plots.runs.best import level
-from plots.runs.read import open_run
 
 PUBLISHED = {"amsgrad": 0.003, "cd_adam": 0.001}  # the first of them beyond the grid
 GRID = [0.001, 0.01, 0.1]
@@ -108,27 +105,6 @@ def test_a_second_time_nothing_is_run(results: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in results.rglob("metrics.jsonl")} == before
 
 
-def test_finished_runs_are_chosen_among_and_drawn_where_they_lie(
-    results: Path, table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    older = tmp_path / "older"
-    for number, file in enumerate(sorted(results.rglob("metrics.jsonl"))):  # the id of other code
-        renamed.copy(
-            file.parent, older / file.parent.relative_to(results).with_name(f"{number:012x}"), lambda _: None
-        )
-    words = [*STUDY, f"finished_in={older}", f"results_dir={tmp_path / 'drawn'}"]
-    reproduce.main(words)
-    assert not list((tmp_path / "drawn").rglob("metrics.jsonl"))
-    [drawn] = (tmp_path / "drawn" / "figures").iterdir()
-    pd.testing.assert_frame_equal(pd.read_csv(drawn / "tuned.csv").drop(columns="run"), table.drop(columns="run"))
-    capsys.readouterr()
-    [trial] = [run.folder for run in map(open_run, older.glob("*/*/cd_adam/*")) if (run.seed, run.lrs) == (9, [0.1])]
-    shutil.rmtree(trial)
-    with pytest.raises(SystemExit):
-        reproduce.main(words)
-    assert "no finished run of cd_adam on logreg/breast_cancer with lr=[0.1], seed=9" in capsys.readouterr().err
-
-
 def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     reproduce.main([*STUDY, f"results_dir={tmp_path / 'results'}", "dry_run=true"])
     said = capsys.readouterr()
@@ -203,8 +179,6 @@ def steep(place: Path, *more: str) -> pd.DataFrame:
 def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_came(tmp_path: Path) -> None:
     tables = {jobs: steep(tmp_path / str(jobs), f"jobs={jobs}") for jobs in (1, 2)}
     pd.testing.assert_frame_equal(tables[1], tables[2])
-    again = steep(tmp_path / "again", f"finished_in={tmp_path / '1'}")
-    pd.testing.assert_frame_equal(again, tables[1])
 
 
 @pytest.mark.slow

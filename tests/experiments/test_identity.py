@@ -1,14 +1,17 @@
-"""What makes a run another run: its settings, its data, and the code that its configuration names."""
+"""What makes a run another run: its settings and its data."""
 
+import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from run_support import SMALL, SVMLIGHT, go, small
 
+from experiments.config import signatures
 from experiments.config.compose import CONF
-from experiments.config.identity import changed, code, folder, settings
-from experiments.config.identity import identity as of_settings
+from experiments.config.identity import folder
 from experiments.config.identity import of as identity
 from experiments.config.run import load_run
 
@@ -96,58 +99,22 @@ def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
     assert run.task.options["dataset"]["sha256"] == "0" * 63 + "1"
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ({"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0}, True),
-        ({"a": [1, 2]}, {"a": [2, 1]}, False),
-        ({"a": {"b": 1}}, {"a": {"b": 1.5}}, False),
-        ({"a": True}, {"a": 1}, False),
-        ({"a": 1}, {"a": "1"}, False),
-        ({"a": None}, {}, False),
-        ({"seed": 2**60}, {"seed": 2**60 + 1}, False),
-        ({"a": 1e400}, {"a": 1e300}, False),
-    ],
-    ids=["written-otherwise", "order", "within", "flag", "text", "null", "large", "infinite"],
-)
-def test_settings_are_compared_by_value(one, other, same):
-    assert (of_settings(one, {}) == of_settings(other, {})) == same
+def test_where_a_class_of_this_project_is_defined_is_no_setting() -> None:
+    run = small("compressor=top_k")
+    elsewhere = replace(run, compressor=replace(run.compressor, target="algorithms.compressors.sparse.TopK"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signatures, "options", lambda target: {})
+        assert identity(elsewhere) == identity(run)
+        theirs = replace(run, compressor=replace(run.compressor, target="theirs.sparse.TopK"))
+        assert identity(theirs) != identity(run)
 
 
-def test_code_is_part_of_the_identity_by_module_and_digest():
-    before = {"algorithms.frozen": "1", "data.partition": "2"}
-    assert of_settings({"a": 1}, before) == of_settings({"a": 1}, dict(reversed(before.items())))
-    for after in ({**before, "algorithms.frozen": "3"}, {"algorithms.frozen": "1"}, {**before, "data.keyed": "1"}):
-        assert of_settings({"a": 1}, after) != of_settings({"a": 1}, before)
-
-
-def test_methods_from_elsewhere_have_rounds_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(CONF.parent / "examples"))
-    ours = code(small("algorithm=cd_adam"))
-    theirs = code(load_run(["packages=[strategies]", "algorithm=torch_powersgd", *SMALL]))
-    own = {"experiments.elsewhere.record", "experiments.elsewhere.collectives", "experiments.elsewhere.strategy"}
-    assert own <= set(theirs)
-    assert not own & set(ours)
-    assert "experiments.cluster.rank0" in ours
-    assert "experiments.config.evaluations" in ours.keys() & theirs.keys()
-
-
-def test_what_changed_is_said_in_words():
-    old = {"algorithms.frozen": "1", "data.partition": "1", "experiments.training.__init__": "1", "data.keyed": "1"}
-    new = {"algorithms.frozen": "2", "data.partition": "1", "experiments.training.__init__": "2", "data.digest": "1"}
-    assert changed(old, new) == [
-        "algorithms/frozen.py changed",
-        "data/digest.py is new",
-        "data/keyed.py is gone",
-        "experiments/training/__init__.py changed",
-    ]
-    assert changed(old, old) == []
-
-
-def test_a_run_is_its_settings_and_its_code():
-    config = small()
-    assert identity(config) == of_settings(settings(config), code(config))
-    assert {"algorithms.channels", "experiments.training.trainer", "data.embedded"} <= set(code(config))
+def test_names_that_configurations_use_are_unique_within_their_package() -> None:
+    """Since an id has these alone."""
+    text = "".join(file.read_text() for file in CONF.rglob("*.yaml"))
+    targets = set(re.findall(r"(?:_target_|/target@[\w.]+): ([\w.]+)", text))
+    names = Counter((target.partition(".")[0], target.rpartition(".")[2]) for target in targets if "." in target)
+    assert [name for name, count in names.items() if count > 1] == [("data", "load")]
 
 
 def test_a_finished_run_gets_new_labels_and_stays_with_its_first_study(results: str) -> None:

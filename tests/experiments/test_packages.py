@@ -1,6 +1,7 @@
 """A user's own package: let in by name, its choices found, its source part of what a run is."""
 
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, small
+from run_support import SMALL, contents, go, rows, small, where
 
-from common.errors import UsageError
+from common.errors import Interrupted, RunError, UsageError
+from experiments import status as status_command
 from experiments.config import identity
 from experiments.config.run import as_yaml, frozen, load_run, plain
 from experiments.training.build import build_algorithm, check
+from plots.runs.find import find
+from plots.runs.read import open_run
 
 COMPRESSOR = '''
 from dataclasses import dataclass
@@ -52,7 +56,6 @@ def forget() -> None:
     """Nothing of the package stays loaded."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
         del sys.modules[name]
-    identity._digests.cache_clear()
 
 
 MINE = [*SMALL, "packages=[their_package]", "compressor=mine"]
@@ -66,19 +69,51 @@ def test_its_choices_and_classes_are_found(package):
     assert (type(compressor).__module__, compressor.scale, compressor.bits(10)) == ("their_package.compressor", 3, 70)
 
 
-def test_its_source_and_what_it_imports_are_part_of_the_identity(package):
-    before = identity.of(load_run(MINE))
-    for file, text in (
-        ("sizes.py", "SIZE = 8\n"),
-        ("compressor.py", COMPRESSOR.replace("SIZE * d", "2 * SIZE * d")),
-    ):
-        source = (package / file).read_text()
-        (package / file).write_text(text)
-        forget()
-        assert identity.of(load_run(MINE)) != before, file
-        (package / file).write_text(source)
-        forget()
-        assert identity.of(load_run(MINE)) == before
+def resized(package: Path, size: int, more: str = "") -> None:
+    """Edit the package, as if the next command were given by a new process."""
+    (package / "sizes.py").write_text(f"SIZE = {size}\n{more}")
+    forget()
+
+
+def test_a_run_of_other_code_is_put_aside_and_run_anew(package, results, capsys):
+    path = go(*MINE, results)
+    before, summary = contents(path), rows(path)[-1]["bits_up"]
+    resized(package, 8)
+    assert go(*MINE, results) == path
+    aside = path.with_name(f"{path.name}.1")
+    said = f"run anew, their_package/sizes.py changed; the older run is in {aside}"
+    assert said in capsys.readouterr().err
+    assert contents(aside) == before
+    assert rows(path)[-1]["bits_up"] == 8 * summary / 7
+    assert open_run(aside).is_finished
+    assert [run.folder for run in find(path.parent)] == [path]
+    now = contents(path)
+    go(*MINE, results)
+    assert contents(path) == now
+    resized(package, 9)
+    go(*MINE, results)
+    assert path.with_name(f"{path.name}.2").is_dir()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_run_of_other_code_is_kept_or_an_error_where_that_is_wanted(package, results, capsys, at_round, finished):
+    if not finished:
+        at_round(12, lambda: signal.raise_signal(signal.SIGINT))
+    try:
+        go(*MINE, results)
+    except Interrupted:
+        assert not finished
+    path = where(*MINE, results)
+    before = contents(path)
+    resized(package, 7, "OTHER = 8")
+    with pytest.raises(RunError, match=r"of other code, their_package/sizes\.py changed; stale=rerun runs it anew"):
+        go(*MINE, results, "stale=error")
+    assert contents(path) == before
+    assert go(*MINE, results, "stale=keep") == path
+    assert not path.with_name(f"{path.name}.1").exists()
+    assert open_run(path).is_finished
+    status_command.main([str(path)])
+    assert "1 of 1 runs are of other code: their_package/sizes.py changed" in capsys.readouterr().out
 
 
 def test_nothing_of_it_is_let_in_unasked(package):

@@ -12,7 +12,6 @@ from run_support import contents, rows
 
 from experiments import reproduce
 from experiments.config.compose import compose
-from experiments.run_store import renamed
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
@@ -198,39 +197,3 @@ def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
     assert last.loc["cd_adam", "payload_bytes"] == 12 * 2 * (-(-d // 8) + 4)
     assert claims["number"].astype(str).tolist() == ["6a", "6b", "7", "8", "9"]
     assert "seeds 0, 1" in (figure / "report.md").read_text()
-
-
-def test_finished_runs_of_other_code_are_drawn_and_none_is_run(results: Path, tmp_path: Path, capsys) -> None:
-    older = tmp_path / "older"
-    for number, path in enumerate(runs(results)):  # the id of other code
-        copy = older / path.relative_to(results).with_name(f"{number:012x}")
-        renamed.copy(path, copy, lambda _: None)
-    drawn = tmp_path / "drawn"
-    finished = [f"finished_in={older}", f"results_dir={drawn}"]
-    reproduce.main(["figure=demo", *TINY, *finished])
-    assert not runs(drawn)
-    found, made = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (drawn, results))
-    pd.testing.assert_frame_equal(found.drop(columns="run"), made.drop(columns="run"))
-    assert "**Runs of commit " in (drawn / "figures" / FOLDER / "report.md").read_text()
-    with pytest.raises(SystemExit) as stop:
-        reproduce.main(["figure=demo", *TINY[:-1], "lr=[0.001]", *finished])
-    assert stop.value.code == 2
-    assert "no finished run of amsgrad on logreg/breast_cancer with lr=[0.001], seed=0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["figure=figure_1"], "finished_in: which budget are those runs of? budget=full, large, medium, quick"),
-        (
-            ["figure=figure_1", "budget=medium"],
-            "no finished run of amsgrad on cifar10/resnet18 with lr=[0.0003], seed=9 and the figure's other settings",
-        ),
-        (["figure=demo", "finished_in=none"], "finished_in=none: no such folder"),
-    ],
-)
-def test_what_finished_runs_cannot_be_drawn_as(tmp_path: Path, words: list[str], message: str, capsys) -> None:
-    with pytest.raises(SystemExit) as stop:
-        reproduce.main([f"finished_in={tmp_path}", *words])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err

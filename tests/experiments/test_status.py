@@ -139,18 +139,15 @@ def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: 
         assert said in capsys.readouterr().err
 
 
-def test_what_was_edited_is_named(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    new = go(*SMALL, results)
-    edited = shutil.copytree(new, new.with_name("0123456789ab"))
-    rewrite(edited, "status", {"status": "interrupted", "time": "2026-01-01T00:00:00+00:00"})
-    rewrite(new, "code", {"algorithms.frozen": "3", "algorithms.meter": "2"})
-    for old, said in (
-        ({"algorithms.frozen": "1", "algorithms.meter": "2"}, "algorithms/frozen.py changed"),
-        ({}, "begun with other code"),
-    ):
-        rewrite(edited, "code", old)
-        _, below = listed(tmp_path / "results", capsys)
-        assert below[0] == f"{edited}: not {new.name}, which is finished: {said}"
+def test_runs_of_other_code_are_counted(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    paths = [go(*SMALL, results, f"seed={seed}") for seed in range(3)]
+    for path in paths[:2]:
+        code = record(path, "code")
+        rewrite(
+            path, "code", {**code, "modules": code["modules"] | {"algorithms.channels": "0-0", "data.gone": "1-1"}}
+        )
+    _, below = listed(tmp_path / "results", capsys)
+    assert below[0] == "2 of 3 runs are of other code: algorithms/channels.py changed, data/gone.py is gone"
 
 
 DAMAGE: list[tuple[str, Callable[[bytes], bytes] | None]] = [

@@ -169,7 +169,7 @@ def test_what_has_changed_when_a_run_is_resumed_is_said(
 ) -> None:
     recorded = record(interrupted, "environment")
     newer = {**recorded["packages"], "torch": "99.0"}
-    monkeypatch.setattr(environment, "git", lambda *words: "f" * 40 if "HEAD" in words else "")
+    monkeypatch.setattr(environment, "revision", lambda: {"commit": "f" * 40, "uncommitted_changes": False})
     monkeypatch.setattr(environment, "versions", lambda: newer)
     monkeypatch.setattr(runner, "versions", lambda: newer)
     go(*SMALL, results)

@@ -235,20 +235,5 @@ def test_what_is_left_of_a_sweep_is_counted_within_its_runs(results: str, capsys
 
 
 @pytest.mark.skipif(not WORKS, reason="forks on Linux alone")
-def test_runs_are_forked_and_refuse_code_that_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second finds a configuration whose id, with the code as it is then, is not the one that was listed."""
-    started, start = [], Template.start
 
-    def counted(self: Template, command: list[str], environment: dict[str, str], log: Path) -> Forked:
-        file = Path(next(word for word in command if word.endswith(".yaml")))
-        if started:
-            file.write_text(file.read_text().replace("rounds: 20", "rounds: 21"))
-        started.append(file.stem)
-        return start(self, command, environment, log)
 
-    monkeypatch.setattr(Template, "start", counted)
-    assert sweep("lr=0.01,0.02", f"results_dir={tmp_path}") == 1
-    [first, second] = started
-    [log] = tmp_path.rglob(f"jobs/{second}.log")
-    assert "code was edited since its sweep began" in log.read_text()
-    assert [run.id for run in find(tmp_path) if run.is_finished] == [first]

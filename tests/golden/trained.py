@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from experiments.cluster.ranks import Ranks
-from experiments.config.evaluations import is_due
 from experiments.config.run import load_run
 from experiments.training.build import build_trainer
 
@@ -23,7 +22,7 @@ def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
         trainer = build_trainer(run, Ranks())
         rows = trainer.evaluate()
         for t in range(1, trainer.rounds + 1):
-            due = is_due(t, run)
+            due = run.is_due(t)
             trainer.step(diagnose=due)
             if due:
                 rows += trainer.evaluate()

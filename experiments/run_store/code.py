@@ -1,0 +1,199 @@
+"""The code of a run: which modules it loaded from the packages that compute, and which were edited since."""
+
+import ast
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.util import resolve_name
+from pathlib import Path
+
+from common.errors import RunError
+from experiments.config import identity
+from experiments.config.schema import RunConfig
+from experiments.config.sources import path_of
+from plots.runs.read import RunRecord, open_run
+
+COMPUTE = (
+    "algorithms",
+    "data",
+    *(f"experiments.{name}" for name in ("cluster", "elsewhere", "models", "tasks", "training")),
+)
+"""This project's packages that compute."""
+
+
+def git(*arguments: str) -> str | None:
+    """What git answers in the source tree; None outside a repository or without git."""
+    try:
+        answer = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def revision() -> dict[str, object]:
+    """The commit of the source tree, and whether it has changes that are not committed."""
+    changes = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "uncommitted_changes": bool(changes)}
+
+
+def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
+    """By name the digest of every loaded module of the packages that compute and of a user's packages.
+
+    An empty one is left out, and so is an `__init__.py` of this project, which only re-exports.
+    """
+    counted = tuple(f"{name}." for name in (*COMPUTE, *packages))
+    digests = {}
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        ours = f"{name}.".startswith(tuple(f"{package}." for package in COMPUTE))
+        if f"{name}.".startswith(counted) and file.endswith(".py") and not (ours and file.endswith("__init__.py")):
+            digests[name] = digest(name, Path(file))
+    return {name: found for name, found in digests.items() if found != _EMPTY}
+
+
+def changes(recorded: Mapping[str, str]) -> list[str]:
+    """How today's files differ from the digests of `loaded`, in words: "algorithms/updates.py changed".
+
+    A module that was only renamed or moved, with the imports of it, has not changed.
+    """
+    files = {name: path_of(name) for name in recorded}
+    gone = [name for name, file in files.items() if file is None]
+    today = {name: (name, file) for name, file in files.items() if file is not None}
+    today |= dict(_moved(gone, recorded))
+    before = {new: old for old, (new, _) in today.items() if new != old}
+    found = []
+    for name in recorded:
+        if name not in today:
+            found.append(f"{name.replace('.', '/')}.py is gone")
+        elif digest(*today[name], before) != recorded[name]:
+            within = "/__init__" if today[name][1].name == "__init__.py" else ""
+            found.append(f"{name.replace('.', '/')}{within}.py changed")
+    return found
+
+
+def edits_of(run: RunConfig) -> list[str]:
+    """How today's code differs from that of the run in a configuration's folder; empty where there is none."""
+    try:
+        return changes(open_run(identity.folder(run)).code)
+    except (OSError, ValueError):
+        return []
+
+
+def is_usable(record: RunRecord, stale: str) -> bool:
+    """Whether what is recorded stands for today's code. Raises RunError for other code where `stale` is error."""
+    found = [] if stale == "keep" else changes(record.code)
+    if found and stale == "error":
+        raise RunError(
+            f"{record.folder}: of other code, {listed(found)}; stale=rerun runs it anew, stale=keep takes it"
+        )
+    return not found
+
+
+def check_code(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
+    """Say which runs are of other code and what becomes of them. Raises RunError where stale=error."""
+    other = [(run, found) for run in runs if (found := edits_of(run))]
+    if not other:
+        return
+    what = listed(dict.fromkeys(edit for _, found in other for edit in found))
+    said = f"{len(other)} of {len(runs)} runs {'are' if len(other) > 1 else 'is'} of other code: {what}"
+    stale = other[0][0].stale
+    if stale == "error":
+        raise RunError(f"{said}; stale=rerun runs them anew, stale=keep takes them as they are")
+    say(f"{said}; {'taken as they are' if stale == 'keep' else 'run anew, beside the older folders'}")
+
+
+def listed(found: Iterable[str], most: int = 5) -> str:
+    """Some edits in a line."""
+    first, more = list(found)[:most], len(list(found)) - most
+    return ", ".join(first) + (f" and {more} more" if more > 0 else "")
+
+
+def digest(module: str, file: Path, before: Mapping[str, str] | None = None) -> str:
+    """A digest of a module's statements without docstrings and comments, and one of what it imports.
+
+    before: the former name of modules that have another one now, under which imports of them count.
+    """
+    body, imports = _read(module, file, file.stat().st_mtime_ns)
+    named = sorted({_former(name, before or {}) for name in imports})
+    return f"{body}-{_hash(' '.join(named))}"
+
+
+def _moved(gone: Iterable[str], recorded: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, Path]]]:
+    """Of modules that are gone those whose statements one other file of their package has, and where it is."""
+    for package in {name.partition(".")[0] for name in gone}:
+        top = path_of(package)
+        others: dict[str, list[tuple[str, Path]]] = {}
+        for file in sorted(top.parent.rglob("*.py")) if top else ():
+            module = ".".join(file.relative_to(top.parent.parent).with_suffix("").parts).removesuffix(".__init__")
+            if module not in recorded:
+                others.setdefault(digest(module, file).partition("-")[0], []).append((module, file))
+        for name in gone:
+            same = others.get(recorded[name].partition("-")[0], [])
+            if name.startswith(f"{package}.") and len(same) == 1:
+                yield name, same[0]
+
+
+def _former(imported: str, before: Mapping[str, str]) -> str:
+    """An imported name as it was before modules were renamed."""
+    for new, old in sorted(before.items(), reverse=True):  # what lies in a package before the package
+        if imported.startswith(new) and imported[len(new) : len(new) + 1] in ("", ".", " "):
+            return old + imported.removeprefix(new)
+    return imported
+
+
+@cache
+def _read(module: str, file: Path, changed: int) -> tuple[str, tuple[str, ...]]:
+    """The digest of a file's statements but for imports, and the full names that it imports; `changed` is when."""
+    text = file.read_bytes()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return _hash(repr(text)), ()
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    words: list[str] = []
+    _spell(tree.body, words)
+    return _hash(" ".join(words)), tuple(name for node in ast.walk(tree) for name in _imported(node, package))
+
+
+def _imported(node: ast.AST, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (f"{alias.name} {alias.asname or ''}".strip() for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        place = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
+        yield from (f"{place}.{alias.name} {alias.asname or ''}".strip() for alias in node.names)
+
+
+def _spell(node: object, words: list[str]) -> None:
+    """Node types and values in order. Absent fields are left out, which later Pythons have more of."""
+    if isinstance(node, ast.AST):
+        words.append(f"({type(node).__name__}")
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if field not in ("ctx", "kind") and value is not None and value != []:
+                words.append(field)
+                _spell(value, words)
+        words.append(")")
+    elif isinstance(node, list):
+        words.append("[")
+        for part in node:
+            if not (isinstance(part, ast.Import | ast.ImportFrom | ast.Pass) or _is_string(part)):
+                _spell(part, words)
+        words.append("]")
+    else:
+        words.append(repr(node))
+
+
+def _is_string(node: object) -> bool:
+    """Whether a statement is nothing but a string: a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+_EMPTY = f"{_hash('[ ]')}-{_hash('')}"
