@@ -46,7 +46,7 @@ def method(compressor: Compressor, extra=None, count: int = 3) -> Algorithm: rai
 
 TARGETS = [
     "experiments.run.main", "experiments.run.application", "experiments.report.main", "experiments.reproduce.main",
-    "experiments.keep.main", "experiments.check.main", "experiments.upload.main", "experiments.sweep.sweep.train",
+    "experiments.check.main", "experiments.upload.main", "experiments.sweep.sweep.train",
     "experiments.training.session.train_here", "experiments.run_store.environment.git", "data.download.download",
     "data.download.pack", "experiments.config.compose.folder_of_package", "experiments.training.runner.bring_to_end",
     "algorithms.compressors.base.payload_bytes", "common.errors._leave", "venv.create", "venv.main",

@@ -14,14 +14,12 @@ import pytest
 from run_support import SMALL, contents, go, status, stopped, timeless, where
 from sweep_support import linux, planned, processes, sweep
 
-from common.template import WORKS, Forked, Template
 from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF
 from experiments.config.run import frozen
 from experiments.sweep.job import Job
 from experiments.sweep.study import StudyFolder
-from plots.runs.find import find
 
 
 def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
@@ -232,8 +230,3 @@ def test_what_is_left_of_a_sweep_is_counted_within_its_runs(results: str, capsys
     assert sweep(*LONG, *FOUR, "algorithm=cd_adam", results) == 0
     counted = re.findall(r"^1 running: (\d+) of 6000 rounds, .* left$", capsys.readouterr().err, re.MULTILINE)
     assert any(0 < int(rounds) < 6000 for rounds in counted)
-
-
-@pytest.mark.skipif(not WORKS, reason="forks on Linux alone")
-
-

@@ -10,7 +10,7 @@ from experiments.training.build import build_trainer
 Row = dict[str, float | int | None]
 
 LEFT_OUT = {"seconds", "mean_norm"}
-"""What is a machine's own, and columns that older code, with which `experiments.keep` compares, does not have."""
+"""What is a machine's own, and columns that the recorded trajectories do not have."""
 
 
 def trained(overrides: list[str]) -> tuple[list[Row], Tensor]:
