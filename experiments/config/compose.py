@@ -29,7 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers import oc
 
 from common.errors import UsageError
-from experiments.config import schema
+from experiments.config import help, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
@@ -62,6 +62,12 @@ def register() -> None:
     store = ConfigStore.instance()
     store.store(name="keys_of_runs", node=schema.node(schema.RunConfig, schema.LaunchConfig))
     store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.LaunchConfig))
+    shown = {
+        "experiments.run": (schema.RunConfig, schema.ClusterConfig),
+        "experiments.reproduce": (schema.Reproduction,),
+    }
+    OmegaConf.register_new_resolver("help_groups", help.groups)
+    OmegaConf.register_new_resolver("help_keys", lambda name: help.keys(*shown[name], schema.LaunchConfig))
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
 

@@ -86,16 +86,16 @@ def part(help: str, affects: Affects = "numbers") -> Any:
 class ClusterConfig:
     """The n workers, however many processes they are shared over."""
 
-    workers: int = key(20, "n of the mathematics, whatever the number of processes", unit="workers", least=1)
+    workers: int = key(20, "number of workers n, whatever the number of processes", unit="workers", least=1)
     server: str = key(
         "rank0",
-        "where there are several ranks: on the first, or in parts, one a rank; of the numbers nothing depends on it",
+        "where the server runs on several ranks: on rank 0, or in parts, one a rank; the numbers are the same",
         choices=("rank0", "sharded"),
         affects="place",
     )
     timeout: float = key(
         600.0,
-        "how long ranks wait for one another: longer than rank 0 evaluates",
+        "how long ranks wait for one another; longer than one evaluation",
         unit="seconds",
         positive=True,
         affects="place",
@@ -107,64 +107,60 @@ class RunConfig:
     """One run: an algorithm, a task and a number of workers."""
 
     algorithm: Part = part("the method")
-    compressor: Part = part("C, of the method's channels; the method brings its published one")
-    update: Part = part("how a replica moves, where the method does not bring its own")
-    task: Part = part("f and its data")
-    logger: Part = part("where rows are shown besides", affects="look")
+    compressor: Part = part("the compressor C of the method's channels; default: the published one")
+    update: Part = part("the update rule of a replica, where the method brings none")
+    task: Part = part("the objective f and its data")
+    logger: Part = part("where rows are shown besides the run's folder", affects="look")
     cluster: ClusterConfig = field(default_factory=ClusterConfig, metadata={"key": KeySpec("the workers")})
 
     partition: str = key(
         "whole",
-        "of a vector that is compressed: one block, one a tensor, or one for every 25 MB of float32, as DDP has them",
+        "blocks that are compressed separately: the whole vector, a tensor, or 25 MB of float32 as in DDP",
         choices=("whole", "layer", "bucket"),
     )
     lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
     lr_schedule: str = key(
         "constant",
-        "constant, a tenth at 50 % and 75 % of the rounds, α/√t, α/√T, or down to `lr_final` along half a cosine, or "
-        "along a line over the last fifth of the rounds",
+        "how α changes: a tenth at 50 % and 75 % of the rounds (step_decay), α/√t (inverse_sqrt), α/√T "
+        "(horizon), half a cosine, or a line over the last fifth of the rounds (wsd)",
         choices=tuple(SCHEDULES),
     )
     lr_final: float = key(0.1, "the share of α at which cosine and wsd end", least=0, most=1)
     warmup_rounds: int = key(
-        0, "in which the step size rises along a line; the schedule has the others", unit="rounds", least=0
+        0, "rounds in which the step size rises linearly; the schedule covers the others", unit="rounds", least=0
     )
     clip_worker: float | None = key(
-        None, "the longest norm of a worker's gradient, before it is compressed; null: any", positive=True
+        None, "largest norm of a worker's gradient before compression; null: no limit", positive=True
     )
     clip_aggregate: float | None = key(
-        None, "the longest norm of the aggregate that a replica received, before its update; null: any", positive=True
+        None, "largest norm of the aggregate before a replica's update; null: no limit", positive=True
     )
-    weight_decay: float = key(0.0, "λ, of whichever update or method the run has", affects="others")
-    rounds: int = key(
-        1000, "null, as image tasks have it: as many as `epochs` takes", unit="rounds", least=1, derived=True
-    )
+    weight_decay: float = key(0.0, "weight decay λ of the update rule or method", affects="others")
+    rounds: int = key(1000, "total rounds; null derives them from `epochs`", unit="rounds", least=1, derived=True)
     epochs: float | None = key(
         None,
-        "where the task counts in them, instead of rounds",
+        "length of the run where the task counts in epochs",
         unit="passes over the training images",
         positive=True,
         affects="others",
     )
-    eval_every: int = key(
-        10, "between two rows of metrics.jsonl; null: one epoch", unit="rounds", least=1, derived=True
-    )
-    eval_early: bool = key(False, "also evaluate after rounds 1, 2, 4, … before the first of these")
-    seed: int = key(0, "of everything random: shards, batches, initial weights, stochastic compressors", least=0)
+    eval_every: int = key(10, "rounds between two evaluations; null: one epoch", unit="rounds", least=1, derived=True)
+    eval_early: bool = key(False, "also evaluate after rounds 1, 2, 4, … before the first regular evaluation")
+    seed: int = key(0, "seed of shards, batches, initial weights and stochastic compressors", least=0)
 
     device: str = key(
         "auto",
-        "auto: a GPU where there is one and the task can use it",
+        "auto: a GPU if there is one and the task can use it",
         choices=("auto", "cpu", "cuda"),
         affects="place",
     )
     deterministic: bool = key(
         False,
-        "on a GPU, deterministic algorithms alone, and an error where there is none; no number of a CPU changes",
+        "on a GPU, use deterministic algorithms only, and fail where there is none; CPU runs stay the same",
     )
     threads: int | None = key(
         None,
-        "auto: 1 for small rounds, and for large ones the cores that the run has; OMP_NUM_THREADS wins over auto",
+        "threads of torch; auto: 1 for small rounds, the run's cores for large ones, or OMP_NUM_THREADS",
         unit="threads",
         least=1,
         affects="place",
@@ -172,35 +168,33 @@ class RunConfig:
     )
     checkpoint_every: int = key(
         500,
-        "between two checkpoints; one is also written when a run is stopped or fails",
+        "rounds between two checkpoints; a stopped or failed run writes one too",
         unit="rounds",
         least=1,
         affects="place",
     )
     durable: bool = key(
         True,
-        "what a resumed run counts on is on the disk before the run goes on, so that a power cut takes none of it",
+        "sync checkpoints to the disk before the run goes on, so that a power cut loses nothing they hold",
         affects="place",
     )
     stale: str = key(
         "rerun",
-        "of a run that is there and that other code computed: run it anew beside that, take it as it is, or stop",
+        "for a run that other code computed: run it anew beside the older folder, keep its result, or stop",
         choices=("rerun", "keep", "error"),
         affects="place",
     )
     verify_every: int | None = key(
         None,
-        "of several ranks, between two comparisons of x besides those at evaluations and checkpoints; null: none",
+        "rounds between two comparisons of x between ranks, besides evaluations and checkpoints; null: none",
         unit="rounds",
         least=1,
         affects="place",
     )
-    results_dir: str = key("results", "where runs leave their folders", affects="place")
-    data_dir: str = key(
-        "${oc.env:DATA_DIR,data/downloads}", "where data sets are looked for and kept", affects="place"
-    )
+    results_dir: str = key("results", "folder of the runs' folders", affects="place")
+    data_dir: str = key("${oc.env:DATA_DIR,data/downloads}", "folder of the data sets", affects="place")
     study: str | None = key(None, "the figure or sweep that a run is shown under", affects="look")
-    packages: Sequence[str] = key((), "of yours, whose classes and functions may be named", affects="place")
+    packages: Sequence[str] = key((), "your packages whose classes and functions may be named", affects="place")
 
     def is_due(self, t: int) -> bool:
         """Whether round t is evaluated: every `eval_every` rounds, the last, and with `eval_early` 1, 2, 4, …"""
@@ -219,25 +213,25 @@ class LaunchConfig:
 
     jobs: int | None = key(
         None,
-        "at once, each a process of its own; GPUs are given out in turn; auto: as cores, GPUs and memory allow",
+        "runs at once, each in its own process; GPUs are assigned in turn; auto: as cores, GPUs and memory allow",
         unit="runs",
         least=1,
         auto=True,
     )
     ranks: int = key(
-        1, "a run: 1 simulates all of its workers; more: a torchrun of its own", unit="processes", least=1
+        1, "processes of each run; 1 simulates all workers in one, more start a torchrun", unit="processes", least=1
     )
     job_timeout: float | None = key(
         None,
-        "after which a run is stopped, to be resumed by the same command; null: none",
+        "time after which a run is stopped; the same command resumes it; null: no limit",
         unit="seconds",
         positive=True,
     )
-    fail_fast: bool = key(False, "stop at the first run that fails, instead of going on with the others")
+    fail_fast: bool = key(False, "stop at the first failed run instead of going on with the others")
     dry_run: bool = key(False, "print cells, rounds, bits, memory and estimated time, and run nothing")
     select: str | None = key(
         None,
-        "what a sweep returns and chooses step sizes by: final_<metric> or best_<metric>; null: the task's metric",
+        "what a sweep returns and selects step sizes by: final_<metric> or best_<metric>; null: the task's metric",
     )
 
 
@@ -251,13 +245,13 @@ class Reproduction:
         "auto: the largest whose runs, timed here by a few rounds, take at most two hours",
         choices=("auto", "full", "large", "medium", "quick"),
     )
-    seeds: Any = key(None, "of every run, such as [0,1,2]; null: the figure's")
+    seeds: Any = key(None, "seeds of every run, such as [0,1,2]; null: the figure's")
     step_sizes: str = key(
         "both",
-        "published: the paper's alone, where a figure has trials for the best ones too",
+        "published: only the paper's step sizes, where a figure also searches for the best ones",
         choices=("both", "published"),
     )
-    overrides: Sequence[str] = key((), "of every run")
+    overrides: Sequence[str] = key((), "overrides of every run")
     packages: Sequence[str] = key((), "of yours, for the figure and its runs")
 
 

@@ -54,11 +54,6 @@ def call_small(words: Words) -> None:
     call(small(words))
 
 
-def call_on_reference(words: Words) -> None:
-    """With the finished runs that the project holds."""
-    call([word.replace("finished_in=", f"finished_in={ROOT}/") for word in words])
-
-
 def plan(words: Words) -> None:
     call([*small(words), "dry_run=true"])
 
@@ -207,7 +202,6 @@ RULES = [
     Rule(r"python -m experiments\.run (-m |.*(sweep|ranks)=)", plan, "starts processes", launch),
     Rule(r"python -m experiments\.run .*logger=wandb", configure, "wandb takes seconds", launch),
     Rule(r"python -m experiments\.run ", call_small),
-    Rule(r"python -m experiments\.reproduce .*finished_in=", call_on_reference),
     Rule(r"python -m experiments\.reproduce .*jobs=", plan_one, "starts processes", launch),
     Rule(r"python -m experiments\.reproduce ", plan_one, "takes seconds", call_small),
     Rule(r"python -m experiments\.upload", is_there, "wandb takes seconds", call),
