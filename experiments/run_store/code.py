@@ -4,6 +4,7 @@ import ast
 import hashlib
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import resolve_name
@@ -45,14 +46,16 @@ def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
 
     An empty one is left out, and so is an `__init__.py` of this project, which only re-exports.
     """
-    counted = tuple(f"{name}." for name in (*COMPUTE, *packages))
+    ours = tuple(f"{name}." for name in COMPUTE)
+    counted = (*ours, *(f"{name}." for name in packages))
     digests = {}
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
-        ours = f"{name}.".startswith(tuple(f"{package}." for package in COMPUTE))
-        if f"{name}.".startswith(counted) and file.endswith(".py") and not (ours and file.endswith("__init__.py")):
+        if not f"{name}.".startswith(counted) or not file.endswith(".py"):
+            continue
+        if not (f"{name}.".startswith(ours) and file.endswith("__init__.py")):
             digests[name] = digest(name, Path(file))
-    return {name: found for name, found in digests.items() if found != _EMPTY}
+    return {name: found for name, found in digests.items() if found not in _EMPTY}
 
 
 def changes(recorded: Mapping[str, str]) -> list[str]:
@@ -154,46 +157,51 @@ def _read(module: str, file: Path, changed: int) -> tuple[str, tuple[str, ...]]:
     except (SyntaxError, ValueError):
         return _hash(repr(text)), ()
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    words: list[str] = []
-    _spell(tree.body, words)
-    return _hash(" ".join(words)), tuple(name for node in ast.walk(tree) for name in _imported(node, package))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return _hash(" ".join(_words(tree))), tuple(name for node in imports for name in _imported(node, package))
 
 
-def _imported(node: ast.AST, package: str) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (f"{alias.name} {alias.asname or ''}".strip() for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        place = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
-        yield from (f"{place}.{alias.name} {alias.asname or ''}".strip() for alias in node.names)
+def _imported(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
+    """The full names of what a statement imports, each with the one that it gets."""
+    place = ""
+    if isinstance(node, ast.ImportFrom):
+        place = (resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module) + "."
+    return [f"{place}{alias.name} {alias.asname or ''}".strip() for alias in node.names]
 
 
-def _spell(node: object, words: list[str]) -> None:
-    """Node types and values in order. Absent fields are left out, which later Pythons have more of."""
-    if isinstance(node, ast.AST):
+def _words(tree: ast.Module) -> list[str]:
+    """What tells one syntax tree from another, level by level: node types, values and how many nodes follow where.
+
+    Docstrings and imports are left out, and so are absent fields, which later Pythons have more of.
+    """
+    words, todo = [], deque[ast.AST]([tree])
+    while todo:
+        node = todo.popleft()
         words.append(f"({type(node).__name__}")
         for field in node._fields:
             value = getattr(node, field, None)
-            if field not in ("ctx", "kind") and value is not None and value != []:
-                words.append(field)
-                _spell(value, words)
+            if field in ("ctx", "kind") or value is None or value == []:
+                continue
+            words.append(field)
+            for part in value if isinstance(value, list) else [value]:
+                if not isinstance(part, ast.AST):
+                    words.append(repr(part))
+                elif not (isinstance(part, _LEFT_OUT) or (isinstance(part, ast.Expr) and _is_text(part.value))):
+                    words.append(".")
+                    todo.append(part)
         words.append(")")
-    elif isinstance(node, list):
-        words.append("[")
-        for part in node:
-            if not (isinstance(part, ast.Import | ast.ImportFrom | ast.Pass) or _is_string(part)):
-                _spell(part, words)
-        words.append("]")
-    else:
-        words.append(repr(node))
+    return words
 
 
-def _is_string(node: object) -> bool:
-    """Whether a statement is nothing but a string: a docstring."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+_LEFT_OUT = (ast.Import, ast.ImportFrom, ast.Pass)
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-_EMPTY = f"{_hash('[ ]')}-{_hash('')}"
+_EMPTY = [f"{_hash(words)}-{_hash('')}" for words in ("(Module )", "(Module body )")]
