@@ -19,7 +19,11 @@ from plots.runs.read import RunRecord, open_run
 COMPUTE = (
     "algorithms",
     "data",
-    *(f"experiments.{name}" for name in ("cluster", "elsewhere", "models", "tasks", "training")),
+    "experiments.cluster",
+    "experiments.elsewhere",
+    "experiments.models",
+    "experiments.tasks",
+    "experiments.training",
 )
 """This project's packages that compute."""
 
@@ -129,8 +133,10 @@ def _moved(gone: Iterable[str], recorded: Mapping[str, str]) -> Iterator[tuple[s
     """Of modules that are gone those whose statements one other file of their package has, and where it is."""
     for package in {name.partition(".")[0] for name in gone}:
         top = path_of(package)
+        if top is None or top.name != "__init__.py":
+            continue
         others: dict[str, list[tuple[str, Path]]] = {}
-        for file in sorted(top.parent.rglob("*.py")) if top else ():
+        for file in sorted(top.parent.rglob("*.py")):
             module = ".".join(file.relative_to(top.parent.parent).with_suffix("").parts).removesuffix(".__init__")
             if module not in recorded:
                 others.setdefault(digest(module, file).partition("-")[0], []).append((module, file))
@@ -165,7 +171,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
     """The full names of what a statement imports, each with the one that it gets."""
     place = ""
     if isinstance(node, ast.ImportFrom):
-        place = (resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module) + "."
+        place = resolve_name("." * node.level + (node.module or ""), package) + "."
     return [f"{place}{alias.name} {alias.asname or ''}".strip() for alias in node.names]
 
 
