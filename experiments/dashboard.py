@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from common.errors import RunError, UsageError, exit_with_message
-from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.compose import compose, packages_of, resolved, split
 from experiments.config.messages import explained
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
+from experiments.figures.configuration import asked_of, read
+from experiments.figures.runs import runs_of
 from experiments.loggers.layout import bits_to, group, ids, name_of
 from experiments.loggers.logger import build_logger, one_line
 from experiments.loggers.wandb_logger import WandbLogger, mode_and_reason
@@ -120,8 +121,8 @@ def _figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]
     """The figure without panels of what is derived from several runs, and its runs."""
     overrides = moved(overrides)
     with explained(overrides, "reproduce"):
-        asked = figures.asked_of(resolved(compose(overrides, "reproduce", packages_of(overrides))))
-    figure = figures.read(asked, _ask_for_budget)
+        asked = asked_of(resolved(compose(overrides, "reproduce", packages_of(overrides))))
+    figure = read(asked, _ask_for_budget)
     shown = tuple(row for row in figure.rows if column(row.y).filled_by != "figure")
     if not shown:
         raise UsageError(f"figure={figure.name}: all of its panels are derived from several runs")
@@ -129,7 +130,7 @@ def _figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]
         if row not in shown:
             print(f"without {row.y}, which is derived from several runs")
     figure = replace(figure, rows=shown)
-    return figure, figures.runs(figure, asked.overrides, asked.packages)
+    return figure, runs_of(figure, asked.overrides, asked.packages)
 
 
 def _ask_for_budget(candidates: Sequence[Figure]) -> NoReturn:

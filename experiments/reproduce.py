@@ -10,8 +10,11 @@ its runs are started, by default as many at once as there are cores, each in a p
 to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on the
 figure: `large` and `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto`
 takes the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
-are, interrupted ones go on. A run of one step size that diverges is drawn as far as it came. What is written
-lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the folder's name.
+are, interrupted ones go on. A run of one step size that diverges is drawn as far as it came.
+
+What is written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
+folder's name. Where runs of a larger budget are committed (results-reference), they are drawn too, and their verdicts
+come first.
 """
 
 from __future__ import annotations
@@ -34,12 +37,13 @@ from rich.console import Console
 from common.cores import cores
 from common.errors import Diverged, RunError, UsageError, exit_with_message
 from common.template import Template
-from experiments.config import figure as figures
 from experiments.config import identity
 from experiments.config.application import CONF, start
 from experiments.config.compose import packages_of, parse, resolved, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import ClusterConfig, LaunchConfig, Reproduction, RunConfig, about
+from experiments.figures.configuration import asked_of, read
+from experiments.figures.runs import combinations, runs_of
 from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
@@ -62,27 +66,40 @@ def application(composed: DictConfig) -> None:
     """One figure. Hydra calls it."""
     with exit_with_message():
         config = resolved(composed)
-        asked, launch = figures.asked_of(config), launch_of(config)
+        asked, launch = asked_of(config), launch_of(config)
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
-        figure = figures.read(asked, partial(_choose_budget, asked, packages, launch))
+        figure = read(asked, partial(_choose_budget, asked, packages, launch))
         overrides = asked.overrides
         if asked.step_sizes == "published":
-            from experiments.planning.held_out import published_alone
+            from experiments.figures.held_out import published_alone
 
             figure, overrides = published_alone(figure, overrides, packages), ()
-        runs = figures.runs(figure, overrides, packages)
+        runs = runs_of(figure, overrides, packages)
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, overrides, packages, launch)
         else:
             done = _brought_to_end(figure, runs, launch)
         if done:
             from experiments.sweep.extend import parts
-            from plots.figure.publish import report
 
             places = {identity.folder(part): part for run in runs for part in parts(run)}
-            report(places, figure, _folder(figure, asked, runs[0]), Console(), _displays(places))
+            _draw(places, figure, _folder(figure, asked, runs[0]))
+
+
+def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> None:
+    """Draw the figure from its runs' folders, and show the verdicts."""
+    from experiments.figures.committed import report_beside
+    from plots.figure.publish import publish, rows_of, show
+
+    displays = {place: (run.task.display, run.algorithm.display) for place, run in places.items()}
+    findings = publish(rows_of(places, figure, displays), figure, target)
+    console = Console()
+    report_beside(figure, target, console)
+    if figure.claims:
+        show(findings, figure, console)
+    console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,10 +124,6 @@ def moved(overrides: Sequence[str]) -> list[str]:
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
 
 
-def _displays(runs: Mapping[Path, RunConfig]) -> dict[Path, tuple[Mapping[str, str], Mapping[str, str]]]:
-    return {place: (run.task.display, run.algorithm.display) for place, run in runs.items()}
-
-
 def _choose_budget(
     asked: Reproduction, packages: list[str], launch: LaunchConfig, candidates: Sequence[Figure]
 ) -> Figure:
@@ -124,15 +137,15 @@ def _in_two_steps(
     figure: Figure, overrides: Sequence[str], packages: list[str], launch: LaunchConfig
 ) -> tuple[bool, list[RunConfig]]:
     """Run what is missing where step sizes are chosen on a seed of their own. Whether to draw it, and the runs."""
-    from experiments.planning import held_out
+    from experiments.figures import held_out
 
     first = held_out.trials(figure, overrides, packages)
-    if not launch.dry_run and not _brought_to_end(first, figures.runs(first, (), packages), launch):
+    if not launch.dry_run and not _brought_to_end(first, runs_of(first, (), packages), launch):
         return False, []
     both, is_known = held_out.both_steps(figure, overrides, packages)
     if not is_known:
         print(f"more runs follow, with the best step sizes by seed {figure.held_out}", file=sys.stderr)
-    runs = figures.runs(both, (), packages)
+    runs = runs_of(both, (), packages)
     return _brought_to_end(both, runs, launch), runs
 
 
@@ -158,7 +171,7 @@ def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: 
     from experiments.training.build import check
     from experiments.training.session import session
 
-    found = cells(figures.combinations(figure.grid), runs, figure.name)
+    found = cells(combinations(figure.grid), runs, figure.name)
     runs = [cell.run for cell in found]
     for run in runs:
         check(run)

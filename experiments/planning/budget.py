@@ -10,9 +10,9 @@ from common.cores import cores
 from common.errors import UsageError
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
-from experiments.config import figure as figures
 from experiments.config.run import load_run
 from experiments.config.schema import LaunchConfig, Reproduction
+from experiments.figures.runs import combinations
 from experiments.planning.estimate import Share, among, trial
 from experiments.training.build import device_of
 from plots.figure.spec import Figure
@@ -53,7 +53,7 @@ def _seconds(
 ) -> float:
     """Of all runs of a figure. One run of each task is timed for all of its methods."""
     by_task: dict[str, list[list[str]]] = defaultdict(list)
-    for line in figures.combinations(figure.grid):
+    for line in combinations(figure.grid):
         by_task[" ".join(text for text in line if text.startswith(_OF_COST))].append(line)
     let_in = [f"packages=[{','.join(packages)}]"] if packages else []
     also = [one.name for one in fields(Reproduction)]

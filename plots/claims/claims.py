@@ -1,100 +1,101 @@
-"""What a paper claims, held against measured curves.
+"""Claims of papers, judged by measured curves.
 
-Which methods and which thresholds a claim is about stands in conf/figure/*.yaml; a claim is checked under each
-protocol: with every method's published step size, with every method's best, and with each step size that all methods
-share, each time in every seed.
+A claim's methods and thresholds stand in conf/figure/*.yaml. Each claim is judged under every protocol: with every
+method's published step size, with every method's best, and with each step size that all methods share. Each judgement
+is made in every seed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import BeforeValidator, Discriminator
+from pydantic.dataclasses import dataclass
 
-from plots.claims import budgets, checks, frozen, seconds
-from plots.claims.checks import NOT_DECIDABLE, Finding, as_times
-from plots.figure.spec import Claim
+from plots.claims import budgets, levels, seconds, theory
+from plots.claims.check import OPTIONS, Check
+from plots.claims.finding import NOT_DECIDABLE, Finding, as_times, cut_short
 from plots.runs.seeds import geometric_mean
 
-ROLES = ("subject", "reference", "subjects", "others", "other", "slower")
-"""Options of checks that name methods."""
+AnyCheck = Annotated[
+    levels.ReachesLevel
+    | levels.ClearlyAhead
+    | levels.EndsAlike
+    | levels.StopsEarly
+    | levels.EndsAbove
+    | levels.EndsBelow
+    | theory.OneBitACoordinate
+    | theory.SecondMomentGrows
+    | theory.ErrorVanishes
+    | theory.FallsWithRounds
+    | budgets.AheadAtEqual
+    | budgets.AlikeEarly
+    | budgets.FewerBits
+    | budgets.FewerBitsTo
+    | seconds.TimesFaster
+    | seconds.AsMeasured,
+    Discriminator("name"),
+]
 
-CHECKS: dict[str, Callable[..., Finding]] = {
-    check.__name__: check
-    for check in (
-        checks.reaches_level,
-        checks.clearly_ahead,
-        checks.ends_alike,
-        checks.stops_early,
-        checks.one_bit_a_coordinate,
-        checks.second_moment_grows,
-        checks.error_vanishes,
-        checks.falls_with_rounds,
-        budgets.ahead_at_equal,
-        budgets.alike_early,
-        budgets.fewer_bits,
-        budgets.fewer_bits_to,
-        frozen.ends_above,
-        frozen.ends_below,
-        seconds.times_faster,
-        seconds.as_measured,
-    )
-}
-"""By the name a figure's configuration calls them."""
-
+CHECKS: dict[str, type[Check]] = {check.name: check for check in AnyCheck.__origin__.__args__}  # type: ignore
+"""By the name that conf/figure calls them."""
 
 PAPERS, BEST, MEASURED = "paper's", "best", "measured"
-"""The protocols that have a name, as column `step_size` of findings holds them; others go by their step size. What is
-measured on a network is of none."""
-
+"""Protocols with a name, in column `step_size` of findings. Others are named by their step size."""
 
 COLUMNS = ["number", "statement", "task", "step_size", "verdict", "measured"]
 """Of findings."""
 
 
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class Claim:
+    """A statement that a check decides. A negated claim holds where its check fails."""
+
+    number: Annotated[str, BeforeValidator(str)]
+    statement: str
+    check: AnyCheck
+    negated: bool = False
+
+
 def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     """Every claim on the tasks that it is about, under every protocol.
 
-    `frame` is that of `mark_best`, with a column `published` where the figure has such step sizes. Returns columns
-    number, statement, task, step_size (the protocol), verdict, measured.
+    Args:
+        frame: the rows of `mark_best`, with a column `published` where the figure has published step sizes.
+
+    Returns:
+        A row for each claim, task and protocol, with COLUMNS.
     """
-    findings = []
-    for claim in claims:
-        for task, rows in frame.groupby("task", sort=False):
-            if not _is_about(claim, rows):
-                continue
-            for setting, chosen in protocols(rows).items():
-                finding = _in_every_seed(chosen, claim)
-                place = (claim.number, claim.statement, task, setting)
-                findings.append((*place, finding.verdict, finding.measured))
-        if not any(number == claim.number for number, *_ in findings):
-            why = f"no task has what it is about: {', '.join(sorted({*methods_of(claim), *_metrics_of(claim)}))}"
-            findings.append((claim.number, claim.statement, "–", BEST, NOT_DECIDABLE, why))
-    return pd.DataFrame(findings, columns=COLUMNS)
+    found = [finding for claim in claims for finding in _findings(claim, frame)]
+    return pd.DataFrame(found, columns=COLUMNS)
 
 
-def methods_of(claim: Claim, *roles: str) -> set[str]:
-    """Those that a claim names, in these roles alone where some are given."""
-    return _named(claim, roles or ROLES)
+def _findings(claim: Claim, frame: pd.DataFrame) -> list[tuple]:
+    about = claim.number, claim.statement
+    found = [
+        (*about, task, setting, *_in_every_seed(chosen, claim))
+        for task, rows in frame.groupby("task", sort=False)
+        if _is_about(claim.check, rows)
+        for setting, chosen in protocols(rows).items()
+    ]
+    if found:
+        return found
+    names = sorted(claim.check.named_methods | claim.check.named_metrics)
+    return [(*about, "–", BEST, NOT_DECIDABLE, f"no task has all of: {', '.join(names)}")]
 
 
-def _metrics_of(claim: Claim) -> set[str]:
-    return _named(claim, ("metric", "metrics"))
+def _is_about(check: Check, rows: pd.DataFrame) -> bool:
+    """Whether a task's rows have the methods and metrics that the check names."""
+    is_measured = all(name in rows and rows[name].notna().any() for name in check.named_metrics)
+    return is_measured and check.named_methods <= set(rows["algorithm"])
 
 
-def _named(claim: Claim, options: Iterable[str]) -> set[str]:
-    named = (claim.options.get(option, ()) for option in options)
-    return {name for some in named for name in ([some] if isinstance(some, str) else some)}
-
-
-def _is_about(claim: Claim, rows: pd.DataFrame) -> bool:
-    """Whether a task's rows hold the methods that the claim names, and what it says of them."""
-    measured = all(name in rows and rows[name].notna().any() for name in _metrics_of(claim))
-    return measured and methods_of(claim) <= set(rows["algorithm"])
-
-
-def unjudged(claims: Sequence[Claim], task: str, step_size: str, why: str) -> pd.DataFrame:
-    """What `judge` returns of claims about what is not there."""
+def not_judged(claims: Sequence[Claim], task: str, step_size: str, why: str) -> pd.DataFrame:
+    """Findings of claims about a task that was not measured."""
     about = [(claim.number, claim.statement, task, step_size, NOT_DECIDABLE, why) for claim in claims]
     return pd.DataFrame(about, columns=COLUMNS)
 
@@ -102,8 +103,9 @@ def unjudged(claims: Sequence[Claim], task: str, step_size: str, why: str) -> pd
 def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The rows of one task by protocol, each with one step size a method.
 
-    That is the paper's where every method has a published one, best, and every step size that all methods share.
-    Beside the paper's, and where only best ones were run, what holds the same rows as one before is left out.
+    Protocols are the paper's where every method has a published step size, the best ones, and every step size that
+    all methods share. One with the same rows as an earlier one is left out, beside the paper's and where only best
+    step sizes were run.
     """
     methods = rows["algorithm"].nunique()
     named = {PAPERS: rows[rows["published"]]} if "published" in rows else {}
@@ -111,39 +113,44 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     equal = {f"{lr:.12g}": some for lr, some in rows.groupby("lr")}
     found: dict[str, pd.DataFrame] = {}
     for setting, some in (named | equal).items():
-        whole = setting == BEST or some["algorithm"].nunique() == methods
-        chosen = PAPERS in found or rows["best"].all()
-        said = chosen and any(some.index.equals(other.index) for other in found.values())
-        if whole and not said:
+        has_all = setting == BEST or some["algorithm"].nunique() == methods
+        compares = PAPERS in found or rows["best"].all()
+        is_repeated = compares and any(some.index.equals(other.index) for other in found.values())
+        if has_all and not is_repeated:
             found[setting] = some
     return found
 
 
-def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> Finding:
-    """One claim on one task, with one step size a method, in each seed that all methods that it names have."""
-    findings = {}
-    for seed, some in rows.groupby("seed"):
-        curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
-        if not methods_of(claim) <= set(curves):
-            continue
-        # `others` are several: what becomes of one that ends early is the check's to say
-        if short := checks.cut_short(curves, sorted(methods_of(claim) - methods_of(claim, "others"))):
-            findings[seed] = Finding(NOT_DECIDABLE, short)
-        else:
-            finding = CHECKS[claim.check](curves, **claim.options)
-            findings[seed] = finding.negated() if claim.negated else finding
+def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> tuple[str, str]:
+    """Verdict and numbers of one claim on one task under one protocol."""
+    findings = dict(_by_seed(rows, claim))
     if not findings:
-        return Finding(NOT_DECIDABLE, "no seed that all its methods have")
+        return NOT_DECIDABLE, "no seed that all its methods have"
     found, seeds = _together(findings), rows["seed"].nunique()
     lacking = f"; {len(findings)} of {seeds} seeds, which all its methods have" if len(findings) < seeds else ""
-    return replace(found, measured=found.measured + lacking)
+    return found.verdict, found.measured + lacking
+
+
+def _by_seed(rows: pd.DataFrame, claim: Claim) -> Iterator[tuple[int, Finding]]:
+    """The finding of each seed that all the claim's methods have."""
+    for seed, some in rows.groupby("seed"):
+        curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
+        if claim.check.named_methods <= set(curves):
+            yield seed, _in_one_seed(curves, claim)
+
+
+def _in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
+    if short := cut_short(curves, sorted(claim.check.to_the_end)):
+        return Finding(NOT_DECIDABLE, short)
+    finding = claim.check.judge(curves)
+    return finding.negated() if claim.negated else finding
 
 
 def _together(findings: Mapping[int, Finding]) -> Finding:
-    """One finding from one a seed: holds or fails where it does so in every seed, and is otherwise not decidable.
+    """One finding from those of all seeds. It holds, or fails, where it does so in every seed.
 
-    Ratios are given as their geometric mean with least and greatest, other numbers seed by seed; where the seeds
-    disagree, each with its verdict.
+    Measured are a ratio's geometric mean with least and greatest, or other numbers seed by seed. Where seeds
+    disagree, each is named with its verdict.
     """
     verdicts, texts, ratios = (
         [getattr(finding, name) for finding in findings.values()] for name in ("verdict", "measured", "ratio")
@@ -151,15 +158,15 @@ def _together(findings: Mapping[int, Finding]) -> Finding:
     if len(set(verdicts)) > 1:
         each = zip(findings, verdicts, texts, strict=True)
         return Finding(NOT_DECIDABLE, "; ".join(f"seed {seed} {verdict}: {text}" for seed, verdict, text in each))
+    first = next(iter(findings.values()))
     if len(findings) == 1:
-        measured = texts[0]
-    elif not pd.isna(ratios).any():
-        threshold = next(iter(findings.values())).threshold
+        return first
+    if not pd.isna(ratios).any():
         numbers = geometric_mean(np.array(ratios)), min(ratios), max(ratios)
-        mean, low, high = (as_times(float(number), threshold) for number in numbers)
-        measured = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
-    elif len(set(texts)) == 1:
-        measured = f"{texts[0]} ({len(texts)} seeds alike)"
-    else:
-        measured = "; ".join(f"seed {seed}: {text}" for seed, text in zip(findings, texts, strict=True))
-    return Finding(verdicts[0], measured)
+        mean, low, high = (as_times(float(number), first.threshold) for number in numbers)
+        return replace(first, measured=f"{mean} ({low} to {high}, {len(ratios)} seeds)")
+    if len(set(texts)) == 1:
+        return replace(first, measured=f"{texts[0]} ({len(texts)} seeds alike)")
+    return replace(
+        first, measured="; ".join(f"seed {seed}: {text}" for seed, text in zip(findings, texts, strict=True))
+    )

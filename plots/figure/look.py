@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic.dataclasses import dataclass
+
 from common.errors import UsageError
+from plots.claims.check import OPTIONS
 
 SIZE = 8.0
 """Points of the labels of axes and legends, unless another size is asked for."""
@@ -21,7 +23,7 @@ _SIZES = {
 """Those of everything, where labels have SIZE."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Look:
     """The width of a figure in inches (None: as its panels ask for), its font family (empty: the project's), the
     points of its labels, where the caption stands, and whether legends name step sizes.

@@ -5,19 +5,21 @@ import inspect
 import pandas as pd
 
 from common import tables
-from plots.claims import checks, claims
-from plots.figure.spec import Claim, Figure
+from plots.claims import claims, finding
+from plots.claims.claims import Claim
+from plots.figure.spec import Figure
 from plots.runs.best import on_edge
 from plots.runs.columns import higher_is_better
 from plots.runs.seeds import in_order
 
 
-def head(figure: Figure, caption: str, origin: str) -> list[str]:
-    """The name, the figure with its caption, what marks it, and where its runs are from."""
-    marks = ". ".join(filter(None, [figure.note, origin]))
-    below = " ".join(caption.split())
+def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
+    """The title, the figure with its caption, its note, and the commits of its runs."""
+    commits = ", ".join(sorted(frame["commit"].dropna().unique())) if "commit" in frame else ""
+    marks = ". ".join(filter(None, [figure.note, f"Runs of commit {commits}" if commits else ""]))
+    below = " ".join(caption.removeprefix(f"{figure.note}\n").removeprefix(f"{figure.title}.").split())
     note = [f"**{marks}**", ""] if marks else []
-    return [f"# {figure.name}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{below}*", "", *note]
+    return [f"# {figure.title}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{below}*", "", *note]
 
 
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
@@ -130,8 +132,8 @@ def tally(rows: pd.DataFrame) -> dict[str, str]:
     for name in (name for name in _PROTOCOLS if name in set(kinds)):
         some = rows[kinds == name]
         counts = some["verdict"].value_counts()
-        open_ones = f", {counts[checks.NOT_DECIDABLE]} not decidable" if checks.NOT_DECIDABLE in counts else ""
-        counted[name] = f"holds in {counts.get(checks.HOLDS, 0)} of {len(some)}{open_ones}"
+        open_ones = f", {counts[finding.NOT_DECIDABLE]} not decidable" if finding.NOT_DECIDABLE in counts else ""
+        counted[name] = f"holds in {counts.get(finding.HOLDS, 0)} of {len(some)}{open_ones}"
     return counted
 
 
@@ -143,12 +145,11 @@ def table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
 
 
 def _how(claim: Claim) -> list[str]:
-    """What was measured and with which thresholds, those that the claim leaves as they are too."""
-    parameters = list(inspect.signature(claims.CHECKS[claim.check]).parameters.values())[1:]
-    options = ", ".join(f"{one.name}={claim.options.get(one.name, one.default)}" for one in parameters)
-    meaning = " ".join((inspect.getdoc(claims.CHECKS[claim.check]) or "").split())
+    """The rule of a claim, with its options."""
+    options = ", ".join(f"{name}={value}" for name, value in claim.check.options.items())
+    meaning = " ".join((inspect.getdoc(claim.check) or "").split())
     negated = "It holds where this is not so: " if claim.negated else ""
-    return [f"{negated}`{claim.check}({options})`: {meaning}"]
+    return [f"{negated}`{claim.check.name}({options})`: {meaning}"]
 
 
 def _bits(row: pd.Series) -> str:
@@ -158,4 +159,4 @@ def _bits(row: pd.Series) -> str:
     if not row["bits"]:
         return "at the start"
     spread = f"{row['bits_min']:.3g} to {row['bits_max']:.3g}; " if pd.notna(row.get("bits_min")) else ""
-    return f"{row['bits']:.3g} ({spread}{row['lr']:g})".replace("e+0", "e").replace("e+", "e")
+    return finding.short_exponent(f"{row['bits']:.3g} ({spread}{row['lr']:g})")

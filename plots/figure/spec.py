@@ -1,26 +1,43 @@
-"""What a figure is: panels, the runs that they show, and the claims that these decide."""
+"""A figure: its panels, the runs that they show, and the claims that it decides."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from plots.figure.look import Look
+from annotated_types import Gt, Le, Len, MinLen
+from pydantic import AfterValidator, Field
+from pydantic.dataclasses import dataclass
+
+from common.names import unknown
+from plots.claims.check import OPTIONS, known_metric
+from plots.claims.claims import Claim
+from plots.figure.derive import Derivation, MinimumOverRounds
+from plots.figure.look import MOST, Look
+from plots.runs.columns import higher_is_better, x_axes
 from plots.runs.network import Network
 
+Metric = Annotated[str, AfterValidator(known_metric)]
+Topology = Literal["rank0", "sharded", "ring", "tree", "all_gather"]
 
-@dataclass(frozen=True, kw_only=True)
+
+def _known_x(name: str) -> str:
+    if name not in (known := [*x_axes(), "batch_size", "bandwidth"]):
+        raise ValueError(unknown("no such choice", name, known))
+    return name
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Panel:
-    """The column y over the column x; `guide` is a dotted line's slope.
+    """The column y over the column x. `guide` is the slope of a dotted line.
 
-    Curves are cut beyond y_min or y_max; with both, that is the range of every task's panel.
-
-    task: the only one that has this panel; None for all.
+    Curves are cut beyond y_min or y_max. With both, every task's panel has that range. `task` is the only task that
+    has this panel; None for all.
     """
 
-    x: str
-    y: str
+    x: Annotated[str, AfterValidator(_known_x)]
+    y: Metric
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "log"
     y_min: float | None = None
@@ -29,89 +46,108 @@ class Panel:
     task: str | None = None
 
     def shows(self, task: str) -> bool:
-        """Whether it is a panel of a task, whose name may go on with what tells protocols apart."""
+        """Whether a task has this panel. Behind its name may stand a protocol."""
         return self.task in (None, task.partition(" · ")[0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A statement that `check` of plots.claims decides with `options`; a negated one holds where its check fails."""
-
-    number: str
-    statement: str
-    check: str
-    negated: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Derivation:
-    """A function of plots.figure.derive, which adds columns, and its options."""
-
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Target:
-    """Levels of a metric, whose bits are tabled, of one task or, where that is None, of all."""
+    """Levels of a metric for a table of bits, for one task or, where that is None, for all."""
 
-    metric: str
+    metric: Metric
     levels: tuple[float, ...]
     task: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Times:
-    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s, between
-    two ends; a panel a number of workers, a line a method and topology.
+    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s.
 
-    measured: a CSV of measured rounds, as `plots.figure.measured` reads it, relative to the project's folder; they
-    are drawn in a picture of their own.
+    There is a panel for each number of workers, and a line for each method and topology. `measured` is a CSV of
+    measured rounds, relative to the project's folder (`plots.figure.measured` reads it); it has a picture of its own.
     """
 
-    metric: str
+    metric: Metric
     level: float
-    workers: tuple[int, ...] = (8, 64, 1024)
-    bandwidth: tuple[float, ...] = (10.0, 1e5)
-    topologies: tuple[str, ...] = ("sharded", "ring")
+    workers: Annotated[tuple[Annotated[int, Gt(0)], ...], MinLen(1)] = (8, 64, 1024)
+    bandwidth: Annotated[tuple[Annotated[float, Gt(0)], ...], Len(2, 2)] = (10.0, 1e5)
+    topologies: Annotated[tuple[Topology, ...], MinLen(1)] = ("sharded", "ring")
     measured: str = ""
 
+    def __post_init__(self) -> None:
+        low, high = self.bandwidth
+        if low >= high:
+            raise ValueError(f"bandwidth={[low, high]}: must be two ends in Mbit/s, the smaller first")
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Figure:
     """A figure with its budget chosen.
 
-    grid: every combination of its axes is one run; an entry sets one key or, with spaces between, several.
-    overrides: of every run. rows: its panels, a column a task; times: modelled ones over bandwidth in their place.
-    network: what modelled seconds are of. select: the metric that a method's best step size is
-    chosen by, empty for the task's own. step_size: the one that is drawn. note: what marks the figure.
-    published: by algorithm the step size of its paper's setting, a protocol beside that of best step sizes;
-    published_as: whose they are, in the words of panels and tables.
-    families: algorithms that are drawn together, in panels of their own. look: how it fits into a page.
-    held_out: the seed that the best are chosen on, and on which nothing is judged. trial_share: of a run's rounds,
-    what a run on that seed has. trial_overrides: of those runs alone. seeds: those that are judged then.
+    Args:
+        grid: every combination of its axes is a run; an entry sets one key or, separated by spaces, several.
+        overrides: of every run.
+        rows: its panels, with a column for each task.
+        times: modelled seconds over bandwidth, in place of rows.
+        network: the network of modelled seconds.
+        select: the metric that chooses a method's best step size; empty for the task's own.
+        step_size: the one that is drawn.
+        note: a remark that marks the figure.
+        needs: what its runs need, for whoever runs a smaller budget.
+        published: by algorithm the step size of its paper, a protocol beside that of best step sizes.
+        published_as: whose these are, in panels and tables.
+        families: algorithms that are drawn together, in panels of their own.
+        look: size, font and place of the caption.
+        held_out: the seed that chooses the best step sizes. Nothing is judged on it.
+        trial_share: the share of a run's rounds that a run on that seed has.
+        trial_overrides: of the runs on that seed.
+        seeds: those that are judged then.
     """
 
     name: str
     title: str
-    grid: tuple[tuple[str, ...], ...]
+    grid: Annotated[tuple[Annotated[tuple[str, ...], MinLen(1)], ...], MinLen(1)]
     rows: tuple[Panel, ...] = ()
     times: Times | None = None
-    network: Network = field(default_factory=Network)
+    network: Network = Field(default_factory=Network)
     overrides: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     derive: tuple[Derivation, ...] = ()
     targets: tuple[Target, ...] = ()
-    select: str = ""
+    select: Metric = ""
     step_size: Literal["best"] | float = "best"
     note: str = ""
-    published: Mapping[str, float] = field(default_factory=dict)
+    needs: str = ""
+    published: Mapping[str, float] = Field(default_factory=dict)
     published_as: str = "paper's"
     families: tuple[tuple[str, ...], ...] = ()
-    look: Look = field(default_factory=Look)
+    look: Look = Field(default_factory=Look)
     held_out: int | None = None
-    trial_share: float = 1.0
+    trial_share: Annotated[float, Gt(0), Le(1)] = 1.0
     trial_overrides: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     budget: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for parts that do not fit each other."""
+        if bool(self.rows) == (self.times is not None):
+            raise ValueError("a figure has either rows of panels or times")
+        if higher_is_better(self.select):
+            raise ValueError(f"select={self.select}: choose a metric of which less is better")
+        for some in self.families:
+            if not 1 <= len(some) <= MOST:
+                raise ValueError(f"families: {list(some)}: a panel shows from 1 to {MOST} methods")
+        for word, times in Counter(word for one in self.claims for word in (one.number, one.statement)).items():
+            if times > 1:
+                raise ValueError(f"claims: {word}: stands {times} times; numbers and statements must differ")
+        self._check_batches()
+
+    def _check_batches(self) -> None:
+        """Over batch sizes a run is a point, so all panels must be over them."""
+        over_batches = {panel.x == "batch_size" for panel in self.rows}
+        has_minimum = any(isinstance(one, MinimumOverRounds) for one in self.derive)
+        if True in over_batches and (False in over_batches or not has_minimum or self.claims or self.targets):
+            raise ValueError(
+                "rows: x=batch_size draws one point for each run. All panels must have it, derive must name "
+                "minimum_over_rounds, and there can be no claims or targets"
+            )

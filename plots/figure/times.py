@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,66 +10,69 @@ import pandas as pd
 
 from common import tables
 from plots.claims import claims
-from plots.claims.seconds import OF_MEASURED
+from plots.claims.seconds import AsMeasured
 from plots.figure import bandwidth, curves, markdown, measured
 from plots.figure.spec import Figure
 from plots.runs.columns import in_words
 
 
-def report(frame: pd.DataFrame, figure: Figure, target: Path, origin: str = "") -> pd.DataFrame:
+def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw the times of a figure from the rows of its runs, judge its claims, and return the findings.
 
-    `origin` is what the report says of where the runs are from.
-
-    Writes <name>.pdf, <name>.png, <name>.csv (the lines), <name>.txt (the caption), report.md, claims.csv where there
-    are claims, and, where there are measured rounds, <name>_measured.pdf and .png. Raises ValueError for a file of
-    measured rounds that is damaged.
+    Writes what `plots.figure.publish` writes, the modelled lines as lines.csv and, where there are measured rounds,
+    <name>_measured.pdf and .png. Raises ValueError for a damaged file of measured rounds.
     """
     times = figure.times
     assert times is not None
-    target.mkdir(parents=True, exist_ok=True)
     lines = bandwidth.over_bandwidth(frame, times, figure.network)
-    protocol = _protocol(frame, figure)
+    rounds = _measured(figure, frame)
+    findings = _judged(lines, rounds, figure, _protocol(frame, figure))
     caption = f"{figure.title}. {bandwidth.caption(frame, times, figure.network)}"
     about = ". ".join(filter(None, [figure.note, bandwidth.note(frame, lines)]))
     inside = figure.look.caption == "inside"
     _save(bandwidth.draw(lines, times, caption if inside else about, figure.look), figure.name, figure, target)
-    (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
-    bandwidth.rows(lines).to_csv(target / f"{figure.name}.csv", index=False, float_format="%.6g")
-
-    rounds = _measured(figure, dict(zip(frame["label"], frame["color"], strict=True)))
-    findings = _judged(lines, rounds, figure, protocol)
-    text = [*markdown.head(figure, caption, origin), *markdown.in_short(findings, figure)]
-    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, figure)]
-    if times.measured:
-        text += ["", "## Measured rounds", ""]
-        text += [f"There is no `{times.measured}`: nothing was measured."] if rounds is None else [
-            f"![Seconds a round over bandwidth, modelled and measured]({figure.name}_measured.png)", "",
-            f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{times.measured}`). "
-            "What has no line has no model.*",
-        ]  # fmt: skip
     if rounds is not None:
-        _save(
-            measured.draw(rounds, "Lines: modelled. Points: measured; without a line: no model.", figure.look),
-            f"{figure.name}_measured",
-            figure,
-            target,
-        )
+        said = "Lines: modelled. Points: measured; without a line: no model."
+        _save(measured.draw(rounds, said, figure.look), f"{figure.name}_measured", figure, target)
+    (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
+    frame.to_csv(target / f"{figure.name}.csv", index=False)
+    bandwidth.rows(lines).to_csv(target / "lines.csv", index=False, float_format="%.6g")
+    text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]
+    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, figure), *_about_measured(figure, rounds)]
     if figure.claims:
-        findings.to_csv(target / "claims.csv", index=False)
         text += markdown.judged(findings, figure, several_seeds=False)
     (target / "report.md").write_text("\n".join(text) + "\n")
     return findings
+
+
+def verdicts(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
+    """The findings of `report` without any files."""
+    assert figure.times is not None
+    lines = bandwidth.over_bandwidth(frame, figure.times, figure.network)
+    return _judged(lines, _measured(figure, frame), figure, _protocol(frame, figure))
+
+
+def _about_measured(figure: Figure, rounds: pd.DataFrame | None) -> list[str]:
+    """The section on measured rounds, where a figure asks for them."""
+    assert figure.times is not None
+    if not (file := figure.times.measured):
+        return []
+    text = ["", "## Measured rounds", ""]
+    if rounds is None:
+        return [*text, f"There is no `{file}`: nothing was measured."]
+    picture = f"![Seconds a round over bandwidth, modelled and measured]({figure.name}_measured.png)"
+    caption = f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{file}`). "
+    return [*text, picture, "", f"{caption}Points without a line have no model.*"]
 
 
 def _save(picture: curves.Figure, name: str, figure: Figure, target: Path) -> None:
     curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")), look=figure.look)
 
 
-def _measured(figure: Figure, colors: Mapping[str, str]) -> pd.DataFrame | None:
-    """The measured rounds, methods in their colours; None where none are asked for, or nothing was measured."""
+def _measured(figure: Figure, frame: pd.DataFrame) -> pd.DataFrame | None:
+    """The measured rounds, with methods in their colours; None where nothing is asked for or measured."""
     assert figure.times is not None
-    path = measured.ROOT / figure.times.measured
+    path, colors = measured.ROOT / figure.times.measured, dict(zip(frame["label"], frame["color"], strict=True))
     return measured.read(path, colors) if figure.times.measured and path.exists() else None
 
 
@@ -82,15 +84,15 @@ def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
 
 def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
     """The verdicts: of modelled times and of measured rounds one a panel; none where nothing was measured."""
-    of_rounds = [claim for claim in figure.claims if claim.check in OF_MEASURED]
-    of_times = [claim for claim in figure.claims if claim.check not in OF_MEASURED]
+    of_rounds = [claim for claim in figure.claims if isinstance(claim.check, AsMeasured)]
+    of_times = [claim for claim in figure.claims if not isinstance(claim.check, AsMeasured)]
     panels = lines.assign(algorithm=lines["method"], best=True, lr=float("nan"))
     parts = [claims.judge(panels, of_times).assign(step_size=protocol)]
     if rounds is not None:
         found = claims.judge(rounds.assign(best=True, lr=float("nan")), of_rounds)
         parts.append(found.assign(step_size=claims.MEASURED))
     else:
-        parts.append(claims.unjudged(of_rounds, "no network", claims.MEASURED, "not measured"))
+        parts.append(claims.not_judged(of_rounds, "no network", claims.MEASURED, "not measured"))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 

@@ -30,11 +30,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from common.errors import UsageError
 from plots.runs.columns import sign
@@ -60,7 +61,7 @@ REDUCTIONS = ("ring", "tree")
 """Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Network:
     """Links of `bandwidth` Mbit/s a direction and `latency` milliseconds one way, of `workers` (None: the run's own).
 

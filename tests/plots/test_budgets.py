@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
 
 from plots.claims.budgets import ahead_at_equal, alike_early, fewer_bits, fewer_bits_to
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
 
 EVERY_TEN = np.arange(0, 101, 10)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, flat, labelled
-
 from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
+
 from plots.claims.claims import CHECKS, ROLES, judge
 from plots.figure.spec import Claim
 from plots.runs.best import mark_best

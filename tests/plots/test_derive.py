@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
+from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
 
 from common.errors import DataError
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
 from plots.figure.derive import by_step_size, least_so_far, minimum_over_rounds, ratio, relative_error
 from plots.runs.levels import bits_to_reach
 

@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, flat, labelled
-
-from plots.claims.budgets import ahead_at_equal, alike_early, fewer_bits, fewer_bits_to
 from plots.claims.checks import (
     FAILS,
     HOLDS,
@@ -18,8 +16,10 @@ from plots.claims.checks import (
     falls_with_rounds,
     stops_early,
 )
-from plots.claims.claims import judge
 from plots.claims.frozen import ends_above, ends_below
+
+from plots.claims.budgets import ahead_at_equal, alike_early, fewer_bits, fewer_bits_to
+from plots.claims.claims import judge
 from plots.claims.seconds import as_measured, times_faster
 from plots.figure.spec import Claim
 from plots.runs.best import mark_best

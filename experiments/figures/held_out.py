@@ -12,7 +12,7 @@ from dataclasses import replace
 from common.errors import UsageError
 from experiments.cluster.launch import launch as place_of
 from experiments.config.compose import parse
-from experiments.config.figure import combinations, runs
+from experiments.figures.runs import combinations, runs_of
 from experiments.run_store.folder import RunFolder
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best
@@ -33,7 +33,7 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
     for text in overrides:
         if parse(text).key_or_group == "seed":
             raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
-    lines = zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
+    lines = zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True)
     found = [
         _line(line, lr, figure.held_out, *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides)
         for line, run in lines
@@ -44,7 +44,7 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
 
 def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
     """What the first step came to; empty as long as a run of it goes on. One that diverged cannot be the best."""
-    folders = [RunFolder.of(run) for run in runs(first, (), packages)]
+    folders = [RunFolder.of(run) for run in runs_of(first, (), packages)]
     if not all(folder.is_over() for folder in folders):
         return {}
     frame = mark_best(table([open_run(folder.path) for folder in folders]), first.select)
@@ -58,7 +58,7 @@ def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]
     first = trials(figure, overrides, packages)
     best = best_step_sizes(first, packages)
     found = [entry for axis in first.grid for entry in axis]
-    for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True):
+    for line, run in zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]
         found += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
     return _of(figure, overrides, found), bool(best)
@@ -72,7 +72,7 @@ def published_alone(figure: Figure, overrides: Sequence[str], packages: Sequence
         raise UsageError(f"step_sizes=published: figure={figure.name}{budget} has no trials to leave out")
     found = [
         _line(line, figure.published[run.algorithm.name], seed)
-        for line, run in zip(combinations(figure.grid), runs(figure, overrides, packages), strict=True)
+        for line, run in zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True)
         for seed in figure.seeds
         if run.algorithm.name in figure.published
     ]

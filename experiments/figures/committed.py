@@ -1,0 +1,59 @@
+"""The committed results of figures: results-reference/<figure>/ has a report, its pictures and the table of rows."""
+
+from operator import itemgetter
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from experiments.config.compose import compose, resolved
+from experiments.config.schema import Reproduction
+from experiments.figures.configuration import BUDGETS, read
+from plots.figure import markdown
+from plots.figure.publish import publish, read_rows, show
+from plots.figure.spec import Figure
+
+PLACE = Path(__file__).resolve().parents[2] / "results-reference"
+
+
+def tables() -> dict[str, Path]:
+    """The tables by figure."""
+    return {path.parent.name: path for path in sorted(PLACE.glob("*/*.csv.xz"))}
+
+
+def load(table: Path) -> tuple[pd.DataFrame, Figure]:
+    """The rows of a table, and the figure that they are of, with the budget that its runs had."""
+    frame = read_rows(table)
+    budget = frame["budget"].iloc[0]
+    return frame, figure_of(table.parent.name, "auto" if pd.isna(budget) else str(budget))
+
+
+def figure_of(name: str, budget: str) -> Figure:
+    """A figure of conf/figure."""
+    node = resolved(compose([f"figure={name}"], "reproduce"))["figure"]
+    return read(Reproduction(figure=node, budget=budget), itemgetter(0))
+
+
+def report_beside(figure: Figure, target: Path, console: Console) -> None:
+    """Where a figure was trained with a smaller budget than committed runs, draw these too, into `target`/committed.
+
+    Report and verdicts begin with the committed runs, and end with what the full setting needs.
+    """
+    table = tables().get(figure.name)
+    if figure.budget is None or table is None:
+        return
+    frame, theirs = load(table)
+    if theirs.budget is None or BUDGETS.index(theirs.budget) >= BUDGETS.index(figure.budget):
+        return
+    committed = publish(frame, theirs, target / "committed")
+    full = figure_of(figure.name, "full")
+    needs = f"The paper's setting: budget=full, which needs {full.needs}." if full.needs else ""
+    console.print(f"Committed runs: {theirs.note}", style="bold", soft_wrap=True, highlight=False)
+    show(committed, theirs, console)
+    console.print(f"Trained here: {figure.note}. {needs}", style="bold", soft_wrap=True, highlight=False)
+    own = (target / "report.md").read_text()
+    title, _, rest = own.partition("\n")
+    picture = f"![{theirs.title}](committed/{theirs.name}.png)"
+    first = ["", "## Committed runs", "", f"{theirs.note}. [Their report](committed/report.md).", "", picture, ""]
+    text = [title, *first, *markdown.in_short(committed, theirs), "## Trained here", "", needs, rest]
+    (target / "report.md").write_text("\n".join(text))

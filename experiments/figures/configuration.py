@@ -1,0 +1,150 @@
+"""A figure as conf/figure and the command line describe it."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from common.errors import UsageError
+from common.names import unknown
+from experiments.config.compose import Config
+from experiments.config.run import check_text, path_name
+from experiments.config.schema import Reproduction
+from experiments.config.values import check_keys, checked
+from plots.claims.claims import CHECKS, Claim
+from plots.figure.derive import DERIVATIONS
+from plots.figure.look import Look
+from plots.figure.spec import Figure, Panel, Target, Times
+from plots.runs.network import Network
+
+BUDGETS = ("full", "large", "medium", "quick")
+"""The largest first."""
+
+_FIGURE = TypeAdapter(Figure)
+_PARTS: Mapping[str, Any] = {
+    "rows": Panel, "targets": Target, "times": Times, "look": Look, "network": Network, "claims": Claim,
+    **CHECKS, **DERIVATIONS,
+}  # fmt: skip
+"""By their place in a figure: a key, or the name of a check or derivation."""
+
+_OF_CLAIM = ("number", "statement", "negated")
+_KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "seeds")), "budgets", "of_claim"]
+
+
+def asked_of(config: Config) -> Reproduction:
+    """What a resolved configuration of conf/reproduce.yaml asks for. Raises UsageError."""
+    return Reproduction(figure=config["figure"], **checked(Reproduction, config))
+
+
+def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Figure:
+    """The figure that is asked for, with a budget and seeds.
+
+    `pick` chooses among the budgets where `auto` is asked for. Seeds are an axis of the grid, or, in a figure that
+    chooses step sizes on a seed of its own (experiments.figures.held_out), its `seeds`. Null means left out.
+    Raises UsageError for an unknown budget, and for what could not be drawn or judged.
+    """
+    if not isinstance(asked.figure, Mapping):
+        raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
+    check_text(asked.figure, "figure", allowed="\n")
+    node = {key: value for key, value in asked.figure.items() if value is not None}
+    place = f"figure={node.get('name', '')}"
+    check_keys(node, _KEYS, place, ("name",))
+    path_name(node["name"], "figure.name")
+    budgets = node.pop("budgets", {})
+    names = _budgets(budgets, asked.budget, place)
+    figures = [_seeded(_figure(_chosen(node, budgets, name), name, place), asked.seeds, place) for name in names]
+    return figures[0] if len(figures) == 1 else pick(figures)
+
+
+def _budgets(budgets: Mapping[str, Any], asked: str, place: str) -> list[str | None]:
+    """The names of the budgets in question."""
+    for name, settings in budgets.items():
+        check_keys(settings, _KEYS, f"{place}: budgets.{name}")
+    if budgets:
+        check_keys(budgets, BUDGETS, f"{place}: budgets", ("full", "quick"))
+    if asked == "auto":
+        return [name for name in BUDGETS if name in budgets] or [None]
+    if asked in budgets:
+        return [asked]
+    has = f"has {', '.join(budgets)}" if budgets else "has one setting only; leave it out"
+    raise UsageError(f"budget={asked}: {place} {has}")
+
+
+def _chosen(node: Config, budgets: Mapping[str, Any], name: str | None) -> Config:
+    """A figure's keys with those of a budget in their place; overrides are added."""
+    chosen = budgets[name] if name else {}
+    overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
+    return {**node, **chosen, "overrides": overrides, "name": node["name"]}
+
+
+def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
+    """The figure with the seeds that are asked for, if any are."""
+    if seeds is None:
+        return figure if figure.held_out is None else replace(figure, seeds=(0,))
+    if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
+        raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
+    if figure.held_out is None:
+        return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
+    if str(figure.held_out) in map(str, seeds):
+        raise UsageError(
+            f"seeds={seeds}: {place} chooses step sizes on seed {figure.held_out}, so nothing is judged on it"
+        )
+    return replace(figure, seeds=tuple(seeds))
+
+
+def _figure(node: Config, budget: str | None, place: str) -> Figure:
+    """The figure of a node with its budget chosen. Raises UsageError."""
+    of_claim = node.pop("of_claim", None)
+    if isinstance(claims := node.get("claims", []), list):
+        node = {**node, "claims": [_claim(claim, of_claim) for claim in claims], "budget": budget}
+    try:
+        figure = _FIGURE.validate_json(json.dumps(node), strict=True)
+    except ValidationError as error:
+        raise UsageError(f"{place}: {_in_words(error)}") from error
+    figure.look.check(f"{place}: look.")
+    figure.network.check(f"{place}: network.")
+    return figure
+
+
+def _claim(node: Any, of_claim: object) -> Any:
+    """A claim with the options of its check apart. As a case of another claim it has that one's number first."""
+    if not isinstance(node, Mapping):
+        return node
+    options = {key: value for key, value in node.items() if key not in _OF_CLAIM}
+    claim = {key: node[key] for key in _OF_CLAIM if key in node}
+    if of_claim is not None and "number" in claim:
+        claim["number"] = f"{of_claim} ({claim['number']})"
+    return {**claim, "check": {"name": options.pop("check", ""), **options}}
+
+
+def _in_words(error: ValidationError) -> str:
+    """The first error: where it is, and what may stand there."""
+    first, *others = error.errors()
+    path = [part for part in first["loc"] if part not in (*CHECKS, *DERIVATIONS, "check")]
+    *parents, key = path or [""]
+    if isinstance(key, int):
+        parents, key = path, ""
+    place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parents).removeprefix(": ")
+    place = f"{place}: " if place else ""
+    kind, context, value = first["type"], first.get("ctx", {}), first["input"]
+    if kind == "unexpected_keyword_argument":
+        names = next((_names(_PARTS[part]) for part in reversed(first["loc"][:-1]) if part in _PARTS), _KEYS)
+        return unknown(f"{place}{key}: no such key", str(key), names)
+    if kind == "missing":
+        return f"{place}has no {key}"
+    if kind == "union_tag_invalid":
+        names = [name.strip("'") for name in context["expected_tags"].split(", ")]
+        word = "check" if "claims" in path else "name"
+        return unknown(f"{place}{word}={context['tag']}: no such choice", context["tag"], names)
+    if kind == "value_error":
+        given = f"{key}={value}: " if isinstance(value, str) else ""
+        return f"{place}{given}{context['error']}"
+    said = [first["msg"], *(one["msg"] for one in others if one["loc"][:-1] == first["loc"][:-1] and "union" in kind)]
+    said = " or ".join(text.removeprefix("Input should be ") for text in said)
+    return f"{place}{key}={value}: must be {said}"
+
+
+def _names(kind: type) -> list[str]:
+    return [one.name for one in fields(kind)]

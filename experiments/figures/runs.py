@@ -1,0 +1,106 @@
+"""The runs of a figure. What would fail only after training is refused before it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from itertools import product
+
+from common.errors import UsageError
+from common.names import unknown
+from experiments.config.compose import split
+from experiments.config.run import load_run
+from experiments.config.schema import Reproduction, RunConfig
+from plots.figure.spec import Figure
+
+
+def runs_of(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[RunConfig]:
+    """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
+
+    packages: those that the command line let in; neither a figure nor its overrides can.
+    Raises UsageError for a wrong key of any of them, and for what the figure could not show of them.
+    """
+    place, lines = f"figure={figure.name}", combinations(figure.grid)
+    _check_overrides(figure, lines, overrides)
+    also = [one.name for one in fields(Reproduction)]
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    runs = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
+    methods, tasks = ({getattr(run, group).name for run in runs} for group in ("algorithm", "task"))
+    _check_methods(figure, methods)
+    _check_tasks(figure, tasks, place)
+    _check_step_sizes(figure, runs, place)
+    _check_curves(figure, runs, place)
+    return runs
+
+
+def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:
+    """One entry of every axis, in every way, as overrides. An entry's overrides are separated by spaces, which values
+    may hold too."""
+    return [
+        [override for entry in entries for override in re.split(r"\s+(?=[^\s=]+=)", entry.strip())]
+        for entries in product(*grid)
+    ]
+
+
+def _check_overrides(figure: Figure, lines: Sequence[Sequence[str]], overrides: Sequence[str]) -> None:
+    of_grid = [text for line in lines for text in line]
+    for text in split([*figure.overrides, *overrides, *of_grid], ["packages"])[0]:
+        raise UsageError(f"figure={figure.name}: {text}: only the command line lets a package in, beside figure=")
+    keys = {text.partition("=")[0] for text in of_grid}
+    for text in overrides:
+        if text.partition("=")[0] in keys:
+            raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
+
+
+def _check_methods(figure: Figure, methods: set[str]) -> None:
+    for claim in figure.claims:
+        if missing := claim.check.named_methods - methods:
+            names = ", ".join(sorted(missing))
+            raise UsageError(f"claim {claim.number} is about {names}: not among the figure's algorithms")
+    drawn = {name for some in figure.families for name in some}
+    for name in sorted(drawn - methods):
+        raise UsageError(unknown(f"figure={figure.name}: families={name}: no such choice", name, sorted(methods)))
+    if figure.families and methods - drawn:
+        missing = ", ".join(sorted(methods - drawn))
+        raise UsageError(f"figure={figure.name}: families: {missing}: in none of them, so it would not be drawn")
+
+
+def _check_tasks(figure: Figure, tasks: set[str], place: str) -> None:
+    for key, some in (("rows", figure.rows), ("targets", figure.targets)):
+        for name in [one.task for one in some if one.task not in (None, *tasks)]:
+            raise UsageError(unknown(f"{place}: {key}: task={name}: no such choice", str(name), sorted(tasks)))
+    drawn = {panel.task for panel in figure.rows}
+    if drawn and None not in drawn and not tasks <= drawn:
+        names = ", ".join(sorted(tasks - drawn))
+        raise UsageError(f"{place}: rows: {names}: has no panel, so it would not be drawn")
+
+
+def _check_step_sizes(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
+    for run in runs if figure.published else ():
+        name = run.algorithm.name
+        if name not in figure.published:
+            raise UsageError(f"{place}: published has no step size of {name}; give every method one, or none")
+        if figure.held_out is None and figure.published[name] not in run.lr:
+            raise UsageError(f"{place}: published.{name}={figure.published[name]}: not among {list(run.lr)}")
+    if figure.step_size != "best" and not any(figure.step_size in run.lr for run in runs):
+        raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
+
+
+def _check_curves(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
+    """Two runs must not become one curve."""
+    over_batches = any(panel.x == "batch_size" for panel in figure.rows)
+    places = [run.task.options.get("batch_size") if over_batches else run.rounds for run in runs]
+    if None in places:
+        task = runs[places.index(None)].task.name
+        raise UsageError(f"{place}: rows: x=batch_size: {task} has none, so it would not be drawn")
+    curves = Counter(
+        (run.task.name, run.algorithm.name, at, run.seed, lr)
+        for run, at in zip(runs, places, strict=True)
+        for lr in run.lr
+    )
+    for (task, method, *_), times in curves.items():
+        if times > 1:
+            raise UsageError(
+                f"{method} on {task} stands twice in the figure: its curves would become one; give the runs "
+                "different task.name or algorithm.name"
+            )

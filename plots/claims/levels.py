@@ -1,0 +1,146 @@
+"""Checks of the level that methods reach."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pandas as pd
+from pydantic.dataclasses import dataclass
+
+from plots.claims.check import OPTIONS, Check, Method, Methods, Metric, Positive, Share
+from plots.claims.finding import Curves, Finding, as_times, decide, of_all
+from plots.runs.best import level
+from plots.runs.columns import higher_is_better
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class ReachesLevel(Check):
+    """Whether the subject's final gradient norm is at most `within` times the reference's.
+
+    Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
+    """
+
+    name: Literal["reaches_level"] = "reaches_level"
+    subject: Method
+    reference: Method
+    within: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        ratio = level(curves[self.subject]) / level(curves[self.reference])
+        return Finding(decide(ratio <= self.within, ratio), as_times(ratio, self.within), ratio, self.within)
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class ClearlyAhead(Check):
+    """Whether the other's final metric is at least `factor` times the subject's. For accuracies it is the other way
+    round.
+
+    Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
+    """
+
+    name: Literal["clearly_ahead"] = "clearly_ahead"
+    subject: Method
+    other: Method
+    metric: Metric
+    factor: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        mine, theirs = (level(curves[name], self.metric) for name in (self.subject, self.other))
+        ratio = mine / theirs if higher_is_better(self.metric) else theirs / mine
+        return Finding(decide(ratio >= self.factor, ratio), as_times(ratio, self.factor), ratio, self.factor)
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class EndsAlike(Check):
+    """Whether the final metrics of both lie within a factor of each other.
+
+    Final means the geometric mean over the last tenth of the rounds. Measured: the subject's over the other's.
+    """
+
+    name: Literal["ends_alike"] = "ends_alike"
+    subject: Method
+    other: Method
+    metric: Metric
+    factor: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        ratio = level(curves[self.subject], self.metric) / level(curves[self.other], self.metric)
+        least, most = 1 / self.factor, self.factor
+        return Finding(decide(least <= ratio <= most, ratio), as_times(ratio, most, least), ratio, most)
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class StopsEarly(Check):
+    """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
+    more than `factor` above the reference's.
+
+    Levels are geometric means over tenths of the rounds. The fall is from the fifth tenth to the last, and ends are
+    levels of the last. Measured, for each subject: its fall, and its end as a multiple of the reference's.
+    """
+
+    name: Literal["stops_early"] = "stops_early"
+    subjects: Methods
+    reference: Method
+    factor: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        verdicts, texts = [], []
+        for subject in self.subjects:
+            fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
+            above = level(curves[subject]) / level(curves[self.reference])
+            verdicts.append(decide(fall < self.factor and above > self.factor, fall, above))
+            texts.append(f"falls {as_times(fall, self.factor)}, ends at {as_times(above, self.factor)}")
+        return Finding(of_all(verdicts), "; ".join(texts))
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class EndsAbove(Check):
+    """Whether each subject's gradient norm ends at more than `factor` times its level at `since`, a share of the
+    rounds.
+
+    Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
+    Measured: for each subject the ratio.
+    """
+
+    name: Literal["ends_above"] = "ends_above"
+    subjects: Methods
+    since: Share
+    factor: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        ratios = _changes(curves, self.subjects, self.since)
+        verdicts = [decide(ratio > self.factor, ratio) for ratio in ratios.values()]
+        return Finding(of_all(verdicts), _ends(ratios, self.factor))
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class EndsBelow(Check):
+    """Whether each subject's gradient norm ends at less than one part in `factor` of its level at `since`, a share of
+    the rounds.
+
+    Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
+    Measured: for each subject the ratio.
+    """
+
+    name: Literal["ends_below"] = "ends_below"
+    subjects: Methods
+    since: Share
+    factor: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        ratios = _changes(curves, self.subjects, self.since)
+        verdicts = [decide(ratio < 1 / self.factor, ratio) for ratio in ratios.values()]
+        return Finding(of_all(verdicts), _ends(ratios, 1 / self.factor))
+
+
+def _changes(curves: Curves, subjects: list[str], since: float) -> dict[str, float]:
+    """The gradient norm at the end over that at `since`, by method."""
+    return {subject: _change(curves[subject], since) for subject in subjects}
+
+
+def _change(curve: pd.DataFrame, since: float) -> float:
+    return level(curve) / level(curve, begin=0.9 * since, end=since)
+
+
+def _ends(ratios: dict[str, float], threshold: float) -> str:
+    return "; ".join(f"{subject} ends at {as_times(ratio, threshold)}" for subject, ratio in ratios.items())
