@@ -54,6 +54,9 @@ FIGURES := figure-2 figure-2-wide figure-2-top-k methods why why-frozen why-stoc
 
 reproduce-all: $(FIGURES:%=reproduce-%)  ## every figure
 
+redraw: $(READY)  ## the committed figures, drawn and judged again from their tables
+	$(BIN)/python -m experiments.redraw $(ARGS)
+
 report: $(READY)  ## results/report.html: all runs on one interactive page, which needs no network
 	$(BIN)/python -m experiments.report $(KEYS) $(ARGS)
 

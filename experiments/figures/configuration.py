@@ -29,6 +29,7 @@ _PARTS: Mapping[str, Any] = {
 }  # fmt: skip
 """By their place in a figure: a key, or the name of a check or derivation."""
 
+_WORDS = {one.name for kind in (Figure, *_PARTS.values()) for one in fields(kind)} - {"check"}
 _OF_CLAIM = ("number", "statement", "negated")
 _KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "seeds")), "budgets", "of_claim"]
 
@@ -120,30 +121,40 @@ def _claim(node: Any, of_claim: object) -> Any:
 
 
 def _in_words(error: ValidationError) -> str:
-    """The first error: where it is, and what may stand there."""
-    first, *others = error.errors()
-    path = [part for part in first["loc"] if part not in (*CHECKS, *DERIVATIONS, "check")]
-    *parents, key = path or [""]
-    if isinstance(key, int):
-        parents, key = path, ""
-    place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parents).removeprefix(": ")
-    place = f"{place}: " if place else ""
-    kind, context, value = first["type"], first.get("ctx", {}), first["input"]
+    """What is wrong, where, and what may stand there. Unknown keys come first."""
+    errors = sorted(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
+    first = errors[0]
+    place, kind, value, context = _place(first["loc"]), first["type"], first["input"], first.get("ctx", {})
     if kind == "unexpected_keyword_argument":
-        names = next((_names(_PARTS[part]) for part in reversed(first["loc"][:-1]) if part in _PARTS), _KEYS)
-        return unknown(f"{place}{key}: no such key", str(key), names)
+        *parents, key = first["loc"]
+        names = next((_names(_PARTS[part]) for part in reversed(parents) if part in _PARTS), _KEYS)
+        return unknown(f"{': '.join(filter(None, [_place(parents), str(key)]))}: no such key", str(key), names)
     if kind == "missing":
-        return f"{place}has no {key}"
+        *parents, key = first["loc"]
+        return f"{_place(parents)}: has no {key}".removeprefix(": ")
     if kind == "union_tag_invalid":
-        names = [name.strip("'") for name in context["expected_tags"].split(", ")]
-        word = "check" if "claims" in path else "name"
-        return unknown(f"{place}{word}={context['tag']}: no such choice", context["tag"], names)
+        names = CHECKS if "claims" in first["loc"] else DERIVATIONS
+        key = "check" if names is CHECKS else "name"
+        return unknown(f"{place}: {key}={context['tag']}: no such choice", context["tag"], names)
     if kind == "value_error":
-        given = f"{key}={value}: " if isinstance(value, str) else ""
+        given = f"={value}: " if isinstance(value, str) else ": " if place else ""
         return f"{place}{given}{context['error']}"
-    said = [first["msg"], *(one["msg"] for one in others if one["loc"][:-1] == first["loc"][:-1] and "union" in kind)]
-    said = " or ".join(text.removeprefix("Input should be ") for text in said)
-    return f"{place}{key}={value}: must be {said}"
+    if kind == "too_short":
+        return f"{place}={value}: must not be empty"
+    said = [one["msg"] for one in errors if _place(one["loc"]) == place]
+    wanted = " or ".join(text.removeprefix("Input should be ") for text in said)
+    return f"{place}={value}: must be {wanted.replace('array', 'list')}"
+
+
+def _place(path: Sequence[str | int]) -> str:
+    """As claims[0]: metric; without the names of checks and of a union's members."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part in _WORDS:
+            text += f": {part}"
+    return text.removeprefix(": ")
 
 
 def _names(kind: type) -> list[str]:

@@ -43,9 +43,10 @@ def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def _check_overrides(figure: Figure, lines: Sequence[Sequence[str]], overrides: Sequence[str]) -> None:
+    place = f"figure={figure.name}"
     of_grid = [text for line in lines for text in line]
     for text in split([*figure.overrides, *overrides, *of_grid], ["packages"])[0]:
-        raise UsageError(f"figure={figure.name}: {text}: only the command line lets a package in, beside figure=")
+        raise UsageError(f"{place}: {text}: a package is let in by the command line alone, beside figure=")
     keys = {text.partition("=")[0] for text in of_grid}
     for text in overrides:
         if text.partition("=")[0] in keys:

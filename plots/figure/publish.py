@@ -48,7 +48,7 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
 
 def read_rows(path: Path, rows: int | None = None) -> pd.DataFrame:
     """The table that `publish` has written."""
-    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), float_precision="round_trip", nrows=rows)
+    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), nrows=rows)
 
 
 def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:

@@ -202,6 +202,7 @@ RULES = [
     Rule(r"python -m experiments\.run (-m |.*(sweep|ranks)=)", plan, "starts processes", launch),
     Rule(r"python -m experiments\.run .*logger=wandb", configure, "wandb takes seconds", launch),
     Rule(r"python -m experiments\.run ", call_small),
+    Rule(r"python -m experiments\.redraw ", is_there, "test_reference_reports.py redraws them"),
     Rule(r"python -m experiments\.reproduce .*jobs=", plan_one, "starts processes", launch),
     Rule(r"python -m experiments\.reproduce ", plan_one, "takes seconds", call_small),
     Rule(r"python -m experiments\.upload", is_there, "wandb takes seconds", call),

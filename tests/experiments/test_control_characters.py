@@ -13,9 +13,9 @@ from common import tables
 from common.characters import acting, visible, within
 from common.errors import UsageError
 from experiments import report, status
-from experiments.config import figure as figures
 from experiments.config.run import frozen, plain
 from experiments.config.schema import Reproduction
+from experiments.figures.configuration import read
 from plots.request import parse
 from plots.runs.checksums import renew
 from plots.runs.columns import Column
@@ -84,8 +84,8 @@ def test_nor_a_folder_that_is_looked_at(main, tmp_path: Path, capsys: pytest.Cap
 def test_nor_a_figure() -> None:
     node = {"name": "mine", "title": "a\x1b[2Jb", "grid": [["seed=0"]], "rows": [{"x": "bits", "y": "grad_norm"}]}
     with pytest.raises(UsageError, match=r"figure.title: holds \\x1b"):
-        figures.read(Reproduction(figure=node), lambda: False)
-    assert figures.read(Reproduction(figure={**node, "title": "a\nb"}), lambda: False).title == "a\nb"
+        read(Reproduction(figure=node), lambda: False)
+    assert read(Reproduction(figure={**node, "title": "a\nb"}), lambda: False).title == "a\nb"
 
 
 @pytest.mark.parametrize("field", ["name", "label", "unit", "wandb"])

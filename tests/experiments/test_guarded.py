@@ -18,10 +18,11 @@ from run_support import SMALL, configuration, stopped
 
 from common.errors import UsageError
 from experiments import check, reproduce, run
-from experiments.config import figure as figures
 from experiments.config.compose import check_files, compose, register, resolved
 from experiments.config.run import frozen, plain
 from experiments.config.schema import Part, Reproduction
+from experiments.figures.configuration import read
+from experiments.figures.runs import runs_of
 from experiments.training import build
 
 SPY = """
@@ -160,9 +161,9 @@ def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> N
         node = resolved(compose(["figure=demo"], "reproduce"))["figure"]
         text = f"packages=[{package}]"
         node[key] = [*node[key], [text] if key == "grid" else text]
-        figure = figures.read(Reproduction(figure=node), lambda: False)
+        figure = read(Reproduction(figure=node), lambda: False)
         with pytest.raises(UsageError, match=said):
-            figures.runs(figure, [])
+            runs_of(figure, [])
 
 
 @pytest.mark.parametrize("text", ["packages: [spy]", "overrides: ['packages=[spy]']"])

@@ -120,7 +120,7 @@ def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFix
         ("seed=3", "seed=3: this figure has two kinds of seeds; those it judges are seeds=[0,1], say"),
         ("+figure.published={amsgrad: 0.003}", "published has no step size of cd_adam; give every method one"),
         ("lr=abc", "lr=abc"),
-        ("+figure.trial_share=1.5", "trial_share=1.5: must be a share of the rounds, above 0 and up to 1"),
+        ("+figure.trial_share=1.5", "trial_share=1.5: must be less than or equal to 1"),
     ],
 )
 def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -144,7 +144,7 @@ def test_a_published_step_size_outside_the_grid_needs_a_seed_held_out(
 def test_ranks_that_would_read_what_one_of_them_still_writes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    monkeypatch.setattr("experiments.planning.held_out.place_of", lambda: object())
+    monkeypatch.setattr("experiments.figures.held_out.place_of", lambda: object())
     with pytest.raises(SystemExit):
         reproduce.main([*STUDY, f"results_dir={tmp_path}"])
     assert "start it alone, with ranks=N for N processes a run" in capsys.readouterr().err

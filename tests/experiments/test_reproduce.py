@@ -73,7 +73,11 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
 
 def test_the_claims_can_be_read(results: Path) -> None:
     text = (results / "figures" / FOLDER / "report.md").read_text()
-    for part in ("# demo\n", "20 rounds, seed 0.", "## 10. A message of d coordinates takes 32 + d bits"):
+    for part in (
+        "# The study of Figure 2 on scikit-learn's data sets, n = 20\n",
+        "20 rounds, seed 0.",
+        "## 10. A message of d coordinates takes 32 + d bits",
+    ):
         assert part in text
     assert "- 10. A message of d coordinates takes 32 + d bits: **best step sizes: holds in 2 of 2; equal" in text
 

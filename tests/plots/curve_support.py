@@ -1,9 +1,13 @@
 """Hand-made curves for the tests of figures and claims."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
+
+from plots.claims.claims import CHECKS, Claim
+from plots.claims.finding import Finding
 
 
 def curve(
@@ -37,3 +41,18 @@ def labelled(
 def flat(value: float, **options: object) -> pd.DataFrame:
     """A curve that stays where it is."""
     return curve(lambda r: 0 * r + value, **options)
+
+
+def check(name: str) -> Callable[..., Finding]:
+    """A check as a function of curves and of its options, in the order of its fields."""
+
+    def judged(curves: dict[str, pd.DataFrame], *values: object, **options: object) -> Finding:
+        names = [one.name for one in fields(CHECKS[name]) if one.name != "name"]
+        return CHECKS[name](**dict(zip(names, values, strict=False)), **options).judge(curves)
+
+    return judged
+
+
+def claim(number: str, statement: str, name: str, negated: bool = False, **options: object) -> Claim:
+    """A claim by the name and the options of its check."""
+    return Claim(number=number, statement=statement, check=CHECKS[name](**options), negated=negated)

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from curve_support import claim
 from folder_support import change, folder, rewrite
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
-from rich.console import Console
 
-from plots.figure import bandwidth, measured, publish
+from plots.figure import bandwidth, measured
 from plots.figure.look import Look
-from plots.figure.spec import Claim, Figure, Panel, Times
+from plots.figure.publish import publish, rows_of
+from plots.figure.spec import Figure, Panel, Times
 from plots.runs.network import Network
 from plots.runs.read import open_run, table
 
@@ -24,12 +25,16 @@ D, RATE = 1000, 1e6
 TIMES = Times(metric="grad_norm", level=0.5, workers=(4, 8), bandwidth=(0.1, 100.0), topologies=("sharded", "ring"))
 LINK = Network(latency=0)
 QUICK = [
-    Claim(number=f"1, from {low}", statement="twice", check="times_faster",
-          options={"subject": "noisy", "reference": "plain", "times": 2.0, "low": low, "high": 100.0})
+    claim(f"1, from {low}", f"twice, from {low}", "times_faster", subject="noisy", reference="plain", times=2.0,
+          low=low, high=100.0)
     for low in (0.1, 10.0)
 ]  # fmt: skip
-NEAR = Claim(number="2", statement="near", check="as_measured", options={"within": 0.2})
-FIGURE = Figure(name="mine", title="A title", grid=(), times=TIMES, network=LINK)
+NEAR = claim("2", "near", "as_measured", within=0.2)
+FIGURE = Figure(name="mine", title="A title", grid=(("seed=0",),), times=TIMES, network=LINK)
+
+
+def draw(folders: list[Path], figure: Figure, target: Path) -> None:
+    publish(rows_of(folders, figure), figure, target)
 
 
 @pytest.fixture
@@ -115,8 +120,8 @@ def test_who_never_gets_there_is_named(frame: pd.DataFrame) -> None:
 
 def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tmp_path: Path) -> None:
     place = tmp_path / "figure"
-    publish.report(folders, replace(FIGURE, claims=(*QUICK, NEAR)), place, Console(quiet=True))
-    files = {"mine.pdf", "mine.png", "mine.csv", "mine.txt", "report.md", "claims.csv"}
+    draw(folders, replace(FIGURE, claims=(*QUICK, NEAR)), place)
+    files = {"mine.pdf", "mine.png", "mine.csv", "lines.csv", "mine.txt", "report.md", "claims.csv"}
     assert {file.name for file in place.iterdir()} == files
     found = pd.read_csv(place / "claims.csv", dtype=str)
     assert found["verdict"].tolist() == ["holds", "holds", "fails", "fails", "not decidable"]
@@ -165,7 +170,7 @@ def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
 def test_the_model_is_held_against_what_was_measured(folders: list[Path], tmp_path: Path) -> None:
     times = replace(TIMES, measured=str(write(tmp_path)))
     place = tmp_path / "figure"
-    publish.report(folders, replace(FIGURE, times=times, claims=(NEAR,)), place, Console(quiet=True))
+    draw(folders, replace(FIGURE, times=times, claims=(NEAR,)), place)
     found = pd.read_csv(place / "claims.csv", dtype=str).set_index("task")
     assert found["verdict"].to_dict() == {"2 nodes, 0.1 ms": "holds", "4 nodes, 5 ms": "fails"}
     assert found["measured"].tolist() == [
@@ -195,8 +200,10 @@ def test_a_damaged_file_of_measured_rounds_is_named(tmp_path: Path, text: str, m
 
 def test_modelled_seconds_are_an_axis_of_any_figure(folders: list[Path], tmp_path: Path) -> None:
     panel = Panel(x="modelled_seconds", x_scale="log", y="grad_norm")
-    figure = Figure(name="other", title="A title", grid=(), rows=(panel,), network=replace(LINK, bandwidth=1.0))
-    publish.report(folders, figure, tmp_path / "figure", Console(quiet=True))
+    figure = Figure(
+        name="other", title="A title", grid=(("seed=0",),), rows=(panel,), network=replace(LINK, bandwidth=1.0)
+    )
+    draw(folders, figure, tmp_path / "figure")
     rows = pd.read_csv(tmp_path / "figure" / "other.csv")
     last = rows[rows["round"] == 100].set_index("algorithm")["modelled_seconds"]
     assert last.to_dict() == pytest.approx({"plain": seconds(4, 1, 100, 32 * D), "noisy": seconds(4, 1, 100, D)})

@@ -5,10 +5,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import curve
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE
+from curve_support import check, curve
 
-from plots.claims.budgets import ahead_at_equal, alike_early, fewer_bits, fewer_bits_to
+from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
+
+ahead_at_equal, alike_early, fewer_bits, fewer_bits_to = map(
+    check, ("ahead_at_equal", "alike_early", "fewer_bits", "fewer_bits_to")
+)
 
 EVERY_TEN = np.arange(0, 101, 10)
 
@@ -113,12 +116,12 @@ def test_a_curve_that_ends_before_its_last_round_decides_nothing(short: str) -> 
     whole = curves[short]
     for columns in ({}, {"planned_rounds": 100}):
         curves[short] = cut(whole, 20, **columns)
-        for name, check in checks.items():
-            finding = check()
+        for name, judged in checks.items():
+            finding = judged()
             assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, f"{short} ends at round 20 of 100"), name
     curves[short] = cut(whole, 50, planned_rounds=50)  # that was all it was to have
-    for name, check in checks.items():
-        assert "ends at round" not in check().measured, name
+    for name, judged in checks.items():
+        assert "ends at round" not in judged().measured, name
 
 
 @pytest.mark.parametrize(("whole", "expected"), [(2.0, NOT_DECIDABLE), (0.5, FAILS)])

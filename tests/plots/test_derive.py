@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import curve, labelled
-from plots.claims.checks import FAILS, HOLDS, NOT_DECIDABLE, falls_with_rounds
+from curve_support import check, curve, labelled
 
 from common.errors import DataError
-from plots.figure.derive import by_step_size, least_so_far, minimum_over_rounds, ratio, relative_error
+from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
+from plots.figure.derive import ByStepSize, LeastSoFar, MinimumOverRounds, Ratio, RelativeError
 from plots.runs.levels import bits_to_reach
+
+falls_with_rounds = check("falls_with_rounds")
 
 
 def test_the_ratio_is_taken_at_the_same_task_batch_step_size_seed_and_round():
@@ -29,21 +31,21 @@ def test_the_ratio_is_taken_at_the_same_task_batch_step_size_seed_and_round():
         for name, scale in (("plain", 2.0 + seed), ("noisy", noisy))
         for lr in (0.1, 0.5)
     ]
-    frame = ratio(pd.concat(frames, ignore_index=True), "second_moment", over="plain")
+    frame = Ratio(metric="second_moment", over="plain").apply(pd.concat(frames, ignore_index=True))
     frame["batch_size"] = frame["batch_size"].fillna(0)
     ratios = frame.groupby(["algorithm", "task", "seed", "batch_size"])["second_moment_ratio"].unique()
     keys = (("a", 0, 0), ("b", 0, 4), ("b", 0, 1), ("a", 1, 0))
     assert [ratios["noisy", *key].tolist() for key in keys] == [[5.0], [2.0], [4.0], [2.0]]
     assert ratios["plain", "a", 0, 0].tolist() == [1.0]
     frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0], batch_size=None))
-    assert ratio(frame, "second_moment", over="plain")["second_moment_ratio"].isna().all()
+    assert Ratio(metric="second_moment", over="plain").apply(frame)["second_moment_ratio"].isna().all()
 
 
 def test_the_least_so_far_is_of_each_run_and_trial_in_the_order_of_rounds():
     first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
     other_trial = labelled("m", "a", curve([9.0, 1.5, 1.0], (0, 1, 2))).assign(run="x", trial=1)
     mixed = pd.concat([first.iloc[::-1], other_trial], ignore_index=True)
-    found = least_so_far(mixed, "grad_norm")
+    found = LeastSoFar(metric="grad_norm").apply(mixed)
     assert found["grad_norm"].tolist() == [0.5, 0.5, 3.0, 9.0, 1.5, 1.0]
     assert mixed["grad_norm"].tolist() == [2.0, 0.5, 3.0, 9.0, 1.5, 1.0]
 
@@ -53,13 +55,13 @@ def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
     other_trial = labelled("m", "a", curve([3.0, 1.5, 4.0], (0, 1, 2))).assign(run="x", trial=1)
     longer = labelled("m", "a", curve([3.0, 0.25, 0.1, 0.2], (0, 1, 2, 4))).assign(run="y", trial=0)
     planned = pd.concat([first, other_trial, longer], ignore_index=True).assign(planned_rounds=2)
-    frame = minimum_over_rounds(planned)
+    frame = MinimumOverRounds().apply(planned)
     assert list(frame[["round", "grad_norm", "min_grad_norm_squared"]].itertuples(index=False, name=None)) == [
         (2, 0.5, 0.25),
         (2, 1.5, 2.25),
         (4, 0.1, pytest.approx(0.01)),
     ]
-    cut = minimum_over_rounds(planned.assign(planned_rounds=4))  # two of them did not come that far
+    cut = MinimumOverRounds().apply(planned.assign(planned_rounds=4))  # two of them did not come that far
     assert cut["min_grad_norm_squared"].isna().tolist() == [True, True, False]
 
 
@@ -67,11 +69,11 @@ def test_the_relative_error_is_a_multiple_of_what_was_to_be_sent():
     frame = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0], mean_norm=[4.0, 0.5])).assign(
         run="x"
     )
-    assert relative_error(frame)["relative_error"].tolist() == [0.25, 4.0]
+    assert RelativeError().apply(frame)["relative_error"].tolist() == [0.25, 4.0]
     older = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0])).assign(run="abc")
     for some in (older, pd.concat([frame, older])):
-        with pytest.raises(DataError, match="abc: rows without mean_norm, of earlier code; run these anew"):
-            relative_error(some)
+        with pytest.raises(DataError, match="abc: rows without mean_norm; run these anew"):
+            RelativeError().apply(some)
 
 
 def test_every_step_size_of_one_method_becomes_a_curve():
@@ -81,7 +83,7 @@ def test_every_step_size_of_one_method_becomes_a_curve():
         for seed in (0, 1)
         for lr in (0.5, 0.003)
     ]
-    apart = by_step_size(pd.concat(frames, ignore_index=True), "noisy")
+    apart = ByStepSize(algorithm="noisy").apply(pd.concat(frames, ignore_index=True))
     assert apart["algorithm"].unique().tolist() == ["noisy 0.003", "noisy 0.5"]
     assert apart["label"].unique().tolist() == ["α = 0.003", "α = 0.5"]
     assert apart.groupby("algorithm")["lr"].unique().map(list).to_dict() == {

@@ -8,12 +8,12 @@ from statistics import geometric_mean, mean
 
 import pandas as pd
 import pytest
+from curve_support import claim
 from folder_support import change, folder
 from page_support import Viewer, browser, opened
 
 from experiments.report import main
 from plots.claims.claims import judge
-from plots.figure.spec import Claim
 from plots.page import thin
 from plots.runs.best import mark_best
 from plots.runs.find import find
@@ -25,8 +25,8 @@ __all__ = ["browser"]
 
 FIRST, SECOND = "group/first", "second"
 METHODS = {"plain": (0.001, 0.003, 0.01), "noisy": (0.01, 0.03)}
-CLAIM = Claim(number="4", statement="Plain is as low as noisy, to a factor", check="reaches_level",
-              options={"subject": "plain", "reference": "noisy", "within": 2.0})  # fmt: skip
+CLAIM = claim("4", "Plain is as low as noisy, to a factor", "reaches_level", subject="plain",
+              reference="noisy", within=2.0)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,24 +9,31 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from curve_support import curve, labelled
+from curve_support import claim, curve, labelled
 from folder_support import folder, rewrite
 from rich.console import Console
 
 from plots.figure import curves
-from plots.figure.derive import minimum_over_rounds
+from plots.figure.derive import MinimumOverRounds, Ratio
 from plots.figure.look import Look
-from plots.figure.publish import report
-from plots.figure.spec import Claim, Derivation, Figure, Panel, Target
+from plots.figure.publish import Displays, publish, rows_of, show
+from plots.figure.spec import Figure, Panel, Target
 from plots.runs.checksums import renew
 from plots.runs.read import open_run, table
 from plots.runs.seeds import over_seeds
 
-TOY = Figure(name="toy", title="A toy", grid=(), rows=(Panel(x="round", y="grad_norm"),))
-AS_LOW = Claim(number="3", statement="As low", check="reaches_level",
-               options={"subject": "noisy", "reference": "plain", "within": 2.0})  # fmt: skip
+TOY = Figure(name="toy", title="A toy", grid=(("seed=0",),), rows=(Panel(x="round", y="grad_norm"),))
+AS_LOW = claim("3", "As low", "reaches_level", subject="noisy", reference="plain", within=2.0)
 
-HEAD = "# toy\n\n![A toy](toy.png)\n\n"
+HEAD = "# A toy\n\n![A toy](toy.png)\n\n"
+
+
+def report(
+    folders: list[Path], figure: Figure, target: Path, console: Console, displays: Displays | None = None
+) -> None:
+    """What `experiments.reproduce` does with run folders."""
+    findings = publish(rows_of(folders, figure, displays), figure, target)
+    show(findings, figure, console)
 
 
 def run_folder(
@@ -78,8 +85,8 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders):
     assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
     assert "| toy | 0.5 (edge) | 0.1 (edge) |" in text
     assert "Claims" not in text
-    assert text.startswith(f"{HEAD}*A toy. Each method with the step size")
-    assert "tried: Plain, Noisy.*\n\nA toy. Up to" in text
+    assert text.startswith(f"{HEAD}*Each method with the step size")
+    assert "tried: Plain, Noisy.*\n\n**Runs of commit abcdef0**\n\nUp to" in text
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "toy.txt", "report.md"}
 
 
@@ -103,7 +110,7 @@ def test_a_step_size_can_be_drawn_for_all(folders):
 
 
 def test_derived_columns_are_there_to_draw(folders):
-    derive = (Derivation(name="ratio", options={"metric": "second_moment", "over": "plain"}),)
+    derive = (Ratio(metric="second_moment", over="plain"),)
     frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
     assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
 
@@ -115,7 +122,7 @@ def test_runs_that_differ_in_batches_become_a_curve_over_these(tmp_path):
         for size, end in ends.items()
         for seed in (0, 1)
     ]
-    frame, _, _ = written(folders, derive=(Derivation(name="minimum_over_rounds"),))
+    frame, _, _ = written(folders, derive=(MinimumOverRounds(),))
     assert frame["batch_size"].isna().tolist() == [False] * 4 + [True] * 2
     curve = over_seeds(frame, "batch_size", "min_grad_norm_squared", geometric=True)
     assert curve["x"].tolist() == [1.0, 4.0]  # those with gradients of all rows have no place there
@@ -129,7 +136,7 @@ def test_over_batches_a_run_is_a_point_and_one_that_diverged_none(tmp_path):
         for size in (64, 1, 4, 16)
     ]
     panel = Panel(x="batch_size", x_scale="log", y="min_grad_norm_squared", guide=-0.5)
-    frame = minimum_over_rounds(table([open_run(path) for path in paths]))
+    frame = MinimumOverRounds().apply(table([open_run(path) for path in paths]))
     figure = curves.draw(frame, [panel], "")
     line, guide = figure.axes[0].get_lines()
     assert line.get_xdata().tolist() == [1, 4, 16, 64]
@@ -161,7 +168,7 @@ def seeded(tmp_path):
 
 
 def test_seeds_are_stated_and_all_drawn(seeded):
-    loose = replace(AS_LOW, options={**AS_LOW.options, "within": 100.0})
+    loose = replace(AS_LOW, check=replace(AS_LOW.check, within=100.0))
     frame, text, target = written(seeded, claims=(loose,))
     assert "Up to 100 rounds, seeds 0, 7." in text
     assert "over the last tenth of the rounds and over seeds:" in text
@@ -200,8 +207,8 @@ def test_the_note_is_on_the_figure_and_above_the_report(folders):
     note = "quick budget: width 8,\n  2 epochs\n"
     assert caption(folders, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
     text = (folders[0].parent / "out" / "report.md").read_text()
-    assert text.startswith(f"{HEAD}*A toy. ")
-    assert ".*\n\n**quick budget: width 8, 2 epochs**\n\nA toy. Up to 100 rounds, seed 0.\n" in text
+    assert text.startswith(f"{HEAD}*Each method ")
+    assert ".*\n\n**quick budget: width 8, 2 epochs. Runs of commit abcdef0**\n\nUp to 100 rounds, seed 0.\n" in text
 
 
 def test_best_step_sizes_on_the_edge_of_their_grid_are_named_or_counted(tmp_path, folders):
@@ -265,7 +272,7 @@ def test_methods_with_one_step_size_each_are_neither_selected_nor_compared_at_eq
     assert "geometric mean of" not in text.partition("## Claims")[0]  # nothing was selected
     assert "Step sizes tried" not in text
     assert "Column *best*: each method with its own best step size.\n" in text
-    assert "\n- 3. As low: **best step sizes: holds in 1 of 1**.\n\nA toy. Up to" in text
+    assert "\n- 3. As low: **best step sizes: holds in 1 of 1**.\n\nUp to" in text
     assert "| task | best |" in text
     assert "Each method with the one step size it was given." in caption(runs)
 
