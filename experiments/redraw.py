@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables = committed.tables()
         for name in names:
             if name not in tables:
-                raise UsageError(unknown(f"{name}: has no committed table", name, tables))
+                raise UsageError(unknown(f"{name}: no committed table", name, tables))
         different = [name for name in names or tables if not redraw(tables[name], out / name)]
         if different:
             raise RunError(f"not as committed: {', '.join(different)}; compare the reports in {out}")
