@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,35 +57,76 @@ def draw(
     seven, in as many as that takes. Curves that lie on one another are named in the note, and one of a run that
     diverged (`diverged`) ends in a cross. Axes are labelled by their task. Close the figure after use.
     """
-    names = dict(zip(frame["algorithm"].astype(str), frame["label"].astype(str), strict=True))
-    groups = [found for some in families if (found := [name for name in some if name in names])]
-    groups = groups or divided(list(names))
     tasks = {str(task): rows for task, rows in frame.groupby("task", sort=False)}
     with plt.style.context([str(STYLE), look.settings()]):
         width = look.width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if len(tasks) > 1 else len(rows)))
-        across = max(1, min(WIDEST if len(rows) == 1 or len(tasks) == 1 else len(tasks), int(width / 1.45)))
-        parts = [_parts(tasks, some) for some in groups]
-        places = [_places(list(part), rows, across) for part in parts]
-        legends = [_labels(frame, some, width, look) for some in groups]
-        heights = [_height(at, len(tasks), width, labels, look) for at, labels in zip(places, legends, strict=True)]
+        page = _Page(width, look, len(rows), len(tasks) > 1)
+        blocks = [_block(frame, tasks, rows, some, page) for some in _groups(frame, families)]
+        heights = [_height(block, page) for block in blocks]
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
-        blocks: Iterable[FigureBase] = [figure]
-        if len(groups) > 1:
-            blocks = figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights)[:, 0]
+        places: Iterable[FigureBase] = [figure]
+        if len(blocks) > 1:
+            places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
         same = []
-        for block, part, at, labels in zip(blocks, parts, places, legends, strict=True):
-            same += _draw_block(block, part, at, labels, len(rows), width, look, len(tasks) > 1, part is parts[0])
+        for place, block in zip(places, blocks, strict=True):
+            same += _draw_block(place, block, page, titled=block is blocks[0])
         _share(figure)
-        where = {what: dict.fromkeys(title for other, title in same if other == what) for what, _ in same}
-        alike = [
-            f"{what}{f' on {joined(list(titles))}' if len(tasks) > 1 else ''}." for what, titles in where.items()
-        ]
-        said = [*note.splitlines(), *alike]
-        text = "\n".join(balanced(line, int(18 * width * SIZE / look.font_size)) for line in said)
-        if text:
-            figure.set_size_inches(width, sum(heights) + (0.02 + 0.014 * look.font_size) * len(text.splitlines()))
-            figure.supxlabel(drawable(text))
+        _write_below(figure, [*note.splitlines(), *_in_sentences(same, page.several)], page)
     return figure
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A figure as a whole: its width in inches, its look, its panels a task, and whether it has several tasks."""
+
+    width: float
+    look: Look
+    panels: int
+    several: bool
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Methods that are drawn together: their rows by task, task and panel by place, and labels by method."""
+
+    tasks: dict[str, pd.DataFrame]
+    places: list[list[tuple[str, Panel]]]
+    labels: dict[str, str]
+
+
+def _groups(frame: pd.DataFrame, families: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The methods of each block."""
+    names = list(dict.fromkeys(frame["algorithm"].astype(str)))
+    groups = [found for some in families if (found := [name for name in some if name in names])]
+    return groups or divided(names)
+
+
+def _block(
+    frame: pd.DataFrame, tasks: Mapping[str, pd.DataFrame], rows: Sequence[Panel], names: list[str], page: _Page
+) -> _Block:
+    most = WIDEST if page.panels == 1 or not page.several else len(tasks)
+    across = max(1, min(most, int(page.width / 1.45)))
+    parts = {task: of_task[of_task["algorithm"].isin(names)] for task, of_task in tasks.items()}
+    parts = {task: of_task for task, of_task in parts.items() if len(of_task)}
+    return _Block(parts, _places(list(parts), rows, across), _labels(frame, names, page.width, page.look))
+
+
+def _in_sentences(same: Sequence[tuple[str, str]], several: bool) -> list[str]:
+    """Which curves lie on one another, and on which tasks."""
+    where: dict[str, dict[str, None]] = {}
+    for what, title in same:
+        where.setdefault(what, {})[title] = None
+    return [f"{what}{f' on {joined(list(titles))}' if several else ''}." for what, titles in where.items()]
+
+
+def _write_below(figure: Figure, lines: Sequence[str], page: _Page) -> None:
+    """Lines in small print below the panels; the figure becomes higher by them."""
+    size = page.look.font_size
+    text = "\n".join(balanced(line, int(18 * page.width * SIZE / size)) for line in lines)
+    if text:
+        height = figure.get_size_inches()[1] + (0.02 + 0.014 * size) * len(text.splitlines())
+        figure.set_size_inches(page.width, height)
+        figure.supxlabel(drawable(text))
 
 
 def divided(names: Sequence[str]) -> list[list[str]]:
@@ -106,43 +148,48 @@ def divided(names: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _draw_block(
-    block: FigureBase,
-    tasks: dict[str, pd.DataFrame],
-    places: list[list[tuple[str, Panel]]],
-    labels: dict[str, str],
-    panels: int,
-    width: float,
-    look: Look,
-    several: bool,
-    titled: bool,
-) -> list[tuple[str, str]]:
-    """The panels of some methods with their legend; which of their curves lie on one another, in words, and where."""
-    axes, same, handles = block.subplots(len(places), len(places[0]), squeeze=False), [], {}
-    for row, cells in enumerate(places):
+def _draw_block(place: FigureBase, block: _Block, page: _Page, titled: bool) -> list[tuple[str, str]]:
+    """The panels of some methods with their legend. Returns which of their curves lie on one another, and where."""
+    axes, same, handles = place.subplots(len(block.places), len(block.places[0]), squeeze=False), [], {}
+    for row, cells in enumerate(block.places):
         for column, (task, panel) in enumerate(cells):
-            axis, title = axes[row][column], str(tasks[task]["task_label"].iloc[0])
+            axis, rows = axes[row][column], block.tasks[task]
+            title = str(rows["task_label"].iloc[0])
             axis.set_label(task)
-            lines = _draw_panel(axis, tasks[task], panel, labels)
+            lines = _draw_panel(axis, rows, panel, block.labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             same += [
                 (f"{joined(some)} coincide over {in_words(panel.x)}", ", ".join(title.splitlines()))
                 for some in coinciding(axis, lines)
             ]
-            if not several or column == 0 or cells[column - 1][1] != panel:
-                axis.set_ylabel(drawable(in_lines(label(panel.y), 20)))
-            if several and (row == 0 or panels == 1 or places[row - 1][0][0] != cells[0][0]):
-                axis.set_title(drawable(in_lines(title, 96 // len(places[0]))))
+            _label_panel(axis, block, page, row, column)
         for axis in axes[row][len(cells) :]:
             axis.remove()
+    if page.panels == 1:
+        _share_x_labels(axes, block.places)
+    title = drawable(next(iter(block.tasks.values()))["task_label"].iloc[0]) if titled and not page.several else None
+    columns = _legend_columns(handles, page.width, page.look)
+    place.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, title=title)
+    return same
+
+
+def _label_panel(axis: Axes, block: _Block, page: _Page, row: int, column: int) -> None:
+    """The y label of the first panel of its kind in a row, and the title of the first panel of a task."""
+    cells = block.places[row]
+    task, panel = cells[column]
+    if not page.several or column == 0 or cells[column - 1][1] != panel:
+        axis.set_ylabel(drawable(in_lines(label(panel.y), 20)))
+    if page.several and (row == 0 or page.panels == 1 or block.places[row - 1][0][0] != cells[0][0]):
+        title = str(block.tasks[task]["task_label"].iloc[0])
+        axis.set_title(drawable(in_lines(title, 96 // len(block.places[0]))))
+
+
+def _share_x_labels(axes: np.ndarray, places: list[list[tuple[str, Panel]]]) -> None:
+    """Leave out an x label where the panel below has the same range and label."""
     for above, below, cells in zip(axes, axes[1:], places[1:], strict=False):
         for axis, other in zip(above[: len(cells)], below, strict=False):
-            if panels == 1 and axis.get_xlim() == other.get_xlim():
-                axis.set_xlabel("")  # the same stands below
-    title = None if several or not titled else drawable(next(iter(tasks.values()))["task_label"].iloc[0])
-    columns = _legend_columns(handles, width, look)
-    block.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns, title=title)
-    return same
+            if axis.get_xlim() == other.get_xlim():
+                axis.set_xlabel("")
 
 
 def _labels(frame: pd.DataFrame, names: Sequence[str], width: float, look: Look) -> dict[str, str]:
@@ -170,12 +217,13 @@ def _legend_columns(labels: Iterable[str], width: float, look: Look) -> int:
     return 1
 
 
-def _height(places: list, tasks: int, width: float, labels: dict[str, str], look: Look) -> float:
+def _height(block: _Block, page: _Page) -> float:
     """Inches of some methods' panels and their legend."""
-    panel = min(1.6, 0.35 + 0.8 * width / len(places[0])) + 0.2 * (tasks == 1)
-    tallest = max(text.count("\n") + 1 for text in labels.values())
-    lines = tallest * math.ceil(len(labels) / _legend_columns(labels.values(), width, look))
-    return 0.25 + len(places) * panel + 0.16 * (lines + (tasks == 1)) * look.font_size / SIZE
+    labels, is_one = block.labels.values(), not page.several
+    panel = min(1.6, 0.35 + 0.8 * page.width / len(block.places[0])) + 0.2 * is_one
+    tallest = max(text.count("\n") + 1 for text in labels)
+    lines = tallest * math.ceil(len(labels) / _legend_columns(labels, page.width, page.look))
+    return 0.25 + len(block.places) * panel + 0.16 * (lines + is_one) * page.look.font_size / SIZE
 
 
 def _share(figure: Figure) -> None:
@@ -215,12 +263,6 @@ def _reduce_colors(picture: Path) -> None:
     with Image.open(picture) as image:
         reduced = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
         reduced.save(picture, optimize=True, dpi=image.info["dpi"])
-
-
-def _parts(tasks: Mapping[str, pd.DataFrame], names: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """By task the rows of some methods, where there are any."""
-    parts = {task: rows[rows["algorithm"].isin(names)] for task, rows in tasks.items()}
-    return {task: rows for task, rows in parts.items() if len(rows)}
 
 
 def _places(tasks: list[str], panels: Sequence[Panel], across: int) -> list[list[tuple[str, Panel]]]:
