@@ -15,7 +15,9 @@ ALLOWED = {
     "data": {
         "data", "common", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
     },
-    "plots": {"plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly"},
+    "plots": {
+        "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic", "annotated_types", "PIL",
+    },
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",
         "yaml", "rich", "filelock", "pandas", "pydantic", "pytest", "wandb", "wandb_workspaces",
