@@ -16,7 +16,8 @@ ALLOWED = {
         "data", "common", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
     },
     "plots": {
-        "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic", "annotated_types", "PIL",
+        "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",
+        "annotated_types", "PIL",
     },
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",
