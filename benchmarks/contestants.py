@@ -16,9 +16,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersg
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from algorithms.meter import Meter
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.wire_sharded import exchange
+from algorithms.comm.sharded_server import exchange
+from algorithms.core.bit_counter import Meter
+from algorithms.optim.optimizer import CompressedOptimizer
 from data.embedded import digit_images
 from experiments.config.run import load_run
 from experiments.training.build import build_trainer

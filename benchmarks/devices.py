@@ -24,7 +24,7 @@ from pathlib import Path
 
 import torch
 
-from algorithms.layout import Layout
+from algorithms.utils.layout import Layout
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF

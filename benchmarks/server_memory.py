@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 
 from algorithms.compressors import Payload, ScaledSign
+from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
-from algorithms.randomness import Key
-from algorithms.updates import AMSGrad
+from algorithms.utils.seeding import Key
 
 D = 2**21
 WORKERS = (2, 8, 32, 128)

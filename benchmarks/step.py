@@ -25,10 +25,10 @@ import experiments  # noqa: F401 (sets how torch's threads wait, before torch is
 import torch
 
 from algorithms.compressors import ScaledSign, TopK
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, AMSGrad
 from experiments.training.allocator import keep_freed_memory
 
 D = 11_173_962

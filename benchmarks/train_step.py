@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from algorithms.wire import from_bytes, to_bytes
+from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from benchmarks import seconds
 from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks

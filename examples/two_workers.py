@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 from torch.nn.functional import cross_entropy
 
 from algorithms.compressors import ScaledSign
+from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import AMSGrad
+from algorithms.optim.optimizer import CompressedOptimizer
 
 
 def main() -> None:

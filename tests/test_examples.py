@@ -51,7 +51,7 @@ def test_workers_send_an_average_of_their_gradients(my_package: None) -> None:
     from my_package.algorithm import ef21_momentum
 
     from algorithms.compressors import Identity
-    from algorithms.updates import SGD
+    from algorithms.core.update_rules import SGD
     from experiments.cluster.simulated import Simulated
 
     cluster = Simulated(ef21_momentum(Identity(), SGD(), eta=0.25), 2, seed=0)

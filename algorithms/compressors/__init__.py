@@ -4,26 +4,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from algorithms.compressors.base import Compressor, Divisible, Payload, Unpacked, tensors
-    from algorithms.compressors.bin_means import BinMeans
-    from algorithms.compressors.blocks import Blocks
-    from algorithms.compressors.chunk_top_k import ChunkTopK
-    from algorithms.compressors.chunk_top_k_bins import ChunkTopKBins
-    from algorithms.compressors.dct import DctTopK
-    from algorithms.compressors.dither import LinfDither, Nuqsgd
-    from algorithms.compressors.four_bits import Dynamic4, Nf4
-    from algorithms.compressors.identity import Identity
-    from algorithms.compressors.int4 import Int4
-    from algorithms.compressors.log_quantize import LogQuantize
-    from algorithms.compressors.min_max import MinMaxUint8
-    from algorithms.compressors.natural import Natural
-    from algorithms.compressors.qsgd import Qsgd
-    from algorithms.compressors.random_k import RandomK
-    from algorithms.compressors.rank_k import RankK
-    from algorithms.compressors.scaled_sign import ScaledSign
-    from algorithms.compressors.sign import Sign, SignMean
-    from algorithms.compressors.top_k import TopK
-    from algorithms.compressors.uniform_quantize import UniformQuantize
+    from .base import Compressor, Divisible, Payload, Unpacked, tensors
+    from .bin_means import BinMeans
+    from .blocks import Blocks
+    from .chunk_top_k import ChunkTopK
+    from .chunk_top_k_bins import ChunkTopKBins
+    from .dct import DctTopK
+    from .dither import LinfDither, Nuqsgd
+    from .four_bits import Dynamic4, Nf4
+    from .identity import Identity
+    from .int4 import Int4
+    from .log_quantize import LogQuantize
+    from .min_max import MinMaxUint8
+    from .natural import Natural
+    from .qsgd import Qsgd
+    from .random_k import RandomK
+    from .rank_k import RankK
+    from .scaled_sign import ScaledSign
+    from .sign import Sign, SignMean
+    from .top_k import TopK
+    from .uniform_quantize import UniformQuantize
 
 _MODULES = {
     "Compressor": "base",

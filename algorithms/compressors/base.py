@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.span import Span, places, whole
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .shard import Span, places, whole
 
 Payload = tuple["Tensor | Payload", ...]
 """What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes, or a tuple

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Divisible
-from algorithms.compressors.norms import divisor, euclidean
-from algorithms.compressors.packing import pack_codes, packed_span, unpack_codes
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible
+from .norms import divisor, euclidean
+from .packing import pack_codes, packed_span, unpack_codes
+from .shard import Span
 
 
 class Bins(NamedTuple):

@@ -7,9 +7,9 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Divisible, Payload, Wrapping
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Compressor, Divisible, Payload, Wrapping
+from .shard import Span
 
 BUCKET_MB = 25.0
 """What DistributedDataParallel puts together by default."""

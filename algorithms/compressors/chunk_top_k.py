@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from algorithms.compressors.base import Divisible
-from algorithms.compressors.packing import pack_codes, packed_span, unpack_codes
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible
+from .packing import pack_codes, packed_span, unpack_codes
+from .shard import Span
 
 
 class Chosen(NamedTuple):

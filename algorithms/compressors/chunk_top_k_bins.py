@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from algorithms.compressors.bin_means import BinMeans, Bins
-from algorithms.compressors.chunk_top_k import Chosen, ChunkTopK
-from algorithms.compressors.span import Span, whole
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .bin_means import BinMeans, Bins
+from .chunk_top_k import Chosen, ChunkTopK
+from .shard import Span, whole
 
 
 class ChosenBins(NamedTuple):

@@ -7,13 +7,13 @@ from math import cos, pi, prod
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Payload
-from algorithms.compressors.chunk_top_k import ChunkTopK
-from algorithms.compressors.identity import Identity
-from algorithms.compressors.tables import table
-from algorithms.layout import Block, Layout, check_layout
-from algorithms.matrices import product
-from algorithms.randomness import Key
+from ..utils.layout import Block, Layout, check_layout
+from ..utils.linalg import product
+from ..utils.seeding import Key
+from .base import Compressor, Payload
+from .chunk_top_k import ChunkTopK
+from .identity import Identity
+from .tables import table
 
 
 @dataclass(frozen=True)

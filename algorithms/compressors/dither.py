@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.compressors.group_codes import GroupCodes
-from algorithms.compressors.noise import uniform
-from algorithms.compressors.norms import divisor
-from algorithms.compressors.span import Span
-from algorithms.compressors.tables import table
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .group_codes import GroupCodes
+from .noise import uniform
+from .norms import divisor
+from .shard import Span
+from .tables import table
 
 
 @dataclass(frozen=True)

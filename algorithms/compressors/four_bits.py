@@ -7,10 +7,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.compressors.group_codes import GroupCodes
-from algorithms.compressors.span import Span
-from algorithms.compressors.tables import table
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .group_codes import GroupCodes
+from .shard import Span
+from .tables import table
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from algorithms.compressors.norms import divisor
-from algorithms.compressors.packing import unpack_codes
-from algorithms.compressors.scaled_codes import Codes, ScaledCodes
-from algorithms.compressors.span import Span, whole
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .norms import divisor
+from .packing import unpack_codes
+from .scaled_codes import Codes, ScaledCodes
+from .shard import Span, whole
 
 
 @dataclass(frozen=True)

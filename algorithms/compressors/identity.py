@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Divisible, Vector
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible, Vector
+from .shard import Span
 
 
 @dataclass(frozen=True)

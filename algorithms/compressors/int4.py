@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.compressors.group_codes import GroupCodes
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .group_codes import GroupCodes
+from .shard import Span
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.compressors.scaled_codes import ScaledCodes, check_bits
-from algorithms.compressors.span import Span
-from algorithms.compressors.tables import table
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .scaled_codes import ScaledCodes, check_bits
+from .shard import Span
+from .tables import table
 
 
 @dataclass(frozen=True, init=False)

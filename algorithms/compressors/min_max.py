@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Divisible
-from algorithms.compressors.packing import packed_span
-from algorithms.compressors.span import Span, whole
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible
+from .packing import packed_span
+from .shard import Span, whole
 
 _FLOOR = 1e-7  # added to the range, so that a constant vector has a step too
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Divisible
-from algorithms.compressors.noise import uniform
-from algorithms.compressors.packing import pack, packed_span, unpack
-from algorithms.compressors.span import Span, whole
-from algorithms.compressors.tables import table
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible
+from .noise import uniform
+from .packing import pack, packed_span, unpack
+from .shard import Span, whole
+from .tables import table
 
 _SMALLEST, _LARGEST = -126, 127  # exponents of the normal float32 numbers; codes are their exponent fields, 1 to 254
 _NOT_FINITE = 255

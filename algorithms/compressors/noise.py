@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .shard import Span
 
 
 def uniform(name: str, key: Key | None, x: Tensor, span: Span) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from algorithms.compressors.span import Span
+from .shard import Span
 
 
 def largest(x: Tensor, span: Span) -> Tensor:

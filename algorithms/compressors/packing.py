@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from algorithms.compressors.span import Span
-from algorithms.compressors.tables import table
+from .shard import Span
+from .tables import table
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
 _CHUNK = 1 << 16  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.compressors.noise import uniform
-from algorithms.compressors.norms import euclidean
-from algorithms.compressors.scaled_codes import ScaledCodes
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .noise import uniform
+from .norms import euclidean
+from .scaled_codes import ScaledCodes
+from .shard import Span
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.span import Span, whole
-from algorithms.compressors.sparsifier import Sparsifier
-from algorithms.compressors.top_k import present, ragged
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .shard import Span, whole
+from .sparsifier import Sparsifier
+from .top_k import present, ragged
 
 
 class Sampled(NamedTuple):

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor
-from algorithms.layout import Block, Layout, Split, check_layout, matrices_of
-from algorithms.matrices import cut, joined, orthonormal, product
-from algorithms.randomness import Key
+from ..utils.layout import Block, Layout, Split, check_layout, matrices_of
+from ..utils.linalg import cut, joined, orthonormal, product
+from ..utils.seeding import Key
+from .base import Compressor
 
 
 class Factors(NamedTuple):

@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Divisible
-from algorithms.compressors.norms import euclidean
-from algorithms.compressors.packing import pack_signs, packed_span, signed
-from algorithms.compressors.span import Span, whole
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible
+from .norms import euclidean
+from .packing import pack_signs, packed_span, signed
+from .shard import Span, whole
 
 
 class Signs(NamedTuple):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.base import Divisible
-from algorithms.compressors.packing import pack_codes, pack_signs, packed_span, unpack, unpack_codes
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .base import Divisible
+from .packing import pack_codes, pack_signs, packed_span, unpack, unpack_codes
+from .shard import Span
 
 
 class Levels(NamedTuple):

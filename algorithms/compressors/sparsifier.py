@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from algorithms.compressors.base import Divisible
-from algorithms.decimals import floored_share
+from ..utils.rounding import floored_share
+from .base import Divisible
 
 RATIO = 0.016
 """The CD-Adam paper's (section 7.2): about one bit a coordinate."""

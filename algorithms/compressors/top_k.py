@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.compressors.largest import MANY, largest
-from algorithms.compressors.packing import pack_codes, unpack_codes
-from algorithms.compressors.span import Span, whole
-from algorithms.compressors.sparsifier import Sparsifier
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .largest import MANY, largest
+from .packing import pack_codes, unpack_codes
+from .shard import Span, whole
+from .sparsifier import Sparsifier
 
 
 class Sparse(NamedTuple):

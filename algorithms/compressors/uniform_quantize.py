@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.compressors.scaled_codes import ScaledCodes, check_bits
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from ..utils.seeding import Key
+from .scaled_codes import ScaledCodes, check_bits
+from .shard import Span
 
 
 @dataclass(frozen=True, init=False)

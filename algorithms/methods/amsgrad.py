@@ -1,9 +1,9 @@
 """Distributed AMSGrad, uncompressed."""
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.protocol import Algorithm
-from algorithms.updates import AMSGrad
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import AMSGrad
 
 
 def amsgrad(compressor: Identity, update: AMSGrad) -> Algorithm:

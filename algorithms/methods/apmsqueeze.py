@@ -1,9 +1,9 @@
 """APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, the forerunner of 1-bit Adam."""
 
-from algorithms.channels import ErrorFeedback
-from algorithms.compressors import Compressor
-from algorithms.frozen import FrozenAdam, warmup_rounds
-from algorithms.protocol import Algorithm
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import ErrorFeedback
+from .bases.frozen_adam import FrozenAdam, warmup_rounds
 
 FLOOR = 1e-16
 """Under the root of the preconditioner, so that it is never zero."""

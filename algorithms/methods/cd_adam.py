@@ -1,9 +1,9 @@
 """CD-Adam: communication-compressed AMSGrad by Markov sequences in both directions."""
 
-from algorithms.channels import Markov
-from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm
-from algorithms.updates import AMSGrad
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import Markov
+from ..core.update_rules import AMSGrad
 
 
 def cd_adam(

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple, get_args
 
 from torch import Tensor
 
-from algorithms.channels import Markov, dense
-from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.theory import dasha_step_size
-from algorithms.updates import SGD, Moments
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm, ReplicaState, WorkerState
+from ..core.channels import Markov, dense
+from ..core.step_sizes import dasha_step_size
+from ..core.update_rules import SGD, Moments
 
 Start = Literal["dense", "zero", "share"]
 
@@ -99,7 +99,7 @@ def dasha(
     Oracle Complexity, 2023 (arXiv 2202.01268), the version with full gradients; a as in its authors' code, whose
     full-gradient version starts as `share`, behind a round without a step. The message is formed as C(w_i − ĝ_i) of
     w_i = ĝ_i + g_i − h_i − a(ĝ_i − h_i), one rounding apart from the above. a = 1 with a contractive C would be EF21.
-    On logistic regression `task.step_unit=theory` counts in `algorithms.theory.dasha_step_size`, which is that of the
+    On logistic regression `task.step_unit=theory` counts in `dasha_step_size`, which is that of the
     code; the paper's, `form: paper`, is recalled, unverified.
     """
     return Dasha(

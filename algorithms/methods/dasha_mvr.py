@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.channels import dense
-from algorithms.compressors import Compressor
-from algorithms.methods.dasha import Dasha, LastGradient, Start, started
-from algorithms.protocol import Algorithm, WorkerState
-from algorithms.updates import SGD
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm, WorkerState
+from ..core.channels import dense
+from ..core.update_rules import SGD
+from .dasha import Dasha, LastGradient, Start, started
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,16 +5,16 @@ from typing import Literal
 
 from torch import Tensor
 
-from algorithms.averaging import SendersMean
-from algorithms.channels import Direct, ErrorFeedback
-from algorithms.compressors import DctTopK, Payload
-from algorithms.compressors.dct import Chunks
-from algorithms.compressors.sign import vote
-from algorithms.layout import Layout, check_layout
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.randomness import Key
-from algorithms.server_model import of_workers
-from algorithms.updates import SGD, Moments
+from ..compressors import DctTopK, Payload
+from ..compressors.dct import Chunks
+from ..compressors.sign import vote
+from ..core.aggregation import SendersMean
+from ..core.algorithm import Algorithm, ReplicaState, WorkerState
+from ..core.channels import Direct, ErrorFeedback
+from ..core.update_rules import SGD, Moments
+from ..utils.layout import Layout, check_layout
+from ..utils.seeding import Key
+from .bases.server_weights import of_workers
 
 
 @dataclass(frozen=True, kw_only=True)

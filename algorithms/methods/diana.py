@@ -8,12 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.channels import Channel, dense
-from algorithms.compressors import Compressor, Payload
-from algorithms.protocol import Algorithm, Payloads, ServerState
-from algorithms.randomness import Key
-from algorithms.theory import diana_step_size
-from algorithms.updates import SGD
+from ..compressors import Compressor, Payload
+from ..core.algorithm import Algorithm, Payloads, ServerState
+from ..core.channels import Channel, dense
+from ..core.step_sizes import diana_step_size
+from ..core.update_rules import SGD
+from ..utils.seeding import Key
 
 
 @dataclass

@@ -1,10 +1,10 @@
 """DiLoCo: many steps of AdamW apart, then one Nesterov step on the mean of how far workers came."""
 
-from algorithms.channels import Channel, Direct, ErrorFeedback, dense
-from algorithms.compressors import Compressor, Identity
-from algorithms.local_steps import LocalSteps, Nesterov
-from algorithms.protocol import Algorithm
-from algorithms.updates import Update
+from ..compressors import Compressor, Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import Channel, Direct, ErrorFeedback, dense
+from ..core.update_rules import Update
+from .bases.local_steps import LocalSteps, Nesterov
 
 
 def diloco(

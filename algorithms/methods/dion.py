@@ -5,14 +5,14 @@ from math import ceil
 
 from torch import Tensor
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.layout import Block, Layout
-from algorithms.low_rank import LowRank
-from algorithms.matrices import product
-from algorithms.orthogonal import Muon
-from algorithms.protocol import Algorithm
-from algorithms.updates import Adam
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import Adam
+from ..utils.layout import Block, Layout
+from ..utils.linalg import product
+from .bases.low_rank import LowRank
+from .bases.muon import Muon
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.channels import Channel, dense
-from algorithms.compressors import Compressor, Payload
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.updates import SGD
+from ..compressors import Compressor, Payload
+from ..core.algorithm import Algorithm
+from ..core.channels import Channel, dense
+from ..core.update_rules import SGD
+from ..utils.seeding import Key
 
 
 class Controlled(NamedTuple):

@@ -1,9 +1,9 @@
 """EF21: SGD on Markov sequences."""
 
-from algorithms.channels import Markov, dense
-from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import Markov, dense
+from ..core.update_rules import SGD
 
 
 def ef21(
@@ -25,7 +25,7 @@ def ef21(
     Source: Richtárik, Sokolov and Fatkhullin 2021, whose own setting is the default; they do not count the start. The
     CD-Adam paper's section 7.2 has it in both directions from zero, with k = 0.016d: the preset `ef21_both_ways`.
     EF21-BC's authors (2021, arXiv 2110.03294) choose C apart for both directions: `downlink_compressor`. The step
-    size is `algorithms.theory.markov_step_size` by the uplink's C, on logistic regression `task.step_unit=theory`.
+    size is `markov_step_size` by the uplink's C, on logistic regression `task.step_unit=theory`.
     EF21-W (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C, by a step size of mean_i
     L_i for L̃.
     """

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from algorithms.channels import Markov
-from algorithms.compressors import Compressor, Identity, Payload
-from algorithms.layout import Layout
-from algorithms.methods.ef21_p import FromStart
-from algorithms.orthogonal import Muon, Scale
-from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
-from algorithms.randomness import Key
-from algorithms.server_model import ServerModel, ServerWeights
-from algorithms.updates import Adam, Moments, Momentum
+from ..compressors import Compressor, Identity, Payload
+from ..core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
+from ..core.channels import Markov
+from ..core.update_rules import Adam, Moments, Momentum
+from ..utils.layout import Layout
+from ..utils.seeding import Key
+from .bases.muon import Muon, Scale
+from .bases.server_weights import ServerModel, ServerWeights
+from .ef21_p import FromStart
 
 
 @dataclass

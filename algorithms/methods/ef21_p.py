@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.channels import Markov, dense
-from algorithms.compressors import Compressor
-from algorithms.momentum import DecaySent
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.server_model import ServerModel, of_workers
-from algorithms.updates import Moments
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm, ReplicaState, WorkerState
+from ..core.channels import Markov, dense
+from ..core.update_rules import Moments
+from .bases.server_weights import ServerModel, of_workers
+from .bases.worker_momentum import DecaySent
 
 
 @dataclass(frozen=True)

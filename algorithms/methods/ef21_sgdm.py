@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from algorithms.channels import Markov, dense
-from algorithms.compressors import Compressor
-from algorithms.momentum import DecaySent
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.updates import Moments, Momentum
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm, ReplicaState, WorkerState
+from ..core.channels import Markov, dense
+from ..core.update_rules import Moments, Momentum
+from .bases.worker_momentum import DecaySent
 
 
 class DoubleMomentum(NamedTuple):

@@ -1,9 +1,9 @@
 """Error feedback on gradients, in both directions."""
 
-from algorithms.channels import ErrorFeedback
-from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm
-from algorithms.updates import Update
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import ErrorFeedback
+from ..core.update_rules import Update
 
 
 def error_feedback(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.layout import Layout, check_layout
-from algorithms.protocol import Algorithm
-from algorithms.updates import Adam, AdamMoments
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import Adam, AdamMoments
+from ..utils.layout import Layout, check_layout
 
 LEAST, MOST = 0.01, 10.0
 """Between which the ratio of lengths is kept, as in DeepSpeed."""

@@ -1,10 +1,10 @@
 """Local SGD, and any other update in its place: steps apart, then the mean of the models."""
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.local_steps import LocalSteps, Nesterov
-from algorithms.protocol import Algorithm
-from algorithms.updates import Update
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import Update
+from .bases.local_steps import LocalSteps, Nesterov
 
 
 def local_sgd(

@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.channels import Channel
-from algorithms.compressors import Compressor, Int4, Payload
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.updates import Update
+from ..compressors import Compressor, Int4, Payload
+from ..core.algorithm import Algorithm
+from ..core.channels import Channel
+from ..core.update_rules import Update
+from ..utils.seeding import Key
 
 
 @dataclass(frozen=True)

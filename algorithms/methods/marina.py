@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.channels import Channel, dense
-from algorithms.coin import Coin
-from algorithms.compressors import Compressor, Identity, Payload
-from algorithms.protocol import Algorithm, Payloads, ServerState
-from algorithms.randomness import Key
-from algorithms.theory import marina_step_size
-from algorithms.updates import SGD
+from ..compressors import Compressor, Identity, Payload
+from ..core.algorithm import Algorithm, Payloads, ServerState
+from ..core.channels import Channel, dense
+from ..core.step_sizes import marina_step_size
+from ..core.update_rules import SGD
+from ..utils.seeding import Key
+from .bases.shared_coin import Coin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def marina(
     2021 (arXiv 2102.07845), Algorithm 1, whose p is ζ/d for ζ expected non-zeros; its authors' code has 1/(1+ω), the
     same for random-k. It is about full gradients: with `task.batch_size` the differences are between batches, which
     is not VR-MARINA. With θ_t = 0 throughout it is DASHA with a = 0. On logistic regression `task.step_unit=theory`
-    counts in `algorithms.theory.marina_step_size`.
+    counts in `algorithms.core.step_sizes.marina_step_size`.
     """
     if p is None and d is not None:
         p = 1 / (1 + compressor.omega(d))

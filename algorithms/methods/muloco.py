@@ -1,11 +1,11 @@
 """MuLoCo: many steps of Muon apart, then one Nesterov step on the mean of how far workers came, in few bits."""
 
-from algorithms.compressors import Compressor
-from algorithms.layout import Layout
-from algorithms.methods.diloco import diloco
-from algorithms.orthogonal import Muon, Scale
-from algorithms.protocol import Algorithm
-from algorithms.updates import Adam
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.update_rules import Adam
+from ..utils.layout import Layout
+from .bases.muon import Muon, Scale
+from .diloco import diloco
 
 
 def muloco(

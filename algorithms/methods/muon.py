@@ -1,11 +1,11 @@
 """Muon, uncompressed: momentum made orthogonal."""
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.layout import Layout
-from algorithms.orthogonal import Muon, Scale
-from algorithms.protocol import Algorithm
-from algorithms.updates import Adam
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import Adam
+from ..utils.layout import Layout
+from .bases.muon import Muon, Scale
 
 
 def muon(

@@ -1,9 +1,9 @@
 """Naive compression: no memory in either direction."""
 
-from algorithms.channels import Direct
-from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm
-from algorithms.updates import Update
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import Direct
+from ..core.update_rules import Update
 
 
 def naive(

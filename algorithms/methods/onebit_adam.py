@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from algorithms.channels import ErrorFeedback
-from algorithms.compressors import Compressor
-from algorithms.frozen import FrozenAdam, warmup_rounds
-from algorithms.protocol import Algorithm
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import ErrorFeedback
+from .bases.frozen_adam import FrozenAdam, warmup_rounds
 
 
 def onebit_adam(

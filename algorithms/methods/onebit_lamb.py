@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.channels import ErrorFeedback
-from algorithms.compressors import Compressor
-from algorithms.frozen import warmup_rounds
-from algorithms.layout import Layout
-from algorithms.methods.lamb import Lamb
-from algorithms.protocol import Algorithm
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import ErrorFeedback
+from ..utils.layout import Layout
+from .bases.frozen_adam import warmup_rounds
+from .lamb import Lamb
 
 KEPT = 0.9
 """How much of the average of r is kept each round."""

@@ -6,13 +6,13 @@ from typing import Literal
 
 from torch import Tensor
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.layout import Block, Layout, matrices_of
-from algorithms.low_rank import LowRank
-from algorithms.matrices import product
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Momentum
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import SGD, Momentum
+from ..utils.layout import Block, Layout, matrices_of
+from ..utils.linalg import product
+from .bases.low_rank import LowRank
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 """QAdam: dense Adam for a while, then 8-bit momentum under a frozen second moment."""
 
-from algorithms.channels import Direct
-from algorithms.compressors import Compressor
-from algorithms.frozen import FrozenAdam, warmup_rounds
-from algorithms.protocol import Algorithm
+from ..compressors import Compressor
+from ..core.algorithm import Algorithm
+from ..core.channels import Direct
+from .bases.frozen_adam import FrozenAdam, warmup_rounds
 
 
 def qadam(

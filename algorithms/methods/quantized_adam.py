@@ -5,11 +5,11 @@ from typing import Any, Literal, Self
 
 from torch import Tensor
 
-from algorithms.channels import Direct, ErrorFeedback, dense
-from algorithms.compressors import Compressor, UniformQuantize
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.server_model import ServerModel, of_workers
-from algorithms.updates import SGD, AdamMoments
+from ..compressors import Compressor, UniformQuantize
+from ..core.algorithm import Algorithm, ReplicaState, WorkerState
+from ..core.channels import Direct, ErrorFeedback, dense
+from ..core.update_rules import SGD, AdamMoments
+from .bases.server_weights import ServerModel, of_workers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Distributed SGD, uncompressed."""
 
-from algorithms.channels import dense
-from algorithms.compressors import Identity
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD
+from ..compressors import Identity
+from ..core.algorithm import Algorithm
+from ..core.channels import dense
+from ..core.update_rules import SGD
 
 
 def sgd(compressor: Identity, update: SGD) -> Algorithm:

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from algorithms.channels import Direct
-from algorithms.compressors import Sign
-from algorithms.compressors.sign import check_signs, vote
-from algorithms.momentum import WorkerMomentum
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD
+from ..compressors import Sign
+from ..compressors.sign import check_signs, vote
+from ..core.algorithm import Algorithm
+from ..core.channels import Direct
+from ..core.update_rules import SGD
+from .bases.worker_momentum import WorkerMomentum
 
 
 def signum(

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from algorithms.averaging import Mean, SendersMean
-from algorithms.channels import Direct, ErrorFeedback, dense
-from algorithms.compressors import ChunkTopK
-from algorithms.local_steps import LocalSteps, Nesterov
-from algorithms.protocol import Algorithm
-from algorithms.updates import Update
+from ..compressors import ChunkTopK
+from ..core.aggregation import Mean, SendersMean
+from ..core.algorithm import Algorithm
+from ..core.channels import Direct, ErrorFeedback, dense
+from ..core.update_rules import Update
+from .bases.local_steps import LocalSteps, Nesterov
 
 
 def sparseloco(

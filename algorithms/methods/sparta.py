@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from algorithms.channels import Direct, ErrorFeedback
-from algorithms.compressors import Blocks, Compressor, Payload, RandomK
-from algorithms.local_steps import LocalSteps, Nesterov
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.randomness import Key
-from algorithms.updates import Update
+from ..compressors import Blocks, Compressor, Payload, RandomK
+from ..core.algorithm import Algorithm, ReplicaState, WorkerState
+from ..core.channels import Direct, ErrorFeedback
+from ..core.update_rules import Update
+from ..utils.seeding import Key
+from .bases.local_steps import LocalSteps, Nesterov
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.channels import ErrorFeedback
-from algorithms.compressors import Compressor, Identity, Payload
-from algorithms.decimals import floored_share
-from algorithms.frozen import warmup_rounds
-from algorithms.protocol import Algorithm, ReplicaState, Stage, WorkerState
-from algorithms.randomness import Key
-from algorithms.server_model import of_workers
-from algorithms.updates import Adam, AdamMoments, Moments
+from ..compressors import Compressor, Identity, Payload
+from ..core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
+from ..core.channels import ErrorFeedback
+from ..core.update_rules import Adam, AdamMoments, Moments
+from ..utils.rounding import floored_share
+from ..utils.seeding import Key
+from .bases.frozen_adam import warmup_rounds
+from .bases.server_weights import of_workers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from algorithms.channels import Markov, dense
 from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.updates import SGD, Momentum
+from algorithms.core.algorithm import Algorithm, ReplicaState, WorkerState
+from algorithms.core.channels import Markov, dense
+from algorithms.core.update_rules import SGD, Momentum
 
 
 @dataclass(frozen=True, kw_only=True)

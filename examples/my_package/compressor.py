@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from algorithms.compressors import Compressor
 from algorithms.compressors.packing import pack, unpack
-from algorithms.randomness import Key
+from algorithms.utils.seeding import Key
 
 
 class BlockSigns(NamedTuple):

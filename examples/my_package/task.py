@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.protocol import Algorithm
-from algorithms.randomness import keyed_seed
+from algorithms.core.algorithm import Algorithm
+from algorithms.utils.seeding import keyed_seed
 from data.dataset import Dataset
 from data.partition import shuffled
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ReplicaState, ServerState, Stage, WorkerState
+from algorithms.core.algorithm import Algorithm, ReplicaState, ServerState, Stage, WorkerState
 
 
 @dataclass

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
-from algorithms.wire import LostContact, contact
+from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError
 from experiments.cluster.attempt import own_part
 from experiments.cluster.deadline import deadline, ending_at_once

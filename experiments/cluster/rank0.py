@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from algorithms.comm.gather_broadcast import Wire
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState, Stage
-from algorithms.wire import Wire
+from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from experiments.cluster.torchrun import Torchrun
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 import torch.distributed as dist
 
-from algorithms.wire import contact
+from algorithms.comm.gather_broadcast import contact
 from common.errors import RunError, UsageError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from algorithms.wire import LostContact
+from algorithms.comm.gather_broadcast import LostContact
 from common.errors import RunError
 from experiments.cluster.deadline import deadline
 

@@ -6,10 +6,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from algorithms.comm.gather_broadcast import contact
+from algorithms.comm.sharded_server import ShardedWire, cuts
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState, Stage
-from algorithms.wire import contact
-from algorithms.wire_sharded import ShardedWire, cuts
+from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from experiments.cluster.torchrun import Torchrun
 
 
@@ -17,7 +17,7 @@ class Sharded(Torchrun):
     """Every round each rank gets n messages' spans of its own coordinates, and all get its answer.
 
     The numbers are those of the server on rank 0, bit for bit, and so is what is counted. A vector is cut between
-    pieces (`algorithms.compressors.span.piece`), so that one of a few thousand coordinates has one server.
+    pieces (`algorithms.compressors.shard.piece`), so that one of a few thousand coordinates has one server.
     """
 
     def __init__(

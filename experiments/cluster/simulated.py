@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from algorithms.averaging import mean_of_stacked
 from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, ServerState, Stage
+from algorithms.core.aggregation import mean_of_stacked
+from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from experiments.cluster.base import Cluster
 
 

@@ -6,9 +6,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.averaging import mean_of
-from algorithms.protocol import Algorithm
-from algorithms.wire import contact
+from algorithms.comm.gather_broadcast import contact
+from algorithms.core.aggregation import mean_of
+from algorithms.core.algorithm import Algorithm
 from experiments.cluster.base import Cluster
 
 

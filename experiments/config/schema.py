@@ -9,7 +9,7 @@ from typing import Any, Literal, get_origin, get_type_hints
 import omegaconf
 from omegaconf import DictConfig, OmegaConf
 
-from algorithms.schedules import SCHEDULES
+from algorithms.core.lr_schedules import SCHEDULES
 
 Affects = Literal["numbers", "others", "place", "look"]
 """What depends on a key: the run's numbers; other keys alone, which it sets; where, how fast and how safely it runs;

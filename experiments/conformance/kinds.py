@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from algorithms.compressors import Compressor
-from algorithms.protocol import Algorithm
-from algorithms.updates import Update
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import Update
 from common.errors import UsageError
 from data.dataset import Dataset
 from data.images import Images
@@ -97,7 +97,8 @@ def _kind(target: Callable) -> str:
     raise UsageError(
         f"{target.__module__}.{target.__qualname__}: can be checked if it is a compressor, a subclass of "
         "algorithms.compressors.Compressor; a task, a class with the methods `gradients` and `evaluate` of "
-        "experiments.tasks.task.Task; an algorithm, a function annotated to return an algorithms.protocol.Algorithm, "
+        "experiments.tasks.task.Task; an algorithm, a function annotated to return an "
+        "algorithms.core.algorithm.Algorithm, "
         "with a parameter `compressor`; or a data set, a function annotated to return a data.dataset.Dataset, "
         "data.images.Images or data.text.Text"
     )

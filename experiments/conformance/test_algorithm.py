@@ -1,4 +1,4 @@
-"""What every algorithm keeps (algorithms/protocol.py), on a small quadratic.
+"""What every algorithm keeps (algorithms/core/algorithm.py), on a small quadratic.
 
 The fixture `build_algorithm` is what is tested: one of the `cases` of a function.
 """
@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
-from algorithms.layout import laid_out
-from algorithms.meter import Meter
-from algorithms.protocol import Algorithm, ReplicaState, as_dicts, from_dicts
-from algorithms.randomness import Key
-from algorithms.updates import SGD, Adam, AMSGrad
-from algorithms.wire import from_bytes, to_bytes
+from algorithms.core.algorithm import Algorithm, ReplicaState, as_dicts, from_dicts
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD, Adam, AMSGrad
+from algorithms.utils.layout import laid_out
+from algorithms.utils.seeding import Key
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Compressor, Divisible, span, tensors
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
-from algorithms.wire import from_bytes, to_bytes
+from algorithms.compressors.shard import Span
+from algorithms.utils.seeding import Key
 from experiments.conformance.assertions import assert_bits, assert_form, assert_pure, assert_same, given
 from experiments.conformance.threads import encoded_apart
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.channels import Direct
 from algorithms.compressors import Identity, ScaledSign
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import Direct
+from algorithms.core.update_rules import SGD
 from experiments.conformance.assertions import (
     assert_close,
     assert_form,

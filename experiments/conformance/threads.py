@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Divisible, Payload
-from algorithms.compressors.span import Span
-from algorithms.randomness import Key
+from algorithms.compressors.shard import Span
+from algorithms.utils.seeding import Key
 
 PATIENCE = 20  # seconds that a thread waits for others who may have failed
 

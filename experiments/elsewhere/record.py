@@ -7,13 +7,13 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-from algorithms.channels import dense
-from algorithms.clipping import clipped
+from algorithms.comm.gather_broadcast import contact
 from algorithms.compressors import Compressor, Identity
-from algorithms.protocol import Algorithm
-from algorithms.schedules import factor
-from algorithms.updates import SGD
-from algorithms.wire import contact
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import dense
+from algorithms.core.clipping import clipped
+from algorithms.core.lr_schedules import factor
+from algorithms.core.update_rules import SGD
 from common.errors import RunError, UsageError, lost_contact
 from common.progress import Display
 from experiments.cluster.ranks import Group, Ranks

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from algorithms.layout import Layout
+from algorithms.utils.layout import Layout
 
 
 class Carrier(nn.Module):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from algorithms.randomness import keyed_seed
+from algorithms.utils.seeding import keyed_seed
 
 
 class KeyedDropout(nn.Module):

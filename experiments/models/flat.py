@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from algorithms.layout import Layout, Role, laid_out
+from algorithms.utils.layout import Layout, Role, laid_out
 
 BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 STATISTICS = ("running_mean", "running_var")

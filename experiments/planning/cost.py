@@ -7,7 +7,7 @@ from functools import partial
 from rich.console import Console
 from rich.filesize import decimal
 
-from algorithms.meter import Meter
+from algorithms.core.bit_counter import Meter
 from common import tables
 from common.errors import RunError, Unavailable, UsageError
 from common.progress import duration

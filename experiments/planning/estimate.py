@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from algorithms.layout import Layout
+from algorithms.utils.layout import Layout
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import RunConfig
 from experiments.tasks.task import Task, layout_of

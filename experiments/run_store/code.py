@@ -63,7 +63,7 @@ def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
 
 
 def changes(recorded: Mapping[str, str]) -> list[str]:
-    """How today's files differ from the digests of `loaded`, in words: "algorithms/updates.py changed".
+    """How today's files differ from the digests of `loaded`, in words: "algorithms/core/update_rules.py changed".
 
     A module that was only renamed or moved, with the imports of it, has not changed.
     """

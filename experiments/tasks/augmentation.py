@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from algorithms.randomness import keyed_seed
+from algorithms.utils.seeding import keyed_seed
 
 
 def draws(

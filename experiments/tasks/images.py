@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from algorithms.layout import with_ends
-from algorithms.protocol import Algorithm
+from algorithms.core.algorithm import Algorithm
+from algorithms.utils.layout import with_ends
 from common.marks import Place
 from data.images import Images
 from data.partition import share

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from algorithms.protocol import Algorithm
-from algorithms.randomness import keyed_seed
+from algorithms.core.algorithm import Algorithm
+from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
 from data.text import Text
 from experiments.models.dropout import key_masks

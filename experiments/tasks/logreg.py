@@ -13,9 +13,9 @@ from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from algorithms.layout import laid_out
-from algorithms.protocol import Algorithm
-from algorithms.randomness import keyed_seed
+from algorithms.core.algorithm import Algorithm
+from algorithms.utils.layout import laid_out
+from algorithms.utils.seeding import keyed_seed
 from data.dataset import ENTRY, Dataset, shape
 from data.limits import check_memory
 from data.partition import share

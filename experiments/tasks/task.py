@@ -6,8 +6,8 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from algorithms.layout import Layout, of_vectors
-from algorithms.protocol import Algorithm
+from algorithms.core.algorithm import Algorithm
+from algorithms.utils.layout import Layout, of_vectors
 from plots.runs.columns import Column
 
 

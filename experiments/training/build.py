@@ -10,10 +10,10 @@ import torch
 
 from algorithms.compressors import Blocks, Compressor, Identity
 from algorithms.compressors.blocks import BUCKET_MB, buckets
-from algorithms.layout import Layout
-from algorithms.protocol import Algorithm
-from algorithms.schedules import factor
-from algorithms.updates import Update
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.lr_schedules import factor
+from algorithms.core.update_rules import Update
+from algorithms.utils.layout import Layout
 from common.errors import UsageError
 from experiments.cluster.base import Cluster
 from experiments.cluster.rank0 import Rank0

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from functools import partial
 from types import FrameType
 
-from algorithms.meter import Meter
-from algorithms.wire import LostContact
-from algorithms.wire_sharded import exchange
+from algorithms.comm.gather_broadcast import LostContact
+from algorithms.comm.sharded_server import exchange
+from algorithms.core.bit_counter import Meter
 from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
 from common.signals import handled, stops

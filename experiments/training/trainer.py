@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from algorithms.clipping import clipped
-from algorithms.meter import Meter
-from algorithms.protocol import as_dicts, from_dicts
-from algorithms.schedules import constant
+from algorithms.core.algorithm import as_dicts, from_dicts
+from algorithms.core.bit_counter import Meter
+from algorithms.core.clipping import clipped
+from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster, ClusterState
 from experiments.tasks.task import Task

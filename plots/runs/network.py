@@ -17,7 +17,7 @@ carries as much in each direction at once.
 Before a message goes its receiver says that it is ready, as gloo has it: two hops, or one where the receiver has been
 waiting, as all do for what rank 0 sends and for the next part in a ring or a tree. S is n or, where that is less, the
 `servers` that a vector can have, for it is cut in few places, and e the `exchanges` of the method: both are recorded
-(`algorithms.wire_sharded.exchange`). Of runs that do not say, a server has 2¹² coordinates and e is 2.
+(`algorithms.comm.sharded_server.exchange`). Of runs that do not say, a server has 2¹² coordinates and e is 2.
 
 c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers, and for
 all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;

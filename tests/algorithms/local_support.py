@@ -3,8 +3,8 @@
 import torch
 from reference import problem
 
-from algorithms.protocol import Algorithm
-from algorithms.updates import Adam
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import Adam
 from experiments.cluster.base import ClusterState
 from experiments.cluster.simulated import Simulated
 

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from optimizer_support import ALGORITHMS, ROUNDS, loss, model
 
-from algorithms.optimizer import CompressedOptimizer
+from algorithms.optim.optimizer import CompressedOptimizer
 
 
 def main(target: str) -> None:

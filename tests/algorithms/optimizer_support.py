@@ -15,6 +15,7 @@ from algorithms.compressors import (
     ScaledSign,
     TopK,
 )
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.apmsqueeze import apmsqueeze
 from algorithms.methods.cd_adam import cd_adam
@@ -24,7 +25,6 @@ from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.updates import SGD, AMSGrad
 
 ROUNDS = 8
 SIZES = (15, 5, 10, 2)  # of the parameter tensors of `model`

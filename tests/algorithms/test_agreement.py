@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.agreement import Disagreement, digest, is_finite
+from algorithms.comm.consistency import Disagreement, digest, is_finite
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.averaging import mean_of, mean_of_stacked
+from algorithms.core.aggregation import mean_of, mean_of_stacked
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

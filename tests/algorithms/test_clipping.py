@@ -7,13 +7,13 @@ import torch
 from optimizer_support import ALGORITHMS, ROUNDS, loss, model
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
-from algorithms.clipping import clipped
 from algorithms.compressors import Identity, LogQuantize
+from algorithms.core.clipping import clipped
+from algorithms.core.update_rules import SGD, Adam
 from algorithms.methods.adam import adam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import SGD, Adam
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 

@@ -8,19 +8,19 @@ from reference import problem, quantizers
 from reference.marina import dasha as plain_dasha
 from reference.marina import marina as plain_marina
 
-from algorithms.coin import Coin
 from algorithms.compressors import Identity, Natural, RandomK, TopK
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.step_sizes import dasha_step_size, diana_step_size, marina_step_size
+from algorithms.core.update_rules import SGD
+from algorithms.methods.bases.shared_coin import Coin
 from algorithms.methods.dasha import dasha
 from algorithms.methods.diana import diana
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.marina import marina
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.theory import dasha_step_size, diana_step_size, marina_step_size
-from algorithms.updates import SGD
+from algorithms.utils.seeding import Key
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, SEED, LR = 60, 3, 0.1

@@ -33,9 +33,9 @@ from algorithms.compressors import (
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.blocks import buckets
 from algorithms.compressors.packing import pack, pack_by_torch, signed, unpack, unpack_by_torch
-from algorithms.compressors.span import whole as all_of
+from algorithms.compressors.shard import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
-from algorithms.randomness import Key
+from algorithms.utils.seeding import Key
 from experiments.conformance.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]

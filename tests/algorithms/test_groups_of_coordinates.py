@@ -9,7 +9,7 @@ from reference import groups as plain
 
 from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Dynamic4, Int4, LinfDither, Nf4, Nuqsgd, TopK
 from algorithms.compressors.base import payload_bytes
-from algorithms.randomness import Key
+from algorithms.utils.seeding import Key
 
 D = 37
 KEY = Key(seed=3, direction="down", round=5)

@@ -10,12 +10,12 @@ from reference.lamb import onebit_lamb as plain_onebit_lamb
 from torch import Tensor
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
-from algorithms.layout import laid_out
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
 from algorithms.methods.lamb import Lamb, lamb
 from algorithms.methods.onebit_lamb import onebit_lamb
-from algorithms.named import named
-from algorithms.protocol import Algorithm
+from algorithms.registry import named
+from algorithms.utils.layout import laid_out
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR = 60, 0.02

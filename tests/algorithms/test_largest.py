@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from algorithms.compressors import TopK, largest
-from algorithms.compressors.span import whole
+from algorithms.compressors.shard import whole
 
 D = 70_001
 PLACES = np.arange(D)

@@ -10,16 +10,16 @@ from reference import problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
 
-from algorithms.channels import dense
 from algorithms.compressors import Identity, ScaledSign, TopK
-from algorithms.ddp_hook import compressed
-from algorithms.local_steps import LocalSteps
-from algorithms.meter import Meter
+from algorithms.core.bit_counter import Meter
+from algorithms.core.channels import dense
+from algorithms.core.update_rules import SGD
+from algorithms.methods.bases.local_steps import LocalSteps
 from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sgd import sgd
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import SGD
+from algorithms.optim.ddp_hook import compressed
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 

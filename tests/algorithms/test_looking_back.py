@@ -8,12 +8,12 @@ from reference import problem, quantizers
 from reference.dasha_mvr import dasha_mvr as plain_dasha_mvr
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.dasha_mvr import dasha_mvr
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.updates import SGD
+from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.utils.seeding import Key
 from common.errors import RunError
 from data.synthetic import synthetic
 from experiments.cluster.simulated import Simulated

@@ -11,24 +11,24 @@ from reference.muon import muon as plain_muon
 from reference.powersgd import powersgd as plain_powersgd
 from torch import Tensor
 
-from algorithms.averaging import Mean, SendersMean
+from algorithms.comm.sharded_server import cuts
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, DctTopK, Identity, ScaledSign, TopK
-from algorithms.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
-from algorithms.low_rank import Factored, LowRank
-from algorithms.meter import Meter
+from algorithms.core.aggregation import Mean, SendersMean
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD, Adam
 from algorithms.methods.adam import adam
+from algorithms.methods.bases.low_rank import Factored, LowRank
+from algorithms.methods.bases.muon import newton_schulz
 from algorithms.methods.demo import demo
 from algorithms.methods.dion import dion
 from algorithms.methods.ef21_muon import ef21_muon
 from algorithms.methods.muon import muon
 from algorithms.methods.powersgd import powersgd
 from algorithms.methods.sgd import sgd
-from algorithms.named import named
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.orthogonal import newton_schulz
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Adam
-from algorithms.wire_sharded import cuts
+from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.registry import named
+from algorithms.utils.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
 from experiments.cluster.simulated import Simulated
 from experiments.models.flat import FlatModel
 from experiments.models.resnet import resnet18

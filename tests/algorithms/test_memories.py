@@ -14,8 +14,11 @@ from reference.ef21_p import ef21_p as plain_ef21_p
 from reference.ef21_sgdm import ef21_sgdm as plain_ef21_sgdm
 from reference.loco import loco as plain_loco
 
-from algorithms.channels import Channel, Direct, ErrorFeedback, Markov, dense
+from algorithms.comm.sharded_server import cuts
 from algorithms.compressors import Blocks, Identity, Natural, Qsgd, RandomK, ScaledSign, Sign, TopK
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import Channel, Direct, ErrorFeedback, Markov, dense
+from algorithms.core.update_rules import SGD
 from algorithms.methods.diana import diana
 from algorithms.methods.econtrol import ErrorControl, econtrol
 from algorithms.methods.ef21 import ef21
@@ -25,10 +28,7 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.loco import AveragedError, loco
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.updates import SGD
-from algorithms.wire_sharded import cuts
+from algorithms.utils.seeding import Key
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, SEED, LR = 60, 3, 0.1

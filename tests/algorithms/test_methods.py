@@ -8,7 +8,9 @@ from reference import compressors as plain
 from reference import methods, problem, updates
 
 from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.apmsqueeze import apmsqueeze
@@ -19,8 +21,6 @@ from algorithms.methods.naive import naive
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Adam, AMSGrad
 from experiments.cluster.simulated import Simulated
 
 UPDATES = {"sgd": SGD(), "adam": Adam(), "amsgrad": AMSGrad()}

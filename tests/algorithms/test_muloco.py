@@ -10,12 +10,12 @@ from reference.muloco import muon_apart
 from torch import Tensor
 
 from algorithms.compressors import BinMeans, Compressor, Identity, ScaledSign
-from algorithms.layout import laid_out
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
 from algorithms.methods.muloco import muloco
 from algorithms.methods.muon import muon
-from algorithms.named import named
-from algorithms.protocol import Algorithm
+from algorithms.registry import named
+from algorithms.utils.layout import laid_out
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR = 40, 0.02

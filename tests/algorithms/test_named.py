@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from algorithms import named as module
+from algorithms import registry as module
 from algorithms.compressors import TopK
+from algorithms.core.update_rules import SGD
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.onebit_adam import onebit_adam
-from algorithms.named import named, names, parameters
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import SGD
+from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.registry import named, names, parameters
 from experiments.config.run import load_run
 from experiments.training.build import build_algorithm
 

@@ -13,10 +13,10 @@ from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import ScaledSign, TopK
-from algorithms.meter import Meter
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import AMSGrad
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,6 +10,7 @@ from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_para
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
 from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
+from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
@@ -17,8 +18,7 @@ from algorithms.methods.diana import diana
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import SGD, Adam, AMSGrad
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 STEPS = 6

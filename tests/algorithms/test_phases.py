@@ -8,16 +8,16 @@ from reference import qadam as plain_qadam
 from reference import quantized_adam as plain_quantized_adam
 from reference.compressors import scaled_sign
 
-from algorithms.channels import Direct
 from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
-from algorithms.frozen import warmup_rounds
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.channels import Direct
+from algorithms.core.update_rules import SGD, AdamMoments
 from algorithms.methods.apmsqueeze import apmsqueeze
+from algorithms.methods.bases.frozen_adam import warmup_rounds
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, AdamMoments
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR, BETA2 = 60, 0.01, 0.99

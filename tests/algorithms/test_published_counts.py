@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from algorithms.compressors import DctTopK, Identity, RandomK, TopK
-from algorithms.layout import laid_out
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.demo import demo
 from algorithms.methods.diana import diana
@@ -16,8 +17,7 @@ from algorithms.methods.ef21 import ef21
 from algorithms.methods.marina import marina
 from algorithms.methods.powersgd import powersgd
 from algorithms.methods.sgd import sgd
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD
+from algorithms.utils.layout import laid_out
 
 # 4 layers of width 128 with a perceptron of 512, 65 characters, a context of 256, no biases, an untied head.
 LAYER = [("attention", (384, 128)), ("projection", (128, 128)), ("up", (512, 128)), ("down", (128, 512))]

@@ -6,10 +6,10 @@ import pytest
 import torch
 from reference import quantizers as plain
 
-from algorithms.channels import ErrorFeedback, Markov
 from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, Natural, Qsgd, ScaledSign, UniformQuantize
 from algorithms.compressors.packing import pack_codes, unpack_codes
-from algorithms.randomness import Key
+from algorithms.core.channels import ErrorFeedback, Markov
+from algorithms.utils.seeding import Key
 
 D = 37
 SERVER = Key(seed=3, direction="down", round=5)

@@ -12,6 +12,7 @@ import yaml
 from hydra.utils import get_object
 from pretended_gpu import GPU, PretendedGpu, pretended_gpu
 
+from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import (
     BinMeans,
     Blocks,
@@ -38,11 +39,10 @@ from algorithms.compressors import (
     UniformQuantize,
 )
 from algorithms.compressors.base import tensors
-from algorithms.layout import laid_out
-from algorithms.low_rank import LowRank
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Adam, AMSGrad
-from algorithms.wire import from_bytes, to_bytes
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import SGD, Adam, AMSGrad
+from algorithms.methods.bases.low_rank import LowRank
+from algorithms.utils.layout import laid_out
 from experiments.config.compose import CONF
 
 D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from algorithms.schedules import SCHEDULES, factor
+from algorithms.core.lr_schedules import SCHEDULES, factor
 
 
 def published(it: int, warmup: int, last: int, rate: float, least: float) -> float:

@@ -7,8 +7,8 @@ import torch
 from reference import matrices as plain
 
 from algorithms.compressors import Blocks, ChunkTopK, DctTopK, RankK, tensors
-from algorithms.layout import laid_out
-from algorithms.randomness import Key
+from algorithms.utils.layout import laid_out
+from algorithms.utils.seeding import Key
 from experiments.conformance.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]

@@ -10,7 +10,7 @@ import yaml
 from hydra.utils import get_object
 from torch import Tensor
 
-from algorithms.channels import Direct
+from algorithms.comm.sharded_server import cuts, exchange
 from algorithms.compressors import (
     BinMeans,
     Blocks,
@@ -37,13 +37,13 @@ from algorithms.compressors import (
     tensors,
 )
 from algorithms.compressors import span as spans
-from algorithms.compressors.span import Span
+from algorithms.compressors.shard import Span
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import Direct
+from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.updates import AMSGrad
-from algorithms.wire_sharded import cuts, exchange
+from algorithms.utils.seeding import Key
 from experiments.config.compose import CONF
 from experiments.conformance.threads import encoded_apart
 

@@ -9,10 +9,10 @@ from reference.local_steps import adamw, sgd
 from reference.sparseloco import sparseloco as plain_sparseloco
 
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
-from algorithms.meter import Meter
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sparseloco import sparseloco
-from algorithms.updates import SGD
 from experiments.cluster.simulated import Simulated
 
 LR = 0.01

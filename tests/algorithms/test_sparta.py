@@ -9,11 +9,11 @@ from reference.local_steps import sgd as plain_sgd
 from reference.sparta import sparta as plain_sparta
 
 from algorithms.compressors import Blocks, Identity, RandomK, TopK
-from algorithms.meter import Meter
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sparta import sparta
-from algorithms.randomness import Key
-from algorithms.updates import SGD
+from algorithms.utils.seeding import Key
 from experiments.cluster.simulated import Simulated
 
 LR, D = 0.05, problem.D

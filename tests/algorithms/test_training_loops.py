@@ -9,11 +9,11 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import Identity, ScaledSign
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.sgd import sgd
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import SGD, AMSGrad
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 STEPS = 5

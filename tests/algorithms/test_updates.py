@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from algorithms.schedules import SCHEDULES
-from algorithms.updates import SGD, Adam, AMSGrad
+from algorithms.core.lr_schedules import SCHEDULES
+from algorithms.core.update_rules import SGD, Adam, AMSGrad
 
 D, ROUNDS, LR = 11, 40, 0.05
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from reference import problem, votes
 
-from algorithms.channels import dense
 from algorithms.compressors import Sign, SignMean, TopK
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.channels import dense
+from algorithms.core.update_rules import SGD
 from algorithms.methods.distributed_lion import distributed_lion
 from algorithms.methods.signum import signum
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR, N = 60, 0.01, problem.WORKERS

@@ -11,12 +11,12 @@ from reference import problem
 from reference.onebit_adam import onebit_adam as plain_onebit_adam
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
 
-from algorithms.channels import dense
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm, as_dicts, from_dicts
+from algorithms.core.bit_counter import Meter
+from algorithms.core.channels import dense
+from algorithms.core.update_rules import Adam
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
-from algorithms.protocol import Algorithm, as_dicts, from_dicts
-from algorithms.updates import Adam
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated

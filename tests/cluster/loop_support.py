@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from algorithms.agreement import Disagreement
+from algorithms.comm.consistency import Disagreement
 
 
 def network(dtype: torch.dtype = torch.float64) -> torch.nn.Module:

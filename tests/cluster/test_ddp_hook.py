@@ -19,10 +19,12 @@ from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from algorithms.comm.overlapping import OverlappingWire
 from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import Payload
-from algorithms.ddp_hook import CompressedGradients, compressed
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
@@ -31,9 +33,7 @@ from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Adam, AMSGrad
-from algorithms.wire_overlapping import OverlappingWire
+from algorithms.optim.ddp_hook import CompressedGradients, compressed
 from experiments.api import train
 from experiments.cluster.simulated import Simulated
 from experiments.training.build import build_task

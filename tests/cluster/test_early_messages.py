@@ -15,7 +15,9 @@ from loop_support import loss, network, refused
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
-from algorithms.meter import Meter
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
@@ -24,10 +26,8 @@ from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.protocol import Algorithm
-from algorithms.randomness import keyed_seed
-from algorithms.updates import SGD, AMSGrad
+from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.utils.seeding import keyed_seed
 from experiments.cluster.simulated import Simulated
 
 RANKS, STEPS, AT, LR = 2, 6, 4, 0.05  # what befalls a rank does so in step AT

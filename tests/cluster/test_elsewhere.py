@@ -16,11 +16,11 @@ from torch.distributed import all_reduce
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
 from algorithms.compressors import Identity
-from algorithms.layout import laid_out
-from algorithms.local_steps import LocalSteps
+from algorithms.core.update_rules import Adam
+from algorithms.methods.bases.local_steps import LocalSteps
 from algorithms.methods.diloco import diloco
 from algorithms.methods.powersgd import powersgd
-from algorithms.updates import Adam
+from algorithms.utils.layout import laid_out
 from common.errors import UsageError
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.simulated import Simulated

@@ -17,17 +17,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from algorithms.agreement import BYTES, Disagreement
+from algorithms.comm.consistency import BYTES, Disagreement
 from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import payload_bytes
-from algorithms.meter import Meter
+from algorithms.core.bit_counter import Meter
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.updates import SGD, AMSGrad
+from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
 SIZES = (2, 3)

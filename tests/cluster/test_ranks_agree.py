@@ -58,7 +58,7 @@ def test_other_settings_are_refused_before_anything_is_written(
 def _edited(results: Path) -> None:
     """One rank runs other code."""
     if this_rank() == 1:
-        runner.loaded = lambda packages: loaded(packages) | {"algorithms.channels": "0" * 16}
+        runner.loaded = lambda packages: loaded(packages) | {"algorithms.core.channels": "0" * 16}
     run_each([variant(*COMMON, results=results)])
 
 
@@ -71,7 +71,7 @@ def _older(results: Path) -> None:
 
 @pytest.mark.parametrize(
     ("act", "said"),
-    [(_edited, "algorithms/channels.py: 0000000000000000 on rank 1"), (_older, "numpy: 1.0 on rank 1")],
+    [(_edited, "algorithms/core/channels.py: 0000000000000000 on rank 1"), (_older, "numpy: 1.0 on rank 1")],
 )
 def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path: Path) -> None:
     first, second = launched(tmp_path, 2, partial(act, tmp_path / "results"))

@@ -13,19 +13,19 @@ import torch.distributed.checkpoint as dcp
 from cluster_support import fine, launched
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from algorithms.channels import ErrorFeedback, dense
 from algorithms.compressors import RandomK, ScaledSign, TopK
+from algorithms.core.algorithm import Algorithm, from_dicts
+from algorithms.core.channels import ErrorFeedback, dense
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.named import named
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.protocol import Algorithm, from_dicts
-from algorithms.resharding import distributed_state, load_distributed
-from algorithms.updates import SGD, AMSGrad
+from algorithms.optim.checkpoint import distributed_state, load_distributed
+from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.registry import named
 from experiments.cluster.simulated import Simulated
 
 SAVED, STEPS, LR = 3, 4, 0.05

@@ -14,9 +14,9 @@ from checkpoint_support import content
 from cluster_support import assert_same, at_round, fine, interrupt, launched, run_each, variant
 from run_support import timeless
 
-from algorithms import wire_sharded
+from algorithms.comm import sharded_server as wire_sharded
+from algorithms.comm.sharded_server import exchange
 from algorithms.compressors import ScaledSign, span
-from algorithms.wire_sharded import exchange
 from experiments.cluster import launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder

@@ -15,6 +15,7 @@ from cluster_support import fine, launched, run_each, variant
 from run_support import rows
 from torch import Tensor
 
+from algorithms.comm.gather_broadcast import Wire, from_bytes, to_bytes
 from algorithms.compressors import (
     Blocks,
     Identity,
@@ -27,8 +28,7 @@ from algorithms.compressors import (
     TopK,
 )
 from algorithms.compressors.base import payload_bytes, tensors
-from algorithms.randomness import Key
-from algorithms.wire import Wire, from_bytes, to_bytes
+from algorithms.utils.seeding import Key
 from experiments.cluster.ranks import Group
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder

@@ -10,10 +10,10 @@ import torch
 import torch.distributed as dist
 from docs_support import ROOT
 
-from algorithms.ddp_hook import compressed
-from algorithms.layout import laid_out
-from algorithms.named import named, names, parameters
-from algorithms.optimizer import CompressedOptimizer
+from algorithms.optim.ddp_hook import compressed
+from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.registry import named, names, parameters
+from algorithms.utils.layout import laid_out
 
 D, STEPS = 4000, 5
 LAYOUT = laid_out([("weight", (80, 50), "matrix")])

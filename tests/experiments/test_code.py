@@ -133,7 +133,7 @@ def test_an_edit_of_a_compressor_concerns_its_users_alone(tmp_path: Path) -> Non
 
     (tmp_path / "algorithms" / "clipping.py").rename(tmp_path / "algorithms" / "norm_limits.py")
     for file in [*tmp_path.glob("algorithms/**/*.py"), *tmp_path.glob("experiments/**/*.py")]:
-        file.write_text(file.read_text().replace("algorithms.clipping", "algorithms.norm_limits"))
+        file.write_text(file.read_text().replace("algorithms.core.clipping", "algorithms.norm_limits"))
     assert "other code" not in called(tmp_path, "experiments.status")
 
     with (tmp_path / "algorithms/compressors/top_k.py").open("a") as file:
@@ -169,7 +169,7 @@ def test_a_name_is_found_where_it_is_defined(target, file, line):
         ("algorithms.compresors.TopK", "algorithms has no module compresors; did you mean compressors?"),
         ("algorithms.methods.cd_adm.cd_adam", "algorithms.methods has no module cd_adm; did you mean cd_adam?"),
         ("algorithms.methods.cd_adam", "a module; name what is in it. Valid: cd_adam"),
-        ("algorithms.schedules.sgd.SGD", "algorithms.schedules is no package"),
+        ("algorithms.core.lr_schedules.sgd.SGD", "algorithms.core.lr_schedules is no package"),
         ("nowhere.at.All", "no package nowhere can be imported"),
         ("", "no package"),
     ],

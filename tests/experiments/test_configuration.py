@@ -8,7 +8,7 @@ import yaml
 from run_support import SMALL, configuration, small, stopped
 
 from algorithms.compressors import Identity
-from algorithms.layout import of_vectors
+from algorithms.utils.layout import of_vectors
 from common.errors import UsageError
 from experiments.config.compose import CONF
 from experiments.config.run import load_run, read

@@ -19,7 +19,7 @@ from algorithms.compressors import (
     Sign,
     TopK,
 )
-from algorithms.updates import SGD, AMSGrad
+from algorithms.core.update_rules import SGD, AMSGrad
 from data.embedded import breast_cancer, digit_images, digits
 from data.markov import markov
 from data.synthetic import synthetic

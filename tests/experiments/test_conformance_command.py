@@ -17,9 +17,9 @@ import shutil
 from dataclasses import dataclass
 from functools import partial
 
-from algorithms.channels import Direct
+from algorithms.core.channels import Direct
 from algorithms.compressors import Compressor, TopK
-from algorithms.protocol import Algorithm
+from algorithms.core.algorithm import Algorithm
 from common.errors import DataError
 from data.dataset import Dataset
 from data.embedded import breast_cancer

@@ -15,15 +15,15 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import pad
 
-from algorithms.channels import Channel, Direct, Markov
 from algorithms.compressors import Compressor, Identity, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import Vector
 from algorithms.compressors.scaled_sign import Signs
-from algorithms.compressors.span import Span, whole
+from algorithms.compressors.shard import Span, whole
 from algorithms.compressors.top_k import Sparse
-from algorithms.protocol import Algorithm
-from algorithms.randomness import Key
-from algorithms.updates import SGD
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import Channel, Direct, Markov
+from algorithms.core.update_rules import SGD
+from algorithms.utils.seeding import Key
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic

@@ -28,7 +28,7 @@ from experiments.training import build
 SPY = """
 from functools import partial
 from algorithms.compressors import Compressor, ScaledSign
-from algorithms.protocol import Algorithm
+from algorithms.core.algorithm import Algorithm
 
 def unsaid(*args, **options): raise SystemExit(0)
 def nothing() -> None: raise SystemExit(0)

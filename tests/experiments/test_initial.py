@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.randomness import keyed_seed
+from algorithms.utils.seeding import keyed_seed
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.models.resnet import resnet18

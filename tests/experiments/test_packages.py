@@ -195,8 +195,8 @@ WRONG = {
 @pytest.mark.parametrize("code", WRONG)
 def test_what_does_not_fit_is_said(code, package):
     (package / "code.py").write_text(
-        f"from algorithms.compressors import Compressor\nfrom algorithms.protocol import Algorithm\n"
-        f"from algorithms.updates import SGD\n{code}\n"
+        f"from algorithms.compressors import Compressor\nfrom algorithms.core.algorithm import Algorithm\n"
+        f"from algorithms.core.update_rules import SGD\n{code}\n"
     )
     option = ", ks: 3" if "ks" in code else ""
     text = f"algorithm: {{_target_: their_package.code.f, name: mine, {DISPLAY}{option}}}"

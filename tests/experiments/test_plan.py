@@ -10,7 +10,7 @@ from rich.console import Console
 from run_support import SMALL, configuration, contents, go, rows
 from run_support import run_command as command
 
-from algorithms.layout import of_vectors
+from algorithms.utils.layout import of_vectors
 from common.errors import Unavailable, UsageError
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning import cost as plan

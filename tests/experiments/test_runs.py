@@ -53,7 +53,7 @@ def test_what_a_finished_run_leaves(results: str) -> None:
     assert read(stored_config(path), []) == configuration(*command)
     code = record(path, "code")
     assert code.keys() == {"commit", "uncommitted_changes", "modules"}
-    assert {"algorithms.channels", "data.embedded", "experiments.training.trainer"} <= code["modules"].keys()
+    assert {"algorithms.core.channels", "data.embedded", "experiments.training.trainer"} <= code["modules"].keys()
     environment = record(path, "environment")
     assert environment["packages"]["torch"] == torch.__version__
     assert (environment["data"], environment["d"], environment["rows"]) == ("breast_cancer", 30, 569)

@@ -144,10 +144,12 @@ def test_runs_of_other_code_are_counted(results: str, tmp_path: Path, capsys: py
     for path in paths[:2]:
         code = record(path, "code")
         rewrite(
-            path, "code", {**code, "modules": code["modules"] | {"algorithms.channels": "0-0", "data.gone": "1-1"}}
+            path,
+            "code",
+            {**code, "modules": code["modules"] | {"algorithms.core.channels": "0-0", "data.gone": "1-1"}},
         )
     _, below = listed(tmp_path / "results", capsys)
-    assert below[0] == "2 of 3 runs are of other code: algorithms/channels.py changed, data/gone.py is gone"
+    assert below[0] == "2 of 3 runs are of other code: algorithms/core/channels.py changed, data/gone.py is gone"
 
 
 DAMAGE: list[tuple[str, Callable[[bytes], bytes] | None]] = [

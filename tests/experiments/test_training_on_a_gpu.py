@@ -13,8 +13,8 @@ from pretended_gpu import GPU, PretendedGpu, pretended_gpu
 from torch import Tensor
 
 from algorithms.compressors import ScaledSign
+from algorithms.core.lr_schedules import step_decay
 from algorithms.methods.onebit_adam import onebit_adam
-from algorithms.schedules import step_decay
 from data.images import Images
 from data.markov import markov
 from experiments.cluster.simulated import Simulated

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from algorithms.compressors.span import whole
+from ..compressors.shard import whole
 
 _MARGIN = 1e-6
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.channels import Channel
-from algorithms.compressors import Compressor, Payload
-from algorithms.compressors.span import whole
-from algorithms.protocol import Algorithm, Payloads, ReplicaState, WorkerState
-from algorithms.randomness import Key, keyed_seed
+from ..compressors import Compressor, Payload
+from ..compressors.shard import whole
+from ..utils.seeding import Key, keyed_seed
+from .algorithm import Algorithm, Payloads, ReplicaState, WorkerState
+from .channels import Channel
 
 States = tuple[Any, ...]
 """A state of every part."""

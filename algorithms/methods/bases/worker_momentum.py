@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from algorithms.protocol import Algorithm, ReplicaState, WorkerState
-from algorithms.updates import SGD, Moments, Momentum
+from ...core.algorithm import Algorithm, ReplicaState, WorkerState
+from ...core.update_rules import SGD, Moments, Momentum
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.compressors import Compressor, Identity, Payload, Unpacked
-from algorithms.compressors.base import payload_bytes
-from algorithms.randomness import Key
+from ..compressors import Compressor, Identity, Payload, Unpacked
+from ..compressors.base import payload_bytes
+from ..utils.seeding import Key
 
 Memory = Tensor | tuple[Tensor, ...] | None
 """What a sender remembers: a vector a message, a named tuple of several, or nothing."""

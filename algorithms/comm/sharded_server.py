@@ -12,13 +12,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.channels import Channel
-from algorithms.compressors import Compressor, Divisible, Identity, Payload
-from algorithms.compressors.base import Vector, Wrapping, rebuild, tensors
-from algorithms.compressors.span import Span, places
-from algorithms.protocol import Algorithm, ServerState
-from algorithms.randomness import Key
-from algorithms.wire import contact, from_bytes, to_bytes
+from ..compressors import Compressor, Divisible, Identity, Payload
+from ..compressors.base import Vector, Wrapping, rebuild, tensors
+from ..compressors.shard import Span, places
+from ..core.algorithm import Algorithm, ServerState
+from ..core.channels import Channel
+from ..utils.seeding import Key
+from .gather_broadcast import contact, from_bytes, to_bytes
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from algorithms.protocol import Algorithm, ReplicaState, Stage, WorkerState
-from algorithms.server_model import of_workers
-from algorithms.updates import Moments, Update
+from ...core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
+from ...core.update_rules import Moments, Update
+from .server_weights import of_workers
 
 
 class OuterMomentum(NamedTuple):

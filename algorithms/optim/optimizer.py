@@ -15,18 +15,18 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from algorithms.agreement import AgreeingWire, agree
-from algorithms.compressors.blocks import buckets
-from algorithms.departures import Departures, Made, message
-from algorithms.early import Beginning, Early
-from algorithms.flat import Flat
-from algorithms.groups import SideBySide, States
-from algorithms.hyperparameters import Settings, check_group, check_step_size, chosen, read_settings, with_settings
-from algorithms.meter import GroupedMeter
-from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
-from algorithms.protocol import Algorithm
-from algorithms.wire import contact
-from algorithms.wire_overlapping import OverlappingWire
+from ..comm.consistency import AgreeingWire, agree
+from ..comm.departures import Departures, Made, message
+from ..comm.gather_broadcast import contact
+from ..comm.overlapping import OverlappingWire
+from ..compressors.blocks import buckets
+from ..core.algorithm import Algorithm
+from ..core.bit_counter import GroupedMeter
+from ..core.grouped import SideBySide, States
+from .early import Beginning, Early
+from .flat_params import Flat
+from .optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
+from .param_groups import Settings, check_group, check_step_size, chosen, read_settings, with_settings
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
@@ -46,11 +46,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
     `torch.nn.utils.clip_grad_norm_` before `step`, which is what a run's `clip_worker` does; the aggregate by the
     algorithm's own `clip`, as `clip_aggregate` does: `dataclasses.replace(algorithm, clip=1.0)`. Gradients of several
     `backward` calls add up until `step`, which alone sends. `state_dict` holds this rank's memories, moments and
-    counters; save and load it on every rank, or see `algorithms.resharding`.
+    counters; save and load it on every rank, or see `algorithms.optim.checkpoint`.
 
     algorithm: one that a method's function made, such as `cd_adam(ScaledSign(), AMSGrad())`, or the name of a file of
-    conf/algorithm, with its settings (`algorithms.named`). options: with a name, parameters of the method's function,
-    such as `rounds=10_000`, which those with a warm-up need; and for all groups, whichever the algorithm's
+    conf/algorithm, with its settings (`algorithms.registry`). options: with a name, parameters of the method's
+    function, such as `rounds=10_000`, which those with a warm-up need; and for all groups, whichever the algorithm's
     `hyperparameters` has of weight_decay, betas and momentum.
 
     A parameter group may have its own lr, hyperparameters and `compressor`; None sends it uncompressed, as is usual

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import torch
 
-from algorithms.protocol import Algorithm
+from .algorithm import Algorithm
 
 
 @dataclass

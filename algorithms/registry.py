@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from algorithms.protocol import Algorithm
+from .core.algorithm import Algorithm
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 """Beside this package, in a checkout as where it is installed."""

@@ -8,11 +8,11 @@ from weakref import WeakMethod
 import torch
 from torch import Tensor
 
-from algorithms.agreement import is_finite
-from algorithms.departures import Departures, Made
-from algorithms.flat import Flat
-from algorithms.groups import SideBySide, States
-from algorithms.hyperparameters import Settings
+from ..comm.consistency import is_finite
+from ..comm.departures import Departures, Made
+from ..core.grouped import SideBySide, States
+from .flat_params import Flat
+from .param_groups import Settings
 
 
 class Beginning(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.layout import Layout, Split, check_layout
-from algorithms.matrices import product
-from algorithms.updates import Adam, AdamMoments, Update
+from ...core.update_rules import Adam, AdamMoments, Update
+from ...utils.layout import Layout, Split, check_layout
+from ...utils.linalg import product
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _STEPS = 5

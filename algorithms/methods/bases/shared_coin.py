@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from algorithms.randomness import keyed_seed
+from ...utils.seeding import keyed_seed
 
 
 @dataclass(frozen=True)

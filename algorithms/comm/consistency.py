@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.compressors import Payload
-from algorithms.randomness import Key, keyed_seed
-from algorithms.wire import Wire, contact
+from ..compressors import Payload
+from ..utils.seeding import Key, keyed_seed
+from .gather_broadcast import Wire, contact
 
 BYTES = 32
 """Of a header and of a verdict: they are no communication of the algorithm, and no meter counts them."""

@@ -83,7 +83,7 @@ def check_layout(layout: Layout, d: int) -> None:
     if not layout:
         raise ValueError(
             "needs layout=, the shapes and roles of the parameter tensors, which a task declares (Task.layout, "
-            "algorithms.layout.laid_out)"
+            "algorithms.utils.layout.laid_out)"
         )
     if (found := sum(block.size for block in layout)) != d:
         raise ValueError(f"layout: blocks of {found} coordinates in all; the vectors have d = {d}")

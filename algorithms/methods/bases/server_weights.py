@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from algorithms.compressors import Payload
-from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState
-from algorithms.randomness import Key
+from ...compressors import Payload
+from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState
+from ...utils.seeding import Key
 
 
 @dataclass

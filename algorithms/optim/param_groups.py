@@ -5,9 +5,9 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from algorithms.groups import SideBySide
-from algorithms.named import named, parameters, unlike
-from algorithms.protocol import Algorithm
+from ..core.algorithm import Algorithm
+from ..core.grouped import SideBySide
+from ..registry import named, parameters, unlike
 
 _ELSEWHERE = ("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize")
 """What torch's optimizers let a group set: refused where it would have no effect, since nothing else would tell."""

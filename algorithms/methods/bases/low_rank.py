@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.channels import Channel
-from algorithms.compressors import Payload
-from algorithms.layout import Block, Layout, Split, check_layout
-from algorithms.matrices import cut, joined, orthonormal, product
-from algorithms.protocol import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
-from algorithms.randomness import Key, keyed_seed
-from algorithms.updates import Moments
+from ...compressors import Payload
+from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
+from ...core.channels import Channel
+from ...core.update_rules import Moments
+from ...utils.layout import Block, Layout, Split, check_layout
+from ...utils.linalg import cut, joined, orthonormal, product
+from ...utils.seeding import Key, keyed_seed
 
 
 @dataclass

@@ -7,10 +7,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.agreement import AgreeingWire, Beside
-from algorithms.compressors import Payload
-from algorithms.compressors.base import rebuild, tensors
-from algorithms.wire import contact, from_bytes, to_bytes
+from ..compressors import Payload
+from ..compressors.base import rebuild, tensors
+from .consistency import AgreeingWire, Beside
+from .gather_broadcast import contact, from_bytes, to_bytes
 
 
 class _Left(NamedTuple):

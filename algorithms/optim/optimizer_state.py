@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.agreement import digest
-from algorithms.groups import States
-from algorithms.protocol import as_dicts, from_dicts
-from algorithms.randomness import keyed_seed
+from ..comm.consistency import digest
+from ..core.algorithm import as_dicts, from_dicts
+from ..core.grouped import States
+from ..utils.seeding import keyed_seed
 
 LATER = r", decay=1\.0|, index_bits=32|, combine=Mean\(\)"
 """Options at their defaults, as algorithms are written out, that there were none of in older states."""
@@ -46,7 +46,9 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) 
         mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
         if found != mine:
             another = (
-                "; one that other ranks can load is algorithms.resharding's" if what in ("rank", "workers") else ""
+                "; one that other ranks can load is algorithms.optim.checkpoint's"
+                if what in ("rank", "workers")
+                else ""
             )
             raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved{another}")
     state = {name: saved.get(name) for name in own}

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.decimals import floored_share
-from algorithms.updates import Adam, AdamMoments
+from ...core.update_rules import Adam, AdamMoments
+from ...utils.rounding import floored_share
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from algorithms.averaging import Combine, Mean
-from algorithms.channels import Channel, Memory, dense
-from algorithms.clipping import check_clip, clipped
-from algorithms.compressors import Compressor, Identity, Payload
-from algorithms.compressors.sign import Unscaled
-from algorithms.randomness import Key
-from algorithms.theory import markov_step_size
-from algorithms.updates import Moments, Update
+from ..compressors import Compressor, Identity, Payload
+from ..compressors.sign import Unscaled
+from ..utils.seeding import Key
+from .aggregation import Combine, Mean
+from .channels import Channel, Memory, dense
+from .clipping import check_clip, clipped
+from .step_sizes import markov_step_size
+from .update_rules import Moments, Update
 
 
 @dataclass

@@ -12,17 +12,17 @@ from torch import Tensor
 from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.futures import Future
 
-from algorithms.agreement import agree
-from algorithms.compressors.blocks import buckets
-from algorithms.departures import Departures, Made, message
-from algorithms.flat import Flat
-from algorithms.groups import SideBySide
-from algorithms.meter import Meter
-from algorithms.named import named
-from algorithms.optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
-from algorithms.protocol import Algorithm
-from algorithms.updates import SGD, Update
-from algorithms.wire_overlapping import OverlappingWire
+from ..comm.consistency import agree
+from ..comm.departures import Departures, Made, message
+from ..comm.overlapping import OverlappingWire
+from ..compressors.blocks import buckets
+from ..core.algorithm import Algorithm
+from ..core.bit_counter import Meter
+from ..core.grouped import SideBySide
+from ..core.update_rules import SGD, Update
+from ..registry import named
+from .flat_params import Flat
+from .optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
 
 _STEP_SIZE = 0.0  # gradients do not depend on one
 _OF_GRADIENTS = ("start_workers", "outgoing", "worker", "server", "aggregated", "answer", "mean", "received", "moved")

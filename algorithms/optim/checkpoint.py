@@ -18,8 +18,8 @@ from torch.distributed.checkpoint import FileSystemReader, load  # pyright: igno
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-from algorithms.optimizer import CompressedOptimizer
-from algorithms.optimizer_state import leaves, state_digest
+from .optimizer import CompressedOptimizer
+from .optimizer_state import leaves, state_digest
 
 _ALIKE = ("t", "skipped", "meter", "param_groups")  # on all ranks
 

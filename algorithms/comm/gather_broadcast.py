@@ -10,10 +10,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.compressors.base import Compressor, Payload, rebuild, tensors
-from algorithms.groups import SideBySide
-from algorithms.protocol import Stage
-from algorithms.randomness import Key
+from ..compressors.base import Compressor, Payload, rebuild, tensors
+from ..core.algorithm import Stage
+from ..core.grouped import SideBySide
+from ..utils.seeding import Key
 
 
 class LostContact(ConnectionError):

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from algorithms.agreement import is_finite
-from algorithms.compressors import Payload
-from algorithms.groups import SideBySide
-from algorithms.protocol import ReplicaState, WorkerState
-from algorithms.wire_overlapping import OverlappingWire
+from ..compressors import Payload
+from ..core.algorithm import ReplicaState, WorkerState
+from ..core.grouped import SideBySide
+from .consistency import is_finite
+from .overlapping import OverlappingWire
 
 
 class Made(NamedTuple):

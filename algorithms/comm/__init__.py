@@ -1,0 +1,1 @@
+"""One round over torch.distributed."""

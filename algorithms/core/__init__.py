@@ -1,0 +1,1 @@
+"""One round: worker, server, replica; channels, aggregation, update rules, bits."""

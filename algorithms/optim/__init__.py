@@ -1,0 +1,1 @@
+"""The face to PyTorch: optimizer, DDP hook, checkpoints."""

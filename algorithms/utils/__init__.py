@@ -1,0 +1,1 @@
+"""Seeding, linear algebra, layout, rounding."""
