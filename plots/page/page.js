@@ -1,95 +1,80 @@
 // What happens at the beginning and whenever something else is chosen.
 
-function showHeader() {
-  const { title, line } = finding();
-  document.title = [data.study || "Results", title].filter(Boolean).join(": ");
-  at("title").textContent = data.study || "Results";
-  at("finding").textContent = line;
-  const commits = data.commits.slice(0, 3).map(({ commit, runs }) => `${commit} (${plural(runs, "run")})`);
-  const others = data.commits.length > 3 ? `, and ${plural(data.commits.length - 3, "other commit")}` : "";
-  at("summary").textContent =
-    `${plural(data.runs.length, "run")} of ${plural(data.methods.length, "method")} on ${plural(data.tasks.length, "task")}, ` +
-    `read ${data.made}. Code: ${commits.join(", ")}${others}.`;
-  const unfinished = data.runs.filter(run => run.status !== "finished");
-  if (unfinished.length) {
-    const some = unfinished.slice(0, 5).map(run =>
-      `${run.task}, ${run.method}, seed ${run.seed}: ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`);
-    notice(`${plural(unfinished.length, "run")} not finished, drawn dotted. ${some.join("; ")}${unfinished.length > 5 ? "; …" : ""}.`);
-  }
-  if (data.older) notice(`${plural(data.older, "older run")} with the settings of later ones left out.`);
-  if (fewer()) {
-    notice(`Too many evaluations for one page: ${fewer()}. These are the first, the last, those with the lowest and the ` +
-      "highest value of each quantity among a method’s runs, and others between. A page of fewer runs (task=…, " +
-      "algorithm=…) has more of them; python -m experiments.report points=all has all, however large it gets.");
-  }
-  const marked = data.figures.filter(figure => figure.note);
-  if (marked.length) {
-    const notes = [...new Set(marked.map(figure => figure.note))];
-    const kinds = [...new Set(notes.map(note => note.split(/[:;,]/)[0]))].join(", ");
-    const summary = make("summary", {}, `${plural(marked.length, "figure")} with claims: ${kinds}`);
-    at("notices").append(make("details", { class: "notice" }, summary, ...notes.map(note => make("p", {}, note))));
-  }
-}
-
-function notice(text) {
-  at("notices").append(make("p", { class: "notice" }, text));
-}
-
 /** Draw everything that depends on the form, and keep it in the address: as a step of its own, or in the last one's place. */
 function show(isStep = true) {
   const view = read();
   remember(view, isStep);
-  const isModelled = view.x[0] === "modelled_seconds";
+  const isModelled = view.x === "modelled_seconds";
   at("network").hidden = !isModelled;
   if (isModelled && !["bandwidth", "latency", "computing"].every(id => at(id).checkValidity())) return;
   const network = {
-    bandwidth: Number(view.bandwidth[0]), latency: Number(view.latency[0]),
-    topology: view.topology[0], overlap: view.overlap[0] === "1",
-    computing: view.computing[0] === "" ? null : Number(view.computing[0]),
+    bandwidth: Number(view.bandwidth), latency: Number(view.latency), topology: view.topology, overlap: view.overlap,
+    computing: view.computing === "" ? null : Number(view.computing),
   };
   const tasks = data.tasks.filter(task => view.tasks.includes(task.name));
-  const chosen = chosenRuns(view), grouped = byCurve(chosen);
-  const lines = drawPanels(tasks, view, network, grouped);
-  at("drawn").textContent = drawnInWords(view, chosen, lines);
-  showTargets(tasks, view, grouped);
+  const chosen = chosenRuns(view), byTask = trialsByTask(chosen, view.y);
+  const lines = drawPanels(tasks, view, network, byTask);
+  at("drawn").textContent = drawnInWords(lines);
+  at("reading").textContent = reading(tasks, view);
+  showTargets(tasks, view, byTask);
   showRuns(view, chosen);
 }
 
-function showNothing() {
-  at("summary").textContent = `No runs yet, looked for ${data.made}.`;
-  at("content").replaceChildren(make("div", { class: "empty" },
-    make("p", {}, "Here will be curves, bits to reach a level, and claims. Start a run, or a small study with its claims, then make this page again:"),
-    make("p", {}, make("code", {}, "python -m experiments.run algorithm=cd_adam task=logreg/breast_cancer")),
-    make("p", {}, make("code", {}, "python -m experiments.reproduce figure=demo")),
-    make("p", {}, make("code", {}, "python -m experiments.report"))));
+const trialsByTask = (runs, metric) => new Map(data.tasks.map(({ name }) =>
+  [name, trialsByCurve(runs.filter(run => run.task === name), metric)]));
+
+/** How much is drawn of what there is, in words. */
+function drawnInWords(lines) {
+  const drawn = [...new Set(lines.flatMap(({ seeds }) => seeds.map(({ run }) => run)))];
+  const some = (what, all, key) => {
+    const left = all.filter(({ name }) => !drawn.some(run => run[key] === name)).map(({ label }) => label);
+    const which = left.length ? ` (not ${left.slice(0, 4).join(", ")}${left.length > 4 ? ", …" : ""})` : "";
+    return `${all.length - left.length} of ${plural(all.length, what)}${which}`;
+  };
+  const parts = [some("task", data.tasks, "task"), some("method", data.methods, "method")];
+  return `Drawn: ${parts.join(", ")}, ${drawn.length} of ${plural(data.runs.length, "run")}.`;
 }
 
-let atFirst;
+/** How the curves are to be read, in words. */
+function reading(tasks, view) {
+  const rules = [...new Set(tasks.map(({ rule }) => rule))];
+  return [
+    view.lr === "best" ? `Each method with ${rules.join(", or, on other tasks, ")}.` :
+      "A line for each step size: the larger, the stronger.",
+    view.seeds.length > 1 ? "Lines are means over seeds, geometric where y is logarithmic; bands span the seeds." : "",
+    data.axes[view.x].about,
+    "Drag to zoom, double-click for all. Click on a name: that one alone, double-click: all; behind it the step size.",
+    data.runs.some(run => run.status !== "finished") ? "Dotted: runs that are not finished." : "",
+    fewer() ? `Not all evaluations: ${fewer()}.` : "",
+  ].filter(Boolean).join(" ");
+}
 
-if (data.runs.length) {
+function start() {
   const narrow = matchMedia("(max-width: 900px)");
   let typed = null; // the field that was typed in last: what is typed there next is no step of its own
   at("choose").open = !narrow.matches;
   narrow.addEventListener("change", () => { at("choose").open = !narrow.matches; });
   dark.addEventListener("change", () => location.reload());
-  build();
-  atFirst = read();
-  write(fromHash(location.hash));
+  buildForm();
+  write(location.hash);
   const changed = ({ target }) => {
     const { id, value, type } = target;
-    if (["x", "y"].includes(id)) at(`log${id}`).checked = isUsuallyLog(id, value);
+    if (["x", "y"].includes(id)) at(`log${id}`).checked = isUsuallyLog[id](value);
     if (["x", "y", "logx", "logy"].includes(id)) zooms.clear();
     show(["checkbox", "select-one"].includes(type) || typed !== target);
     typed = target;
   };
   at("controls").addEventListener("submit", event => event.preventDefault());
-  at("controls").addEventListener("input", changed);
-  at("levels").addEventListener("input", changed);
+  for (const id of ["controls", "levels"]) at(id).addEventListener("input", changed);
   at("runs").parentElement.addEventListener("toggle", () => { const view = read(); showRuns(view, chosenRuns(view)); });
-  window.addEventListener("hashchange", () => { write(fromHash(location.hash)); show(false); });
-  showHeader();
+  window.addEventListener("hashchange", () => { write(location.hash); show(false); });
+  showHeader(trialsByTask(data.runs, first.y));
   showClaims();
   show(false);
-} else {
-  showNothing();
+}
+
+if (data.runs.length) start();
+else {
+  at("summary").textContent = `No runs yet, looked for ${data.made}.`;
+  at("content").replaceChildren(at("empty").content);
 }

@@ -5,31 +5,50 @@ import math
 import os
 import re
 import sys
+from bisect import bisect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import is_color_like, to_hex, to_rgb
 from plotly.offline import get_plotlyjs
 
-from plots.page.looks import curves, methods, ordered
-from plots.page.thin import kept, measured
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
-from plots.runs.columns import axes, higher_is_better, in_words, x_axes
+from plots.runs.columns import ABOUT_BITS, axes, column, higher_is_better, in_words, usual_scale, x_axes
 from plots.runs.network import Network, is_dense
 from plots.runs.read import RunRecord, exchange
-from plots.runs.variants import Variant, facets, grouped, settled, table, tell_apart
+from plots.runs.seeds import identical_seeds
+from plots.runs.variants import DASHES, Variant, facets, grouped, settled, table, tell_apart
+
+ROOM = 1_800_000
+"""Values of curves in a page: 20 bytes each, which with all else makes less than 50 MB."""
+
+MOST = 2000
+"""Evaluations of a curve in a page: no screen has more places."""
+
+_ABOUT = {
+    **ABOUT_BITS,
+    "seconds": "Seconds are those measured, for all workers and all step sizes of a run, evaluations left out.",
+    "modelled_seconds": "Modelled seconds are explained at the foot of the page.",
+}
+"""What the page says of an axis."""
 
 _PARTS = Path(__file__).parent
+_SCRIPTS = ("data", "numbers", "view", "panels", "tables", "page")  # in this order
+_DARK, _CONTRAST = "#14181d", 4.5  # the page's ground in a dark scheme, and of a line on it at least
+_LINE = 2  # pixels
 
-_SCRIPTS = (
-    "base", "look", "network", "curves", "choice", "form", "address", "traces", "panels", "csv", "tables", "runs",
-    "finding", "page",
-)  # fmt: skip
-"""In this order."""
+_SYMBOLS = {
+    "o": ("circle", "●"), "s": ("square", "■"), "D": ("diamond", "◆"), "^": ("triangle-up", "▲"),
+    "v": ("triangle-down", "▼"), "<": ("triangle-left", "◀"), ">": ("triangle-right", "▶"), "X": ("x", "✖"),
+    "x": ("x", "✖"), "P": ("cross", "✚"), "+": ("cross", "✚"), "p": ("pentagon", "⬟"), "h": ("hexagon", "⬢"),
+    "H": ("hexagon", "⬢"), "*": ("star", "★"),
+}  # fmt: skip
+"""matplotlib's markers as plotly calls them, and as characters."""
 
 
 def page(
@@ -41,25 +60,23 @@ def page(
     seen_from: Path = Path(),
     network: Network = Network(),  # noqa: B008  (it is frozen)
 ) -> str:
-    """The page of the given runs, finished or not, and of figures as `read_figures` has them; `made` says when.
+    """The page of runs, finished or not, and of figures from `read_figures`; `made` says when.
 
-    Where there is no room for all evaluations it has fewer and says so, unless it is to be `whole`. It is named after
-    the `study` where one was asked for, and links from the folder `seen_from` to those of its runs. Modelled seconds
-    are of `network` at first.
+    It leaves out evaluations that there is no room for and says so, unless it is to be `whole`. It is named after the
+    `study`, and links from the folder `seen_from` to those of its runs. Modelled seconds are of `network` at first.
     """
+    content = page_data(runs, figures, made, whole, study, seen_from, network)
     parts = {
         "style": (_PARTS / "page.css").read_text(),
         "plotly": get_plotlyjs(),
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
         # Within a script element nothing but its end is special.
-        "data": json.dumps(
-            content(runs, figures, made, whole, study, seen_from, network), allow_nan=False, separators=(",", ":")
-        ).replace("<", "\\u003c"),
+        "data": json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
 
 
-def content(
+def page_data(
     runs: Sequence[RunRecord],
     figures: Sequence[dict],
     made: str,
@@ -68,34 +85,42 @@ def content(
     seen_from: Path = Path(),
     network: Network = Network(),  # noqa: B008
 ) -> dict:
-    """Everything that the page's scripts show, as plain JSON values. `lists` are those of axes, which runs share and
-    name by their places there."""
+    """Everything that the page's scripts show, as plain JSON values. Runs share the `lists` of their axes and name
+    them by their places."""
     variants = tell_apart(runs)
     shown = settled(variants)
     are_settled = {variant.run.folder for variant in shown}
-    metrics = dict.fromkeys(name for variant in variants for name in measured(variant.run))
-    places = {} if whole else kept(variants)
+    metrics = dict.fromkeys(name for variant in variants for name in measured_columns(variant.run))
+    most = max(_evaluations(one.run) for one in variants) if whole and variants else evaluations_with_room(variants)
     lists: dict[tuple, int] = {}
-    values = facets([variant.run for variant in variants])
+    settings = facets([variant.run for variant in variants])
     every = [
-        _run(one, one.run.folder in are_settled, places.get(one.run.folder), lists)
-        | {"settings": values[one.run.folder], "href": _href(one.run.folder, seen_from)}
+        _run(one, most, lists)
+        | {
+            "settled": one.run.folder in are_settled,
+            "settings": settings[one.run.folder],
+            "href": _href(one.run.folder, seen_from),
+        }
         for one in variants
     ]
     return {
         "study": study or _common_study(runs),
         "made": made,
         "older": len(runs) - len(variants),
+        "identical": identical_seeds(table(shown)) if shown else [],
         "commits": [
             {"commit": code, "runs": count} for code, count in Counter(run.commit for run in runs).most_common()
         ],
         "network": asdict(network),
-        "axes": {name: in_words(name) for name in x_axes()},
+        "axes": {
+            name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": _ABOUT.get(name, "")}
+            for name in x_axes()
+        },
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
         "tasks": _tasks(shown),
-        "methods": methods(variants),
-        "curves": curves(variants),
-        "settings": [{"key": key, "values": some} for key, some in ordered(values.values()).items()],
+        "methods": _methods(variants),
+        "curves": _curves(variants),
+        "settings": [{"key": key, "values": values} for key, values in _values_in_order(settings.values()).items()],
         "lists": list(lists),
         "runs": every,
         "figures": list(figures),
@@ -117,15 +142,36 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
             print(f"left out: {file}: damaged ({error}); delete it or make the figure again", file=sys.stderr)
             continue
         note = re.search(r"^\*\*(.+)\*\*$", text, re.MULTILINE)
-        figures.append(
-            {
-                "name": file.parent.name,
-                "href": _href(report, seen_from),
-                "note": note[1] if note else "",
-                "claims": claims,
-            }
-        )
+        about = {"href": _href(report, seen_from), "note": note[1] if note else ""}
+        figures.append({"name": file.parent.name, **about, "claims": claims})
     return figures
+
+
+def measured_columns(run: RunRecord) -> list[str]:
+    """The columns of a run that say something about the model."""
+    return [name for name in run.columns if column(name).is_measured]
+
+
+def evaluations_with_room(variants: Sequence[Variant]) -> int:
+    """How many evaluations a curve can have at most, so that all of them fit into a page."""
+    lengths = np.array([_evaluations(variant.run) for variant in variants])
+    columns = np.array([1 + len(variant.lrs) * len(measured_columns(variant.run)) for variant in variants])
+    longest = max(lengths, default=0)
+    return min(MOST, bisect(range(longest + 1), ROOM, key=lambda most: np.minimum(lengths, most) @ columns) - 1)
+
+
+def kept_evaluations(length: int, most: int) -> np.ndarray:
+    """The places of up to `most` of `length` evaluations: the ends, and others evenly on a linear and a logarithmic
+    axis. Seeds with equally many keep the same ones, so that there is a mean over them."""
+    if length <= max(2, most):
+        return np.arange(length)
+    half = max(0, most // 2 - 1)
+    between = np.linspace(0, length - 1, half), np.geomspace(1, length - 1, half)
+    return np.unique(np.concatenate([[0, length - 1], *between]).round().astype(int))
+
+
+def _evaluations(run: RunRecord) -> int:
+    return -(-run.height // len(run.lrs))
 
 
 def _tasks(variants: Sequence[Variant]) -> list[dict]:
@@ -136,6 +182,58 @@ def _tasks(variants: Sequence[Variant]) -> list[dict]:
         best = rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict()
         tasks.append({"name": task, "label": rows["task_label"].iloc[0], "rule": rule_in_words(rows), "best": best})
     return tasks
+
+
+def _methods(variants: Sequence[Variant]) -> list[dict]:
+    """How each method is drawn, on every task and with all settings alike."""
+    looks = {}
+    for variant in variants:
+        name, display = variant.run.algorithm, variant.run.display
+        color = display["color"] if is_color_like(display["color"]) else "#777777"
+        symbol, glyph = _SYMBOLS.get(display["marker"], _SYMBOLS["o"])
+        look = {"label": display["label"], "color": to_hex(color), "dark": _on_dark(color)}
+        looks.setdefault(name, {"name": name, **look, "symbol": symbol, "glyph": glyph})
+    return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
+
+
+def _curves(variants: Sequence[Variant]) -> list[dict]:
+    """The variants of methods, each with the dash that distinguishes it from the others of its method."""
+    looks = {
+        variant.name: {
+            "name": variant.name,
+            "method": variant.run.algorithm,
+            "label": variant.label,
+            "dash": ",".join(f"{_LINE * length:g}px" for length in DASHES[variant.dash]) or "solid",
+        }
+        for variant in variants
+    }
+    return sorted(looks.values(), key=lambda look: (_natural(look["label"]), look["name"]))
+
+
+def _on_dark(color: str) -> str:
+    """A colour with as much white as it takes to be seen on the dark ground, by the contrast of WCAG 2."""
+
+    def luminance(rgb: np.ndarray) -> float:
+        return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+
+    own, ground = np.array(to_rgb(color)), luminance(np.array(to_rgb(_DARK)))
+    mixed = (own + share * (1 - own) for share in np.linspace(0, 1, 21))
+    return to_hex(next(one for one in mixed if (luminance(one) + 0.05) / (ground + 0.05) >= _CONTRAST))
+
+
+def _values_in_order(settings: Iterable[dict[str, str]]) -> dict[str, list[str]]:
+    """By key the values that there are, in order."""
+    values: dict[str, set[str]] = {}
+    for one in settings:
+        for key, value in one.items():
+            values.setdefault(key, set()).add(value)
+    return {key: sorted(some, key=_natural) for key, some in values.items()}
+
+
+def _natural(text: str) -> list[tuple[float, str]]:
+    """A key to sort by in which 2 comes before 10 and 0.06 before 0.25."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text.lower())
+    return [(float(part), "") if place % 2 else (-1.0, part) for place, part in enumerate(parts)]
 
 
 def _common_study(runs: Sequence[RunRecord]) -> str:
@@ -149,22 +247,23 @@ def _href(place: Path, seen_from: Path) -> str:
     return quote(os.path.relpath(place, seen_from).replace(os.sep, "/"))
 
 
-def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: dict[tuple, int]) -> dict:
+def _run(variant: Variant, most: int, lists: dict[tuple, int]) -> dict:
     """A run's curves: `axes` of all, and one trial of metrics for each step size that it stands for.
 
-    places: of the evaluations that are shown, all of them for None. lists: takes those of axes that are new.
+    most: how many evaluations are shown. lists: takes those of axes that are new.
     """
-    run, count, metrics = variant.run, len(variant.run.lrs), measured(variant.run)
+    run, count, metrics = variant.run, len(variant.run.lrs), measured_columns(variant.run)
 
     def trial(number: int) -> dict[str, np.ndarray]:
         return {name: values[number::count] for name, values in run.numbers.items()}  # a row a trial, in turn
 
     def shown(values: np.ndarray) -> list[float | int | None]:
-        return _values(values if places is None else values[places[places < len(values)]])
+        kept = values[kept_evaluations(len(values), most)].tolist()
+        return [value if math.isfinite(value) else None for value in kept]  # JSON knows no others
 
-    trials = [
-        (lr, trial(number)) for lr, number in sorted(zip(run.lrs, range(count), strict=True)) if lr in variant.lrs
-    ]
+    trials = sorted(
+        ((lr, trial(number)) for number, lr in enumerate(run.lrs) if lr in variant.lrs), key=lambda one: one[0]
+    )
     first = trials[0][1]
     return {
         "task": run.task,
@@ -172,7 +271,6 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
         "curve": variant.name,
         "seed": run.seed,
         "folder": run.id,
-        "settled": is_settled,
         "status": run.state,
         "rounds": run.rounds,
         "commit": run.commit,
@@ -192,8 +290,3 @@ def _run(variant: Variant, is_settled: bool, places: np.ndarray | None, lists: d
             for lr, part in trials
         ],
     }
-
-
-def _values(values: np.ndarray) -> list[float | int | None]:
-    """JSON's values; what is missing or not finite is null."""
-    return [value if math.isfinite(value) else None for value in values.tolist()]

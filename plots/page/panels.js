@@ -3,103 +3,121 @@
 // Nothing leaves the page: none of plotly's buttons sends a chart anywhere or leads to its maker.
 const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
 const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
-const MOST_LINES = 40; // in a panel: nobody tells more apart, and they take long to draw
-const FONT = 'system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif';
+const MOST_LINES = 40; // in a panel: nobody distinguishes more, and they take long to draw
+const MARKERS = 7; // of a line
+const DECADES = 8; // of a logarithmic y-axis at first
 
-/** The curves {run, trial} of runs, of all their step sizes. */
-const trialsOf = runs => runs.flatMap(run => run.trials.map(trial => ({ run, trial })));
+const style = getComputedStyle(document.documentElement);
+const [PAGE, INK, QUIET, GRID] = ["page", "ink", "quiet", "grid"].map(name => style.getPropertyValue(`--${name}`).trim());
 
 /**
- * What is drawn of a task: {curve, lr, strength, curves, finished}. One line for all seeds of a step size; a run that is
- * not finished where others are has a line of its own.
+ * The lines of a task: {curve, lr, strength, seeds, run, finished, points}. Seeds with the same rounds are one line. A
+ * run that is not finished where others are has a line of its own.
  */
-function linesOf(task, view, ofTask = byCurve(chosenRuns(view)).get(task.name)) {
-  const lines = [];
-  for (const curve of curves.values()) {
-    const all = trialsOf(ofTask.get(curve.name) ?? []).filter(({ trial }) => trial[view.y[0]]);
-    const selected = view.lr[0] === "best" && Object.hasOwn(task.best, curve.name);
-    const lrs = [...new Set(all.map(({ trial }) => trial.lr))].sort((a, b) => a - b);
-    for (const [i, lr] of lrs.entries()) {
-      if (selected && lr !== task.best[curve.name]) continue;
-      const some = all.filter(({ trial }) => trial.lr === lr);
-      const strength = selected ? 1 : 0.35 + (0.65 * (i + 1)) / lrs.length; // the larger, the stronger
-      const groups = [some.filter(({ run }) => run.settled)];
-      groups.push(...some.filter(({ run }) => !run.settled).map(one => [one]));
-      for (const group of groups.filter(({ length }) => length)) {
-        const finished = group.every(({ run }) => run.status === "finished");
-        lines.push({ curve, lr, strength, curves: group, finished });
-      }
-    }
-  }
-  return lines;
+function linesOf(task, view, network, byCurve) {
+  return [...byCurve].flatMap(([name, trials]) => {
+    const lrs = [...new Set(trials.map(({ trial }) => trial.lr))].sort((a, b) => a - b);
+    const best = view.lr === "best" && Object.hasOwn(task.best, name);
+    return lrs.filter(lr => !best || lr === task.best[name]).flatMap(lr => {
+      const some = trials.filter(({ trial }) => trial.lr === lr);
+      const groups = Map.groupBy(some, ({ run }) => (run.settled ? run.axes.round : run));
+      return [...groups.values()].map(seeds => ({
+        curve: curves.get(name), lr, seeds, run: seeds[0].run,
+        strength: best ? 1 : 0.35 + (0.65 * (lrs.indexOf(lr) + 1)) / lrs.length, // the larger, the stronger
+        finished: seeds.every(({ run }) => run.status === "finished"),
+        points: overSeeds(seeds, view.x, view.y, view.logx, view.logy, network),
+      }));
+    });
+  });
 }
 
 /** As many lines as are drawn, of every method in turn the one that ends best; in the order they had. */
 function mostTelling(lines, metric) {
-  if (lines.length <= MOST_LINES) return lines;
-  const { higher } = data.metrics[metric];
-  const end = ({ curves: some }) => {
-    const ends = some.map(({ trial }) => trial[metric].at(-1)).filter(value => value !== null);
-    return ends.length < some.length ? Infinity : mean(ends) * (higher ? -1 : 1);
-  };
-  const ofMethod = new Map();
-  const ranked = lines.map(line => ({ line, end: end(line) })).sort((a, b) => a.end - b.end).map(({ line }) => {
-    const rank = ofMethod.get(line.curve.method) ?? 0;
-    ofMethod.set(line.curve.method, rank + 1);
-    return { line, rank };
-  });
+  const toBest = data.metrics[metric].higher ? -1 : 1, ranks = new Map();
+  const rank = ({ curve }) => ranks.set(curve.method, (ranks.get(curve.method) ?? 0) + 1).get(curve.method);
+  const end = ({ points }) => (points.length ? toBest * points.at(-1).mean : Infinity);
+  const ranked = [...lines].sort((a, b) => end(a) - end(b)).map(line => ({ line, rank: rank(line) }));
   const kept = new Set(ranked.sort((a, b) => a.rank - b.rank).slice(0, MOST_LINES).map(({ line }) => line));
   return lines.filter(line => kept.has(line));
 }
 
-/** Draws a task in its panel and gives back the lines. */
-function drawPanel(panel, task, view, network, ofTask) {
-  const all = linesOf(task, view, ofTask);
-  const lines = all.filter(line => areComparable(line.curves, view.x[0]));
-  const few = mostTelling(lines, view.y[0]);
-  const shown = few.map(line => drawing(line, view, network)).filter(Boolean);
-  const drawn = shown.length ? [...bandTraces(shown), ...shown.map(one => lineTrace(one, view)), markTrace(shown, view)] : []; // bands behind
-  const [x, y] = [data.axes[view.x[0]], data.metrics[view.y[0]].label];
-  const zoom = zooms.get(task.name);
-  const layout = {
-    xaxis: axis(x, view.logx[0] === "1", ...extent(drawn, "x"), false, zoom?.slice(0, 2)),
-    yaxis: axis(y, view.logy[0] === "1", ...extent(drawn, "y"), true, zoom?.slice(2)),
-    showlegend: false, hovermode: "closest", uirevision: "kept", paper_bgcolor: ofPage.page, plot_bgcolor: ofPage.page,
-    margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: FONT, size: 13, color: ofPage.ink },
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: ofPage.quiet, activecolor: ofPage.ink },
-    annotations: drawn.length ? [] : [{
-      text: "nothing to draw: not measured here, or not chosen", showarrow: false,
-      x: 0.5, y: 0.5, xref: "paper", yref: "paper",
-    }],
+/** plotly's trace of one line. */
+function lineTrace({ curve, lr, strength, seeds, run, finished, points }, view) {
+  const unfinished = finished ? "" : `, seed ${run.seed} ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`;
+  const name = `${curve.label}, step size ${short(lr)}${unfinished}`;
+  const spread = seeds.length > 1 ? "<br>seeds %{customdata[1]:.4~g} to %{customdata[2]:.4~g}" : "";
+  return {
+    name, opacity: strength, x: points.map(({ x }) => x), y: points.map(point => point.mean), mode: "lines+markers",
+    line: { color: curve.color, width: 2, dash: finished ? curve.dash : "dot" },
+    marker: { symbol: curve.symbol, color: curve.color, size: 8, maxdisplayed: MARKERS, line: { color: PAGE, width: 0.8 } },
+    customdata: points.map(({ round, low, high }) => [round, low, high]),
+    hovertemplate: `<b>${plain(name)}</b><br>${plain(data.metrics[view.y].label)} %{y:.4~g}${spread}<br>` +
+      `${data.axes[view.x].label} %{x:.4~g}<br>round %{customdata[0]}<extra></extra>`,
+    uid: `${[curve.name, lr, run.folder].join().replace(/\W/g, "_")}_line`, // plotly uses it as part of a selector
+    meta: { kind: "line", method: curve.method, curve: curve.name, lr, finished },
   };
-  const plot = panel.querySelector(".plot");
-  const names = [...new Set(lines.map(line => line.curve.label))].join(", ");
-  plot.setAttribute("aria-label", `${y} over ${x} on ${task.label}: ${names || "nothing"}`);
-  const isNew = !plot.data;
+}
+
+/** plotly's trace of the band between the seeds of a line. */
+function bandTrace({ curve, lr, strength, points }) {
+  const back = [...points].reverse(), x = ({ x }) => x;
+  return {
+    x: [...points.map(x), ...back.map(x)], y: [...points.map(({ high }) => high), ...back.map(({ low }) => low)],
+    mode: "none", fill: "toself", fillcolor: curve.color, opacity: 0.18 * strength, hoverinfo: "skip",
+    uid: `${[curve.name, lr].join().replace(/\W/g, "_")}_band`, meta: { kind: "band", method: curve.method },
+  };
+}
+
+/** An axis over values, or over the part of it that is zoomed to; a logarithmic one may show its last DECADES at first. */
+function axis(label, log, values, cut, zoom) {
+  const [low, high] = [least(values), greatest(values)];
+  const decades = log ? Math.log10(high / low) : 0;
+  const range = zoom ?? (cut && decades > DECADES ? [Math.log10(high) - DECADES, Math.log10(high) + 0.3] : undefined);
+  return {
+    title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
+    gridcolor: GRID, zeroline: false, linecolor: QUIET, ticks: "outside", tickcolor: QUIET,
+    nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, // decades alone where there are 2
+    ...(range ? { range } : { autorange: true }), uirevision: JSON.stringify([label, log, range]),
+  };
+}
+
+/** Draw a task in its panel and return its lines. */
+function drawPanel(panel, task, view, network, byCurve) {
+  const lines = linesOf(task, view, network, byCurve).filter(({ points }) => points.length);
+  const few = mostTelling(lines, view.y), zoom = zooms.get(task.name), { label } = data.metrics[view.y];
+  const bands = few.filter(({ seeds }) => seeds.length > 1).map(bandTrace); // behind the lines
+  const drawn = [...bands, ...few.map(line => lineTrace(line, view))];
+  const every = name => drawn.flatMap(trace => trace[name]);
+  const nothing = { text: "nothing to draw: not measured here, or not chosen", showarrow: false };
+  const layout = {
+    xaxis: axis(data.axes[view.x].label, view.logx, every("x"), false, zoom?.slice(0, 2)),
+    yaxis: axis(label, view.logy, every("y"), true, zoom?.slice(2)),
+    showlegend: false, hovermode: "closest", uirevision: "kept", paper_bgcolor: PAGE, plot_bgcolor: PAGE,
+    margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: QUIET, activecolor: INK },
+    annotations: drawn.length ? [] : [{ ...nothing, x: 0.5, y: 0.5, xref: "paper", yref: "paper" }],
+  };
+  const plot = panel.querySelector(".plot"), isNew = !plot.data;
+  const names = [...new Set(lines.map(({ curve }) => curve.label))].join(", ");
+  plot.setAttribute("aria-label", `${label} over ${data.axes[view.x].label} on ${task.label}: ${names || "nothing"}`);
+  const file = `${view.y} ${task.name.replaceAll("/", " ")}`;
   Plotly.react(plot, drawn, layout, {
-    responsive: true, ...ALONE, doubleClick: false,
+    responsive: true, ...ALONE, doubleClick: false, toImageButtonOptions: { format: "svg", filename: file },
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", ...UPLOADS],
-    toImageButtonOptions: { format: "svg", filename: `${view.y[0]} ${task.name.replaceAll("/", " ")}` },
   });
   if (isNew) followZoom(plot, task);
   panel.querySelector(".whole").hidden = !zoom;
-  panel.querySelector(".csv").onclick = () => save(`${view.y[0]} ${task.name.replaceAll("/", " ")}.csv`, csvOf(task, lines, view, network));
+  panel.querySelector(".csv").onclick = () => save(`${file}.csv`, csvOf(task, lines, view));
   for (const entry of panel.querySelectorAll(".legend button")) {
-    const of = few.filter(({ curve }) => curve.name === entry.value);
-    entry.setAttribute("aria-pressed", of.length > 0);
-    entry.querySelector("small").textContent = view.lr[0] === "best" && of.length ? short(of[0].lr) : "";
+    const shown = few.filter(({ curve }) => curve.name === entry.value);
+    entry.setAttribute("aria-pressed", shown.length > 0);
+    entry.querySelector("small").textContent = view.lr === "best" && shown.length ? short(shown[0].lr) : "";
   }
   const values = panel.querySelector(".values");
-  values.ontoggle = () => values.open && values.lastChild.replaceChildren(valuesTable(task, lines, view));
+  values.ontoggle = () => values.open && values.lastChild.replaceChildren(endsTable(task, lines, view));
   values.ontoggle();
-  const refused = new Set(all.filter(line => !lines.includes(line)).map(line => line.curve.label));
-  const notes = [...refused].map(label =>
-    `Not drawn: ${label}, whose seeds were not evaluated at the same rounds and bits; choose one seed.`);
-  if (few.length < lines.length) {
-    notes.unshift(`${few.length} of ${lines.length} lines are drawn, of every method those that end best; choose settings to see others. ` +
-      "The table and the CSV have all.");
-  }
-  panel.querySelector(".note").textContent = notes.join(" ");
+  panel.querySelector(".note").textContent = few.length === lines.length ? "" :
+    `${few.length} of ${lines.length} lines are drawn: of every method those that end best. The table and the CSV have all.`;
   return lines;
 }
 
@@ -119,16 +137,39 @@ function unzoom(task) {
 }
 
 /** The ends of a panel's lines, for whoever cannot see them. */
-function valuesTable(task, lines, view) {
-  const metric = view.y[0], { label, higher } = data.metrics[metric];
-  const rows = lines.map(({ curve, lr, curves: some }) => {
-    const known = overSeeds(some, "round", metric, view.logy[0] === "1").mean.filter(value => value !== null);
-    const best = known.length ? known.reduce((a, b) => (higher ? Math.max(a, b) : Math.min(a, b))) : NaN;
-    const { axes } = some[0].run;
-    return [curve.label, short(lr), some.map(({ run }) => run.seed).join(", "), String(axes.round.at(-1)), inBits(axes.bits.at(-1)),
-      ...[known[0], best, known.at(-1)].map(value => (Number.isFinite(value) ? short(value) : "–"))];
+function endsTable(task, lines, view) {
+  const { label, higher } = data.metrics[view.y];
+  const rows = lines.map(({ curve, lr, seeds, run, points }) => {
+    const means = points.map(point => point.mean), best = higher ? greatest(means) : least(means);
+    const ends = [means[0], best, means.at(-1)].map(short);
+    const all = seeds.map(({ run }) => run.seed).join(", ");
+    return [curve.label, short(lr), all, String(points.at(-1).round), inBits(run.axes.bits.at(-1)), ...ends];
   });
   return table("", `${label} on ${task.label}`, ["method", "step size", "seeds", "rounds", "bits", "first", "best", "last"], rows);
+}
+
+/** A cell of CSV; text that a spreadsheet would take for a formula begins with an apostrophe. */
+function csvCell(value) {
+  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A row for every point of lines: the mean, least and greatest value over seeds. */
+function csvOf(task, lines, { x, y }) {
+  const keys = data.settings.map(({ key }) => key);
+  const rows = lines.flatMap(({ lr, seeds, run, points }) => {
+    const settings = keys.map(key => run.settings[key]);
+    const about = [task.name, run.method, ...settings, lr, seeds.map(({ run }) => run.seed).join(" "), run.status];
+    return points.map(point => [...about, point.round, point.x, point.mean, point.low, point.high]);
+  });
+  const names = ["task", "method", ...keys, "lr", "seeds", "status", "round", `x: ${x}`, y, `${y}, least`, `${y}, greatest`];
+  return [names, ...rows].map(row => row.map(csvCell).join()).join("\n") + "\n";
+}
+
+function save(name, text) {
+  const href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  make("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
 }
 
 /** Choose the method and the settings of a curve alone, or everything. */
@@ -144,24 +185,20 @@ function isolate(task, curve) {
 
 function newPanel(task) {
   const there = new Set(data.runs.filter(run => run.task === task.name).map(run => run.curve));
-  const legend = [...curves.values()].filter(curve => there.has(curve.name)).map(curve => {
-    const entry = make("button", { type: "button", value: curve.name, title: "click: this one alone; double click: all" },
-      swatch(curve), make("span", {}, curve.label), make("small", { title: "step size" }));
-    entry.addEventListener("click", event => isolate(task, event.detail > 1 ? null : curve));
-    return entry;
-  });
-  const whole = make("button", { type: "button", class: "whole", hidden: "" }, "whole range");
-  whole.addEventListener("click", () => unzoom(task));
+  const legend = [...curves.values()].filter(({ name }) => there.has(name)).map(curve =>
+    button({ value: curve.name, title: ISOLATES }, event => isolate(task, event.detail > 1 ? null : curve),
+      swatch(curve), make("span", {}, curve.label), make("small", { title: "step size" })));
   return make("div", { class: "panel", "data-task": task.name },
-    make("div", { class: "head" }, make("h3", {}, task.label), whole, make("button", { type: "button", class: "csv" }, "CSV")),
+    make("div", { class: "head" }, make("h3", {}, task.label),
+      button({ class: "whole", hidden: "" }, () => unzoom(task), "whole range"), button({ class: "csv" }, () => {}, "CSV")),
     make("div", { class: "plot", role: "img" }),
     make("div", { class: "legend", role: "group", "aria-label": `Curves on ${task.label}` }, ...legend),
-    make("details", { class: "values" }, make("summary", {}, "as a table"), make("div", scrolling(`Values on ${task.label}`))),
+    make("details", { class: "values" }, make("summary", {}, "as a table"), scrolling(`Values on ${task.label}`)),
     make("p", { class: "note" }));
 }
 
-/** Draws the tasks, those that have a panel already in that one, and gives back their lines. */
-function drawPanels(tasks, view, network, grouped) {
+/** Draw tasks, those that have a panel already in that one, and return their lines. */
+function drawPanels(tasks, view, network, byTask) {
   const before = new Map([...at("panels").children].map(panel => [panel.dataset.task, panel]));
   const panels = tasks.map(task => before.get(task.name) || newPanel(task));
   for (const panel of before.values()) {
@@ -169,30 +206,5 @@ function drawPanels(tasks, view, network, grouped) {
   }
   at("panels").replaceChildren(...panels); // all of them before the first is drawn: their number makes their width
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
-  const lines = tasks.flatMap((task, i) => drawPanel(panels[i], task, view, network, grouped.get(task.name)));
-  at("reading").textContent = reading(tasks, view);
-  return lines;
-}
-
-/** How the curves are to be read, in words. */
-function reading(tasks, view) {
-  const rules = [...new Set(tasks.map(task => task.rule))];
-  const sentences = [];
-  if (view.lr[0] === "best") sentences.push(`Each method with ${rules.join(", or, elsewhere, ")}.`);
-  else sentences.push("A line for each step size: the larger, the stronger.");
-  if (view.seeds.length > 1) {
-    sentences.push("Lines are means over seeds, geometric where y is logarithmic, in bands from the least to the greatest.");
-  }
-  sentences.push({
-    bits: "Bits are those of one worker, both directions.",
-    seconds: "Seconds are those measured, for all workers and all step sizes of a run, evaluations left out.",
-    modelled_seconds: "Modelled seconds are explained at the foot of the page.",
-  }[view.x[0]] || "");
-  sentences.push("Drag to zoom, double-click for all. Click on a name: that one alone, double-click: all; behind it the step size.");
-  if (data.runs.some(run => run.status !== "finished")) sentences.push("Dotted: runs that are not finished.");
-  if (data.runs.some(run => run.axes.round.length > MOST_POINTS)) {
-    sentences.push(`Lines are drawn with up to ${MOST_POINTS} points; tables count all.`);
-  }
-  if (fewer()) sentences.push(`Not all evaluations: ${fewer()}.`);
-  return sentences.filter(Boolean).join(" ");
+  return tasks.flatMap((task, i) => drawPanel(panels[i], task, view, network, byTask.get(task.name)));
 }

@@ -11,7 +11,8 @@ from folder_support import change, folder, rewrite
 from plotly.offline import get_plotlyjs
 
 from experiments.report import main
-from plots.page.page import content, page, read_figures
+from plots.page import page as module
+from plots.page.page import kept_evaluations, page, page_data, read_figures
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
 from plots.runs.variants import tell_apart
@@ -69,15 +70,30 @@ def test_labels_cannot_end_the_script_that_holds_them_and_nothing_outside_is_ref
     assert "default-src 'none'" in text  # a browser then fetches nothing even if asked to
 
 
+def contrast(*colors: str) -> float:
+    """As in WCAG 2, of two colours #rrggbb."""
+
+    def luminance(color: str) -> float:
+        parts = [int(color[begin : begin + 2], 16) for begin in (1, 3, 5)]
+        linear = [part / 3294.6 if part <= 10.3 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(map(luminance, colors))
+    return (high + 0.05) / (low + 0.05)
+
+
 def test_methods_look_as_in_the_figures(tmp_path):
     for ratio in (0.1, 0.2):
         folder(tmp_path, f"p{ratio}", compressor__ratio=ratio)
     folder(tmp_path, "n", algorithm="noisy")
-    found = content(find(tmp_path), [], "now")
+    found = page_data(find(tmp_path), [], "now")
     looks = {look["label"]: look for look in found["methods"]}
     assert list(looks) == ["Noisy", "Plain"]
     assert [look["color"] for look in looks.values()] == ["#cc0000", "#111111"]
     assert [look["symbol"] for look in looks.values()] == ["square", "circle"]
+    for look in looks.values():  # seen on the page's dark ground as well as WCAG 2 asks for
+        assert contrast(look["dark"], "#14181d") >= 4.5
+        assert 1 <= contrast(look["dark"], look["color"]) < 21
     assert [(curve["label"], curve["method"], curve["dash"]) for curve in found["curves"]] == [
         ("Noisy", "noisy", "solid"),
         ("Plain, compressor.ratio=0.1", "plain", "solid"),
@@ -91,7 +107,7 @@ def test_settings_in_which_runs_differ_are_listed_in_order_with_what_each_run_ha
     folder(tmp_path, "n", algorithm="noisy", rounds=200)
     folder(tmp_path, "m", algorithm="noisy", rounds=1000)
     folder(tmp_path, "o", task="other", rounds=30)
-    found = content(find(tmp_path), [], "now")
+    found = page_data(find(tmp_path), [], "now")
     assert {one["key"]: one["values"] for one in found["settings"]} == {
         "rounds": ["30", "100", "200", "1000"],
         "compressor.ratio": ["0.0625", "0.25", "1"],
@@ -104,26 +120,26 @@ def test_settings_in_which_runs_differ_are_listed_in_order_with_what_each_run_ha
 def test_runs_link_to_their_folders(tmp_path):
     place = folder(tmp_path / "results #1", "a")
     seen_from = tmp_path / "pages"
-    [run] = content(find(tmp_path / "results #1"), [], "now", seen_from=seen_from)["runs"]
+    [run] = page_data(find(tmp_path / "results #1"), [], "now", seen_from=seen_from)["runs"]
     assert run["href"] == "../results%20%231/toy/plain/a"
     assert (seen_from / unquote(run["href"])).resolve() == place
-    [run] = content(find(tmp_path), [], "now", seen_from=place.parent)["runs"]
+    [run] = page_data(find(tmp_path), [], "now", seen_from=place.parent)["runs"]
     assert run["href"] == "a"
 
 
 def test_a_page_is_named_after_its_study(tmp_path):
     folder(tmp_path, "a", study="mine")
-    assert content(find(tmp_path), [], "now")["study"] == "mine"
+    assert page_data(find(tmp_path), [], "now")["study"] == "mine"
     folder(tmp_path, "b", seed=1, study="other")
-    assert content(find(tmp_path), [], "now")["study"] == ""
-    assert content(find(tmp_path), [], "now", study="asked")["study"] == "asked"
+    assert page_data(find(tmp_path), [], "now")["study"] == ""
+    assert page_data(find(tmp_path), [], "now", study="asked")["study"] == "asked"
 
 
 def test_the_best_step_sizes_are_those_of_the_rule(tmp_path):
     for seed in (0, 1):
         folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.3, 0.2))
     folder(tmp_path, "b", algorithm="noisy", lrs=(0.1, 0.2), status="running", reached=50)
-    [task] = content(find(tmp_path), [], "now")["tasks"]
+    [task] = page_data(find(tmp_path), [], "now")["tasks"]
     assert task["best"] == {"noisy": 0.2, "plain": 0.3}
     assert task["rule"].endswith("gradient norm over the last tenth of the rounds and over seeds")
 
@@ -133,7 +149,7 @@ def test_without_loss_and_gradient_norm_only_a_single_step_size_is_best(tmp_path
     for name, lrs in (("plain", (0.1,)), ("noisy", (0.1, 0.2))):
         path = folder(tmp_path, name, algorithm=name, lrs=lrs)
         rewrite(path, lambda row: {key: row[key] for key in row if key not in ("train_loss", "grad_norm")})
-    another, toy = content(find(tmp_path), [], "now")["tasks"]
+    another, toy = page_data(find(tmp_path), [], "now")["tasks"]
     assert (another["best"], toy["best"]) == ({"plain": 0.1}, {"plain": 0.1})
     assert another["rule"].endswith("gradient norm over the last tenth of the rounds")
     assert toy["rule"] == "the step sizes it was given, none of them selected"
@@ -143,7 +159,7 @@ def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_pa
     folder(tmp_path, "a")
     folder(tmp_path, "b", time="2026-02-01T00:00:00+00:00")
     folder(tmp_path, "c", seed=1, status="running", reached=50)
-    found = content(find(tmp_path), [], "now")
+    found = page_data(find(tmp_path), [], "now")
     assert found["older"] == 1
     assert {run["folder"]: (run["status"], run["settled"]) for run in found["runs"]} == {
         "b": ("finished", True),
@@ -155,7 +171,7 @@ def test_code_with_changes_is_told_from_code_without(tmp_path):
     for name, changed in (("a", False), ("b", True)):
         path = folder(tmp_path, name, algorithm=name)
         change(path, "environment.json", lambda about, changed=changed: about | {"uncommitted_changes": changed})
-    commits = {entry["commit"]: entry["runs"] for entry in content(find(tmp_path), [], "now")["commits"]}
+    commits = {entry["commit"]: entry["runs"] for entry in page_data(find(tmp_path), [], "now")["commits"]}
     assert commits == {"abcdef0": 1, "abcdef0 with changes": 1}
 
 
@@ -196,6 +212,44 @@ def test_damaged_claims_are_named_and_left_out(tmp_path, capsys):
         file.write_bytes(damage)
         assert [one["name"] for one in read_figures(tmp_path, tmp_path)] == ["b"]
         assert f"left out: {file}: damaged" in capsys.readouterr().err
+
+
+def test_seeds_that_gave_the_same_numbers_are_named(tmp_path):
+    for seed in (0, 1):
+        path = folder(tmp_path, f"same{seed}", seed=seed)
+        rewrite(path, lambda row: row | {"grad_norm": 1.0})
+        folder(tmp_path, f"other{seed}", seed=seed, algorithm="noisy")
+    found = page_data(find(tmp_path), [], "now")["identical"]
+    assert found == ["Plain on toy: seeds 0, 1 gave the same numbers."]
+
+
+@pytest.mark.parametrize("room", [1, 600, 900, 1500, 10**6])
+def test_a_page_has_as_many_evaluations_as_it_has_room_for(tmp_path, monkeypatch, room):
+    for seed in (0, 1):
+        folder(tmp_path, f"{seed}", seed=seed, lrs=(0.1, 0.2), rounds=1000)
+    folder(tmp_path, "short", algorithm="short", rounds=100)
+    whole = page_data(find(tmp_path), [], "", whole=True)
+    monkeypatch.setattr(module, "ROOM", room)
+    some = page_data(find(tmp_path), [], "")
+    assert (some == whole) == (room == 10**6)
+    places = [run["axes"]["round"] for run in some["runs"]]
+    assert len(some["lists"]) == len({str(one) for one in some["lists"]})
+    assert len(set(places)) == 2  # seeds keep the same
+    values = 0
+    for one, other in zip(whole["runs"], some["runs"], strict=True):
+        rounds, fewer = (found["lists"][run["axes"]["round"]] for found, run in ((whole, one), (some, other)))
+        assert (fewer[0], fewer[-1], other["evaluations"]) == (rounds[0], rounds[-1], len(rounds))
+        for trial, less in zip(one["trials"], other["trials"], strict=True):  # values stay with their rounds
+            at = dict(zip(rounds, trial["grad_norm"], strict=True))
+            assert less["grad_norm"] == [at[t] for t in fewer]
+        values += len(fewer) * (1 + 4 * len(one["trials"]))
+    assert values <= max(room, 2 * (9 + 9 + 5))  # no curve has fewer than its ends
+
+
+def test_early_rounds_are_not_lost_on_a_logarithmic_axis():
+    places = kept_evaluations(2000, 60)
+    assert len(places) <= 60
+    assert min(((places >= low) & (places < 10 * low)).sum() for low in (1, 10, 100)) > 4
 
 
 def test_a_page_of_nothing_can_be_made(tmp_path):

@@ -1,20 +1,23 @@
 """The page of `python -m experiments.report` in a browser that is cut off from the network."""
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, mean
+from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pytest
 from curve_support import claim
-from folder_support import change, folder
+from folder_support import change, folder, rewrite
 from page_support import Viewer, browser, opened
 
 from experiments.report import main
 from plots.claims.claims import judge
-from plots.page import thin
+from plots.page import page
 from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
@@ -27,6 +30,17 @@ FIRST, SECOND = "group/first", "second"
 METHODS = {"plain": (0.001, 0.003, 0.01), "noisy": (0.01, 0.03)}
 CLAIM = claim("4", "Plain is as low as noisy, to a factor", "reaches_level", subject="plain",
               reference="noisy", within=2.0)  # fmt: skip
+
+TASK = "a/first"
+OTHERS = ("b", "c", "d", "e", "f")
+HOSTILE = '"><img src=x onerror=alert(1)>'
+FASTER = {"plain": 0.03, "noisy": 0.02}
+SCHEMES = {"light": "color", "dark": "dark"}
+
+LABEL = "<i>%{y}</i> & " + "a" * 300
+
+MOST = 40
+MANY = [f"{number / 100:g}" for number in range(10, 53)]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +89,7 @@ def of(results: Path, algorithm: str, task: str, lr: float) -> list[list[dict]]:
 
 
 def test_lines_are_drawn_with_their_colours(viewer):
-    assert viewer.page.title().startswith("Results: ")
+    assert viewer.page.title() == "Results"  # of two tasks, each with a finding of its own
     assert len(viewer.drawn(FIRST)) == 3  # two methods, one of them in two variants
     assert len(viewer.drawn(SECOND)) == 3  # and one run that is not finished
     assert all(path.startswith("M") and path.count(",") > 5 for path in viewer.drawn(FIRST))
@@ -86,9 +100,7 @@ def test_lines_are_drawn_with_their_colours(viewer):
     some, other = (line for curve, line in lines.items() if curve.startswith("noisy, compressor.ratio="))
     assert some["color"] == other["color"]
     assert some["dash"] != other["dash"]
-    assert viewer.page.locator("#methods .only").all_text_contents() == ["Noisy", "Plain"]
-    entry = viewer.page.locator(f'.panel[data-task="{FIRST}"] .legend').get_by_text("Noisy, compressor.ratio=0.1")
-    assert entry.count() == 1
+    assert viewer.page.locator("#methods .only > span").all_text_contents() == ["Noisy", "Plain"]
 
 
 def test_lines_are_means_over_seeds_in_bands(viewer, results):
@@ -114,18 +126,14 @@ def test_the_best_step_size_is_that_of_the_figures_and_each_can_be_shown(viewer,
     assert strengths == sorted(set(strengths))
 
 
-@pytest.mark.parametrize(
-    ("axis", "title"), [("round", "rounds"), ("epoch", "epochs"), ("seconds", "seconds of training")]
-)
-def test_the_axis_can_be_switched(viewer, results, axis, title):
-    before = viewer.drawn(FIRST)
-    viewer.page.select_option("#x", axis)
-    assert viewer.titles(FIRST)[0] == title
-    line = viewer.line(FIRST, "plain")
-    seeds = of(results, "plain", FIRST, line["lr"])
-    assert line["x"] == pytest.approx([mean(row[axis] for row in pair) for pair in zip(*seeds, strict=True)])
-    assert line["x"][0] == 0  # which a linear axis has a place for
-    assert viewer.drawn(FIRST) != before
+def test_the_axis_can_be_switched(viewer, results):
+    for axis, title in (("round", "rounds"), ("epoch", "epochs"), ("seconds", "seconds of training")):
+        viewer.page.select_option("#x", axis)
+        assert viewer.titles(FIRST)[0] == title
+        line = viewer.line(FIRST, "plain")
+        seeds = of(results, "plain", FIRST, line["lr"])
+        assert line["x"] == pytest.approx([mean(row[axis] for row in pair) for pair in zip(*seeds, strict=True)])
+        assert line["x"][0] == 0  # which a linear axis has a place for
     viewer.page.check("#logx")
     assert min(viewer.line(FIRST, "plain")["x"]) > 0
 
@@ -180,7 +188,7 @@ def test_the_bits_to_reach_a_level_are_those_of_python(viewer, results, metric, 
     for task in (FIRST, SECOND):
         found = viewer.page.eval_on_selector_all(
             f'#targets [data-task="{task}"] tbody tr',
-            """rows => rows.map(row => [row.querySelector("th").textContent.trim(),
+            """rows => rows.map(row => [row.querySelector("th span").childNodes[1].data.trim(),
                 [...row.querySelectorAll("td")].map(cell => ({ ...cell.dataset, text: cell.textContent }))])""",
         )
         expected = dict(list(bits_to_reach(table(results, task), metric, levels).groupby("label")))
@@ -271,9 +279,11 @@ def test_claims_are_shown_with_their_verdicts(viewer, results):
     judged = pd.read_csv(results / "figures" / "mine-quick" / "claims.csv", dtype=str)
     best = judged[judged["step_size"] == "best"]
     shown = viewer.page.eval_on_selector_all(
-        "#claims tbody tr", "rows => rows.map(row => [...row.children].map(cell => cell.textContent))"
+        "#claims :not(.equal) > .scroll tbody tr",
+        "rows => rows.map(row => [...row.children].map(cell => cell.textContent))",
     )
     assert shown == best.values.tolist()
+    assert "of 1 hold" in viewer.text("#claims .equal summary")
     verdict = viewer.page.locator("#claims tbody .verdict").first
     assert verdict.is_visible()
     assert verdict.get_attribute("class").split() == ["verdict", best["verdict"].iloc[0]]
@@ -305,7 +315,7 @@ def test_addresses_that_mean_nothing_show_the_first_view(viewer):
 
 
 def test_controls_have_labels_and_work_from_the_keyboard(viewer):
-    unlabelled = "fields => fields.filter(field => !field.labels.length).map(field => field.id)"
+    unlabelled = "fields => fields.filter(field => !field.labels.length && !field.ariaLabel).map(field => field.id)"
     assert viewer.page.eval_on_selector_all("input, select", unlabelled) == []
     assert viewer.page.get_attribute(f'.panel[data-task="{FIRST}"] .plot', "aria-label").startswith(
         f"gradient norm over communication bits on {FIRST.upper()}: Noisy, compressor.ratio=0.05"
@@ -321,7 +331,7 @@ def test_nothing_overlaps_or_is_cut_off_on_a_laptop(viewer):
         wide = viewer.page.evaluate(
             """[...document.querySelectorAll("header, fieldset, fieldset *, .panel, main > section")]
                 .filter(element => element.scrollWidth > element.clientWidth + 1 && element.clientWidth &&
-                    !["SELECT", "OPTION", "INPUT"].includes(element.tagName) && !element.matches(".hidden"))
+                    !["SELECT", "OPTION", "INPUT"].includes(element.tagName))
                 .map(element => element.outerHTML.slice(0, 80))"""
         )
         assert wide == []
@@ -331,22 +341,6 @@ def test_nothing_overlaps_or_is_cut_off_on_a_laptop(viewer):
         for outer, inner in zip(boxes, drawn, strict=True):
             assert inner["width"] <= outer["width"] + 1
     viewer.page.set_viewport_size({"width": 1366, "height": 900})
-
-
-def test_long_lines_are_thinned_on_the_screen_alone(viewer):
-    counts = viewer.page.evaluate(
-        """() => [false, true].map(log => {
-            const x = Array.from({ length: 50000 }, (_, i) => i + 1);
-            const line = thinned({ x, mean: x }, log);
-            return [line.x.length, line.x[0], line.x.at(-1), Math.max(...line.x.slice(1).map((v, i) =>
-                log ? Math.log(v / line.x[i]) / Math.log(50000) : (v - line.x[i]) / 50000))];
-        })"""
-    )
-    for count, first, last, gap in counts:
-        assert count <= 2001
-        assert (first, last) == (1, 50000)
-        assert gap < 0.07  # of the axis: on a logarithmic one that is between the first two rounds
-    assert len(viewer.line(FIRST, "plain")["x"]) == 10  # short ones are whole
 
 
 def test_no_button_leads_out_of_the_page(viewer):
@@ -368,7 +362,7 @@ def test_no_button_leads_out_of_the_page(viewer):
 def test_a_page_without_room_says_what_it_leaves_out(browser, tmp_path, monkeypatch):
     for seed in (0, 1):
         folder(tmp_path, f"{seed}", task=FIRST, lrs=(0.001,), seed=seed, rounds=1000)
-    monkeypatch.setattr(thin, "ROOM", 250)
+    monkeypatch.setattr(page, "ROOM", 250)
     main([f"results_dir={tmp_path}", "out=" + str(tmp_path / "some.html")])
     main([f"results_dir={tmp_path}", "out=" + str(tmp_path / "all.html"), "points=all"])
     with (
@@ -382,7 +376,380 @@ def test_a_page_without_room_says_what_it_leaves_out(browser, tmp_path, monkeypa
         assert 15 < shown < 40
         assert line["y"] == [values[t] for t in line["x"]]  # the mean over seeds
         said = f"2 of 2 runs are here with up to {shown} of their up to 101 evaluations"
-        for place in ("#notices", "#reading", "#targets-note"):
+        for place in ("#notices", "#reading", "#targets-fewer"):
             assert said in some.text(place)
             assert "evaluations" not in whole.text(place)
         assert "python -m experiments.report points=all" in some.text("#notices")
+
+
+# a study, in which one chooses
+
+
+@pytest.fixture(scope="module")
+def study_runs(tmp_path_factory) -> Path:
+    """A study: two methods with two batch sizes, two numbers of rounds and two step sizes, on one task of six."""
+    place = tmp_path_factory.mktemp("afternoon")
+    for number, (method, batch, rounds, lr) in enumerate(product(FASTER, (8, 16), (100, 200), (0.5, 1.0))):
+        rate = FASTER[method] * lr * batch / 8
+        folder(place, f"{number:012x}", task=TASK, algorithm=method, lrs=(lr,), rounds=rounds, task__batch_size=batch,
+               norm=lambda t, _, seed, rate=rate: (1 - rate) ** t, study="mine")  # fmt: skip
+    for task in OTHERS:
+        folder(place, task, task=task, study="mine", note=HOSTILE)
+    folder(place, "again", task="f", study="mine", note="=2+3")
+    return place
+
+
+@pytest.fixture(scope="module")
+def study_report(browser, study_runs) -> Iterator[Viewer]:
+    main([f"results_dir={study_runs}"])
+    with opened(browser, study_runs / "report.html") as viewer:
+        viewer.page.set_default_timeout(10_000)
+        yield viewer
+
+
+@pytest.fixture
+def study(study_report) -> Iterator[Viewer]:
+    """The page as it is at first."""
+    study_report.show()
+    yield study_report
+    assert study_report.is_quiet()
+
+
+def curves(study: Viewer, task: str = TASK) -> set[str]:
+    """The names of the curves in a panel."""
+    return {trace["curve"] for trace in study.traces(task)}
+
+
+ALL = {f"{method}, rounds={rounds}, task.batch_size={batch}" for method, rounds, batch in
+       product(FASTER, (100, 200), (8, 16))}  # fmt: skip
+
+
+def test_a_method_has_one_entry_and_settings_are_filters(study):
+    entries = """legend => [legend.textContent,
+        [...legend.parentElement.querySelectorAll('.only > span')].map(name => name.textContent)]"""
+    fields = dict(study.page.eval_on_selector_all("#choose legend", f"all => all.map({entries})"))
+    assert fields["Methods"] == ["Noisy", "Plain"]
+    assert (fields["rounds"], fields["task.batch_size"]) == (["100", "200"], ["8", "16"])
+    assert curves(study) == ALL
+    study.page.uncheck("[id='with.task.batch_size'] input[value='8']")
+    assert curves(study) == {name for name in ALL if name.endswith("=16")}
+    assert len(study.traces("b")) == 1  # which has no such setting
+    rows = study.page.locator(f'#targets [data-task="{TASK}"] tbody th').all_text_contents()
+    assert sorted(row[1:].strip().lower() for row in rows) == sorted(name for name in ALL if name.endswith("=16"))
+
+
+def test_a_click_on_a_name_isolates_and_a_double_click_shows_all(study):
+    page = study.page
+    page.click("#methods .only >> text=Plain")
+    assert curves(study) == {name for name in ALL if name.startswith("plain")}
+    page.dblclick("#methods .only >> text=Plain")
+    assert curves(study) == ALL
+    legend = page.locator(f'.panel[data-task="{TASK}"] .legend button')
+    one = legend.get_by_text("Noisy, rounds=200, task.batch_size=8")
+    one.click()
+    assert curves(study) == {"noisy, rounds=200, task.batch_size=8"}
+    pressed = {entry.get_attribute("value"): entry.get_attribute("aria-pressed") for entry in legend.all()}
+    assert pressed == {name: str(name in curves(study)).lower() for name in ALL}
+    one.dblclick()
+    assert curves(study) == ALL
+    assert page.evaluate("location.hash") == ""
+
+
+def test_the_filter_is_words_that_a_run_has_all_of(study):
+    study.page.fill("#filter", "PLAIN batch_size=16")
+    assert curves(study) == {name for name in ALL if name.startswith("plain") and name.endswith("=16")}
+    study.page.fill("#filter", "no such run")
+    assert curves(study) == set()
+    assert study.text("#drawn").startswith("Drawn: 0 of 6 tasks")
+
+
+def test_what_is_not_drawn_is_said(study):
+    said = study.text("#drawn")
+    assert "4 of 6 tasks (not E, F)" in said
+    assert "2 of 2 methods" in said
+    assert "11 of 22 runs" in said  # eight curves of the first task and one of each of three more
+    study.page.uncheck("#methods input[value=noisy]")
+    assert "1 of 2 methods (not Noisy)" in study.text("#drawn")
+
+
+def test_back_undoes_a_choice(study):
+    page = study.page
+    views = []
+    for choose in (
+        lambda: page.select_option("#x", "round"),
+        lambda: page.uncheck("#methods input[value=plain]"),
+        lambda: page.locator("#filter").press_sequentially("noisy"),  # one step, however many letters
+        lambda: page.uncheck("[id='with.rounds'] input[value='100']"),
+    ):
+        views.append(page.evaluate("read()"))
+        choose()
+    last = page.evaluate("read()")
+    for view in reversed(views):
+        page.go_back()
+        page.wait_for_function("view => JSON.stringify(read()) === view", arg=json.dumps(view, separators=(",", ":")))
+    for _ in views:
+        page.go_forward()
+    page.wait_for_function("view => JSON.stringify(read()) === view", arg=json.dumps(last, separators=(",", ":")))
+    assert curves(study) == {name for name in ALL if name.startswith("noisy, rounds=200")}
+
+
+def ranges(study: Viewer) -> list[float]:
+    return study.page.evaluate(
+        """task => {
+            const { xaxis, yaxis } = document.querySelector(`.panel[data-task="${task}"] .plot`)._fullLayout;
+            return [...xaxis.range, ...yaxis.range];
+        }""",
+        TASK,
+    )
+
+
+def test_a_zoom_is_in_the_address(study, browser, study_runs):
+    page = study.page
+    whole = ranges(study)
+    box = page.locator(f'.panel[data-task="{TASK}"] .nsewdrag').bounding_box()
+    place = [(box["x"] + share * box["width"], box["y"] + share * box["height"]) for share in (0.25, 0.75)]
+    page.mouse.move(*place[0])
+    page.mouse.down()
+    page.mouse.move(*place[1], steps=4)
+    page.mouse.up()
+    page.wait_for_function("location.hash.includes('zoom')")
+    zoomed = ranges(study)
+    for (low, high), (inner_low, inner_high) in ((whole[:2], zoomed[:2]), (whole[2:], zoomed[2:])):
+        assert inner_low == pytest.approx(low + 0.25 * (high - low), abs=0.02 * (high - low))
+        assert inner_high == pytest.approx(low + 0.75 * (high - low), abs=0.02 * (high - low))
+    with opened(browser, study_runs / "report.html", page.evaluate("location.hash")) as other:
+        assert ranges(other) == pytest.approx(zoomed, rel=1e-4)
+        other.page.click(f'.panel[data-task="{TASK}"] .whole')
+        assert ranges(other) == pytest.approx(whole)
+    page.go_back()
+    page.wait_for_function("!location.hash.includes('zoom')")
+    assert ranges(study) == pytest.approx(whole)
+    study.show(zoom=f"1,2,x,4,{TASK}")  # which means nothing
+    assert ranges(study) == pytest.approx(whole)
+
+
+def test_runs_can_be_sorted_and_lead_to_their_folders(study, study_runs):
+    page = study.page
+    page.click("#runs-summary")
+    rows = page.locator("#runs tbody tr")
+    rows.nth(22 - 3 - 1).wait_for()
+    assert rows.count() == 22 - 3  # of two tasks nothing is chosen
+    heads = page.locator("#runs thead button").all_text_contents()
+    assert {"rounds", "task.batch_size", "note"} <= set(heads)
+    assert len(set(heads)) == len(heads)
+    column = heads.index("last gradient norm")
+    button = page.locator("#runs thead button").nth(column)
+    button.focus()
+    for order, direction in (("ascending", 1), ("descending", -1)):
+        page.keyboard.press("Enter")  # the heading keeps the focus
+        assert page.locator("#runs thead th").nth(column).get_attribute("aria-sort") == order
+        values = page.eval_on_selector_all(
+            "#runs tbody tr", f"rows => rows.map(row => +row.cells[{column}].textContent)"
+        )
+        assert values == sorted(values)[::direction]
+        assert len(set(values)) > 5
+    for link in page.locator("#runs tbody a").all():
+        place = Path(unquote(urlsplit(link.evaluate("link => link.href")).path))
+        assert (place / "metrics.jsonl").exists()
+        assert place.name == link.text_content()
+    page.click("#runs-summary")
+
+
+def test_a_panel_can_be_taken_along_as_csv(study, study_runs):
+    with study.page.expect_download() as begun:
+        study.page.click(f'.panel[data-task="{TASK}"] .csv')
+    assert begun.value.suggested_filename == "grad_norm a first.csv"
+    table = pd.read_csv(begun.value.path())
+    drawn = {trace["curve"]: trace for trace in study.traces(TASK)}
+    assert len(drawn) == 8
+    for name, trace in drawn.items():
+        method, rounds, batch = (part.rpartition("=")[2] for part in name.split(", "))
+        rows = table[
+            (table["method"] == method) & (table["rounds"] == int(rounds)) & (table["task.batch_size"] == int(batch))
+        ]
+        assert rows["lr"].unique().tolist() == [trace["lr"]]
+        assert rows["grad_norm"].tolist() == trace["y"]
+        assert rows["x: bits"].tolist() == trace["x"]
+        assert rows["round"].tolist() == list(range(10, int(rounds) + 1, 10))  # no bits have no place on this axis
+
+
+def test_text_of_a_run_is_neither_markup_nor_a_formula(study):
+    assert study.page.locator("img").count() == 0
+    assert set(study.page.locator("[id='with.note'] .only").all_text_contents()) == {HOSTILE, "=2+3"}
+    study.show(tasks="f")
+    with study.page.expect_download() as begun:
+        study.page.click(".csv")
+    text = Path(begun.value.path()).read_text()
+    notes = {row["note"] for row in csv.DictReader(io.StringIO(text))}
+    assert notes == {HOSTILE, "'=2+3"}
+
+
+def test_title_and_first_line_say_the_study_and_what_was_found(study, study_runs):
+    variants = [variant for variant in settled(tell_apart(find(study_runs))) if variant.run.task == TASK]
+    frame = pd.concat([variant.frame() for variant in variants], ignore_index=True)
+    found = bits_to_reach(frame, "grad_norm", [0.001, 1e-4]).dropna()
+    assert set(found["level"]) == {0.001, 1e-4}  # of which plain alone reached the harder one
+    assert set(found[found["level"] == 1e-4]["algorithm"].str.partition(",")[0]) == {"plain"}
+    found = found.assign(method=found["algorithm"].str.partition(",")[0])[found["level"] == 0.001]
+    found = found.groupby("method")["bits"].min()
+    assert set(found.index) == {"noisy", "plain"}
+    assert study.page.title() == f"mine: Plain: {found['noisy'] / found['plain']:.3g}× fewer bits than Noisy"
+    assert study.text("h1") == "mine"
+    line = study.text("#finding")
+    assert f"{found['plain'] / 1000:.3g} kbit to a gradient norm of 0.001" in line
+    assert f"{found['noisy'] / found['plain']:.3g}× fewer bits than Noisy" in line
+
+
+def test_tables_are_there_for_keyboard_and_screen_reader(study):
+    page = study.page
+    panel = page.locator(f'.panel[data-task="{TASK}"]')
+    panel.locator(".values summary").focus()
+    page.keyboard.press("Enter")
+    panel.locator(".values tbody tr").first.wait_for()
+    rows = panel.locator(".values tbody tr").all()
+    assert len(rows) == 8
+    traces = {trace["name"].rpartition(", step")[0]: trace for trace in study.traces(TASK)}
+    for row in rows:
+        name, *_, last = row.locator("th, td").all_text_contents()
+        assert float(last) == pytest.approx(traces[name]["y"][-1], rel=5e-3)
+    page.uncheck("#methods input[value=plain]")
+    assert panel.locator(".values tbody tr").count() == 4  # it goes with the view
+    assert page.eval_on_selector_all(
+        "table", "all => all.every(table => table.closest('[tabindex=\"0\"][role=region][aria-label]'))"
+    )
+    panel.locator(".values summary").press("Enter")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_on_a_phone_the_first_curve_is_on_the_first_screen_in_either_scheme(
+    browser, study_runs, study_report, scheme
+):
+    with opened(browser, study_runs / "report.html", "", 390, 844, color_scheme=scheme, has_touch=True) as study:
+        page = study.page
+        box = page.locator(f'.panel[data-task="{TASK}"] .plot').bounding_box()
+        assert box["y"] + box["height"] <= 844
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}[scheme]
+        color = page.evaluate("color => data.methods.find(({ name }) => name === 'noisy')[color]", SCHEMES[scheme])
+        assert {line["line"]["color"] for line in study.traces(TASK) if line["method"] == "noisy"} == {color}
+        plot = page.evaluate("document.querySelector('.plot')._fullLayout.paper_bgcolor")
+        assert plot == {"light": "#ffffff", "dark": "#14181d"}[scheme]
+        assert not page.locator("#methods").is_visible()  # until asked for
+        page.click("#choose > summary")
+        page.click("#methods .only >> text=Noisy")
+        assert study.methods(TASK) == {"noisy"}
+
+
+# results unlike those of a published figure
+
+
+@pytest.fixture(scope="module")
+def odd_report(browser, tmp_path_factory) -> Iterator[Viewer]:
+    """A method without compression and with a name of its own, and one whose seeds did not send the same bits."""
+    place = tmp_path_factory.mktemp("odd")
+    look = {"label": LABEL, "color": "#111111", "marker": "o"}
+    path = folder(place, "a", lrs=(0.01, 0.1), algorithm__display=look)
+    rewrite(path, lambda row: row | {"aggregate_error": 0.0, "second_moment": 1.0 + row["round"]})
+    for seed in (0, 1):
+        path = folder(place, str(seed), algorithm="noisy", seed=seed, lrs=(0.001,))
+        rewrite(path, lambda row, times=1 + seed: row | {"aggregate_error": 1.0, "bits": times * row["bits"]})
+    main([f"results_dir={place}"])
+    with opened(browser, place / "report.html") as viewer:
+        yield viewer
+
+
+@pytest.fixture
+def odd(odd_report) -> Iterator[Viewer]:
+    odd_report.show()
+    yield odd_report
+    assert odd_report.is_quiet()
+
+
+def test_every_metric_can_be_chosen_with_the_bits_to_reach_it(odd):
+    options = odd.page.eval_on_selector_all("#y option", "options => options.map(o => [o.value, o.textContent])")
+    assert "aggregate_error" in dict(options)  # which is 0 without compression
+    for both in (False, True):
+        odd.page.set_checked("#methods input[value=noisy]", both)
+        for value, label in options:
+            odd.page.select_option("#y", value)
+            assert odd.text("#targets-title") == f"Bits to reach a {label}"
+            assert odd.page.evaluate("document.getElementById('targets').children.length") == 1
+    odd.page.select_option("#y", "second_moment")  # which grows
+    assert odd.text("#targets").endswith("no level lies between start and best")
+
+
+def test_seeds_that_sent_other_bits_stand_at_their_mean(odd):
+    assert odd.line("toy", "noisy")["x"][:2] == [80 * 10 * 1.5, 80 * 20 * 1.5]
+    odd.show(seeds="1")
+    assert odd.line("toy", "noisy")["x"][:2] == [80 * 10 * 2, 80 * 20 * 2]
+
+
+def test_where_no_step_size_is_best_each_is_drawn(odd):
+    lines = odd.page.evaluate(
+        """() => linesOf({ ...data.tasks[0], best: {} }, read(), null, trialsByCurve(data.runs, "grad_norm"))
+            .map(({ curve, lr }) => [curve.name, lr])"""
+    )
+    assert sorted(map(tuple, lines)) == [("noisy", 0.001), ("plain", 0.01), ("plain", 0.1)]
+
+
+def test_long_names_are_shown_as_they_are_and_do_not_widen_the_page(odd):
+    odd.page.evaluate(
+        """() => { const plot = document.querySelector(".plot");
+            const curve = plot.data.findIndex(trace => trace.meta.kind === "line");
+            Plotly.Fx.hover(plot, [{ curveNumber: curve, pointNumber: 1 }]); }"""
+    )
+    odd.page.wait_for_selector(".hoverlayer .hovertext")
+    assert LABEL in odd.text(".hoverlayer .hovertext")
+    for width in (1366, 700):
+        odd.page.set_viewport_size({"width": width, "height": 900})
+        odd.page.reload()
+        assert odd.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_page_of_no_runs_says_how_to_start_some(browser, tmp_path, capsys):
+    main([f"results_dir={tmp_path}", f"out={tmp_path / 'page.html'}"])
+    assert "0 runs" in capsys.readouterr().out
+    with opened(browser, tmp_path / "page.html") as viewer:
+        assert "No runs yet" in viewer.text("#summary")
+        assert "python -m experiments.reproduce figure=demo" in viewer.text("#content")
+
+
+@pytest.fixture(scope="module")
+def many(browser, tmp_path_factory) -> Iterator[Viewer]:
+    """A panel with more lines than anybody distinguishes: 43 of one method, the greater their setting the better, and
+    three of another that all end worse."""
+    place = tmp_path_factory.mktemp("many")
+    for number, ratio in enumerate(MANY):
+        folder(place, ratio, rounds=20, compressor__ratio=float(ratio),
+               norm=lambda t, lr, seed, number=number: 2 - (10 + number) * t / 2000)  # fmt: skip
+    for number in range(3):
+        folder(place, f"noisy-{number}", algorithm="noisy", rounds=20, compressor__ratio=0.6 + number / 10,
+               norm=lambda t, lr, seed, number=number: 3 + number / 100 - t / 1000)  # fmt: skip
+    main([f"results_dir={place}"])
+    with opened(browser, place / "report.html") as viewer:
+        yield viewer
+
+
+def pairs(many: Viewer) -> set[tuple[str, str]]:
+    return {
+        (trace["method"], trace["name"].partition(", step")[0].rpartition("=")[2]) for trace in many.traces("toy")
+    }
+
+
+def test_of_every_method_those_that_end_best_are_drawn_and_that_is_said(many: Viewer) -> None:
+    best = MANY[-(MOST - 3) :]
+    assert pairs(many) == {("plain", ratio) for ratio in best} | {("noisy", f"0.{6 + number}") for number in range(3)}
+    assert f"{MOST} of {len(MANY) + 3} lines are drawn" in many.text(".panel .note")
+    pressed = many.page.locator('.panel .legend button[aria-pressed="true"]')
+    assert pressed.count() == MOST
+    assert many.is_quiet()
+
+
+def test_one_that_is_not_drawn_can_be_chosen(many: Viewer) -> None:
+    worst = many.page.locator('.panel .legend button[aria-pressed="false"]').first
+    name = worst.locator("span").text_content()
+    worst.click()
+    assert pairs(many) == {("plain", name.rpartition("=")[2])}
+    assert "lines are drawn" not in many.text(".panel .note")
+    assert many.is_quiet()

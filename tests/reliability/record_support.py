@@ -14,7 +14,7 @@ from run_support import SMALL, go, where
 from common.errors import exit_with_message
 from experiments import check, load, status
 from experiments.training.trainer import Trainer
-from plots.page.page import content
+from plots.page.page import page_data
 from plots.runs.choose import best
 from plots.runs.find import find, whole, with_rows
 
@@ -95,7 +95,7 @@ HARMS = (*WAYS, "gone", "foreign")
 
 READERS: dict[str, Callable[[Path], object]] = {
     "status": lambda folder: status.main([str(folder)]),
-    "page": lambda folder: content(whole(with_rows(find(folder))), [], ""),
+    "page": lambda folder: page_data(whole(with_rows(find(folder))), [], ""),
     "selection": lambda folder: best(whole(find(folder))),
     "load": lambda folder: load(folder).to_csv(),
 }
