@@ -102,11 +102,3 @@ def test_a_metric_that_no_run_has(place: Path) -> None:
         best(find(place), "final_gard_norm")
     with pytest.raises(UsageError, match="select=best_seconds: no such choice"):
         best(find(place), "best_seconds")
-
-
-def test_rows_from_before_there_were_step_sizes_have_the_configured_lr(tmp_path: Path) -> None:
-    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    rewrite(path, lambda row: row | {"lr": 7 * row["lr"]})
-    [run] = find(tmp_path)
-    assert set(zip(run.rows["lr"], run.rows["step_size"], strict=True)) == {(0.1, 7 * 0.1), (0.2, 7 * 0.2)}
-    assert only(tmp_path).lr == 0.2

@@ -96,7 +96,7 @@ def test_rows_in_parts_are_the_rows_at_once(at_once: int, tmp_path: Path, monkey
     rewrite(path, lambda row: row | {name: value(row["round"]) for name, value in late.items()})
     monkeypatch.setattr(read, "_AT_ONCE", at_once)
     rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    expected = pd.DataFrame(rows).drop(columns=KEY).assign(step_size=[row["lr"] for row in rows])
+    expected = pd.DataFrame(rows).drop(columns=KEY)
     [run] = find(tmp_path)
     assert set(run.rows) == set(expected)
     for name in expected:
