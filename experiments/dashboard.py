@@ -47,7 +47,7 @@ def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> Any:
     for run in runs:
         name = group(run.study or figure.name, run.task.name, run.cluster.workers)
         sections[name] += ids(identity.of(run), run.lr)
-    place = {"entity": logger.entity or "", "project": logger.project}
+    place: dict[str, Any] = {"entity": logger.entity or "", "project": logger.project}
     blocks: list[Any] = []
     for name, members in sections.items():  # by id: a run that another figure began is in that one's group
         of_run = expr.And(expr.Metric("ID").isin(members))

@@ -60,7 +60,8 @@ class WandbLogger(Logger):
         self.project, self.entity, self.targets = project, entity, targets
         self.mode: Any = mode  # from `begin` on the one that wandb has
         self._named = {"name": name, "group": group, "tags": tags, "notes": notes, "job_type": job_type}
-        self._model, self._timeouts = model, {"init_timeout": init_timeout, "finish_timeout": finish_timeout}
+        self._timeouts: dict[str, Any] = {"init_timeout": init_timeout, "finish_timeout": finish_timeout}
+        self._model = model
         self._curves: list[_Curve] = []
 
     def begin(self, folder: Path, say: Say) -> None:
