@@ -37,8 +37,11 @@ from plots.runs.columns import column, higher_is_better, in_words
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
-def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> Any:
-    """The report of a figure: its panels, once for every task and number of workers of its runs."""
+def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity: str = "") -> Any:
+    """The report of a figure: its panels, once for every task and number of workers of its runs.
+
+    entity: the project's owner, which is looked up in wandb; empty where there is no network.
+    """
     import wandb_workspaces.reports.v2.interface as wr
     from wandb_workspaces import expr
 
@@ -47,11 +50,11 @@ def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> Any:
     for run in runs:
         name = group(run.study or figure.name, run.task.name, run.cluster.workers)
         sections[name] += ids(identity.of(run), run.lr)
-    place: dict[str, Any] = {"entity": logger.entity or "", "project": logger.project}
+    place: dict[str, Any] = {"entity": entity, "project": logger.project}
     blocks: list[Any] = []
     for name, members in sections.items():  # by id: a run that another figure began is in that one's group
         of_run = expr.And(expr.Metric("ID").isin(members))
-        runset = wr.Runset(name=name, filters=of_run, groupby=keys, **(place if logger.entity else {}))
+        runset = wr.Runset(name=name, filters=of_run, groupby=keys, **(place if entity else {}))
         blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runset], panels=_panels(figure.rows, logger.targets))]
     return wr.Report(**place, title=figure.title[:128], description=figure.note, blocks=blocks, width="fluid")
 
@@ -145,8 +148,8 @@ def _create(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> s
     if mode != "online":
         raise UsageError(f"wandb is {mode}, {reason}: log in to create the page, or write it to out=FILE.json")
     try:
-        logger.entity = logger.entity or wandb.Api(timeout=15).default_entity
-        return page(figure, runs, logger).save().url
+        entity = logger.entity or wandb.Api(timeout=15).default_entity
+        return page(figure, runs, logger, entity or "").save().url
     except (wandb.Error, ValueError, OSError) as error:
         raise RunError(f"wandb: {one_line(error)}") from error
 

@@ -32,7 +32,7 @@ def page(tmp_path: Path, *overrides: str) -> dict:
 
 def one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures have a single run, which is composed sooner than all of theirs."""
-    monkeypatch.setattr(dashboard.figures, "runs", lambda *asked: [load_run(["task=logreg/digits"])])
+    monkeypatch.setattr(dashboard, "runs_of", lambda *asked: [load_run(["task=logreg/digits"])])
 
 
 def sections(page: dict) -> dict[str, tuple[dict, list[dict]]]:
