@@ -81,6 +81,13 @@ def links(page: Path) -> list[str]:
     return re.findall(r"\]\((?!https?:)([^)\s]+)\)", _BLOCK.sub("", page.read_text()))
 
 
+def sentences(page: Path) -> list[str]:
+    """The sentences of the paragraphs, list items and cells of tables; no code, no targets of links."""
+    text = re.sub(r"\]\([^)]*\)", "]", _BLOCK.sub("\n\n", page.read_text()))
+    parts = re.split(r"\n\s*\n|^    .*$|^\s*[-*] |^#.*$|\|", text, flags=re.MULTILINE)
+    return [sentence for part in parts for sentence in re.split(r"(?<=[.!?])\s+", " ".join(part.split())) if sentence]
+
+
 def anchors(page: Path) -> set[str]:
     """What a link can point at within a page: its headings, by the names that GitHub and MyST give them."""
     headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", page.read_text()), re.MULTILINE)

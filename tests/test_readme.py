@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from docs_support import PAGES, ROOT, Block, anchors, blocks, commands, links
+from docs_support import PAGES, ROOT, Block, anchors, blocks, commands, links, sentences
 
 from experiments.run import main
 
@@ -29,7 +29,10 @@ def test_there_are_commands_and_targets_to_check():
 
 
 def test_readme_is_short():
-    assert len(README.read_text().splitlines()) <= 165
+    text = README.read_text()
+    assert len(text.splitlines()) <= 80
+    assert len(text.split()) <= 900
+    assert [sentence for sentence in sentences(README) if len(sentence.split()) > 30] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -22,7 +22,7 @@ class Finding:
     verdict: str
     measured: str
     ratio: float | None = None
-    threshold: float = math.nan
+    threshold: float = math.inf
 
     def negated(self) -> Finding:
         """The same numbers about the opposite claim."""

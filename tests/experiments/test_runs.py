@@ -1,5 +1,6 @@
 """What a run leaves behind, and what it is that a run leaves the same."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_what_a_finished_run_leaves(results: str) -> None:
     assert code.keys() == {"commit", "uncommitted_changes", "modules"}
     assert {"algorithms.core.channels", "data.embedded", "experiments.training.trainer"} <= code["modules"].keys()
     environment = record(path, "environment")
-    assert environment["packages"]["torch"] == torch.__version__
+    assert environment["packages"]["torch"] == version("torch")
     assert (environment["data"], environment["d"], environment["rows"]) == ("breast_cancer", 30, 569)
     assert (environment["rows_per_worker"], environment["rows_left_out"]) == (28, 9)
     assert {"commit", "python", "system", "processor", "cores", "threads", "gpus"} <= set(environment)
