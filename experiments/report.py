@@ -25,7 +25,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from common.characters import visible
 from plots.out import PICTURES, Written, asked, chosen_runs, in_number, named, write_page, write_rows
 from plots.request import NETWORK, answering, chosen, folder, network, parse, words
 from plots.runs.find import CHOOSING
@@ -52,7 +51,7 @@ def write(request: Mapping[str, str]) -> str:
     chosen("points", request["points"], ("all", ""))
     usual = place / f"{named('report', request, DEFAULTS)}.html"
     target, written = asked(request, DEFAULTS, WRITES, usual)
-    return f"{written.write(request, target)}: {visible(str(target))}"
+    return f"{written.write(request, target)}: {target}"
 
 
 def _picture(request: Mapping[str, str], target: Path) -> str:

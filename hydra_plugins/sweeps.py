@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import Config, check_same, packages_of, resolved, split
-from experiments.config.run import LAUNCH, check_text, launch_of, read
+from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import RunConfig
 from experiments.sweep.warm import warmed
 
@@ -93,7 +94,8 @@ class Study(Callback):
         with exit_with_message():
             if "packages" in (config.hydra.sweeper.get("params") or {}):
                 raise UsageError("hydra.sweeper.params.packages: a package is let in by the command line alone")
-            check_text(OmegaConf.to_container(config.hydra.launcher, resolve=True), "hydra.launcher")
+            if r"\n" in json.dumps(OmegaConf.to_container(config.hydra.launcher, resolve=True)):
+                raise UsageError("hydra.launcher: a value of several lines would add lines to a launcher's script")
             if config.dry_run and sweeper not in ("grid", "basic"):
                 raise UsageError(
                     f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from common.characters import acting
 from common.errors import RunError, UsageError, exit_with_message
 from common.names import unknown
 
@@ -51,8 +50,6 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
         key, equals, value = text.partition("=")
         if not equals or not value:
             raise UsageError(f"{text}: not of the form key=value; keys: {', '.join(defaults)}")
-        if sign := acting(text):
-            raise UsageError(f"{key}: holds {sign}, which would act on a terminal or split a line; leave it out")
         if key not in defaults:
             whole = next((name for name in defaults if name.endswith(f".{key}")), key)
             raise UsageError(unknown(f"{key}: no such key", whole, defaults))
@@ -61,9 +58,7 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
 
 
 def folder(key: str, value: str | Path) -> Path:
-    """A results folder. Raises UsageError where there is none, or where its name would act on a terminal."""
-    if sign := acting(str(value)):
-        raise UsageError(f"{key}={value}: holds {sign}, which would act on a terminal or split a line")
+    """A results folder. Raises UsageError where there is none."""
     if not Path(value).is_dir():
         raise UsageError(f"{key}={value}: no such folder; give a results folder, that of results_dir=...")
     return Path(value)

@@ -26,7 +26,6 @@ from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from omegaconf.resolvers import oc
 
 from common.errors import UsageError
 from experiments.config import help, schema
@@ -34,23 +33,11 @@ from experiments.config import help, schema
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
-VARIABLES = ("DATA_DIR",)
-"""Those of the environment that a configuration may name."""
-
-GUARDED = (
-    "searchpath",
-    "run",
-    "output_subdir",
-    "callbacks",
-    "hydra_logging",
-    "job_logging",
-    "job.chdir",
-    "job.env_set",
-)
-"""What of Hydra's own settings no file of a user's may change: where it works, and what it calls before any run."""
+GUARDED = ("callbacks", "hydra_logging", "job_logging", "job.env_set")
+"""Hydra's own settings that could run code before any run is checked. No file of a user may change them."""
 
 SHELL = "hydra.launcher.setup"
-"""Of a launcher to SLURM: what the shell runs before every run."""
+"""Lines that SLURM's shell runs before every run. A file may not set them either."""
 
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
@@ -171,38 +158,18 @@ def check_same(composed: DictConfig, other: DictConfig) -> None:
         found, ours = (OmegaConf.select(one, f"hydra.{key}") for one in (composed, other))
         if found != ours:
             raise UsageError(
-                f"hydra.{key}: is set by a file of --config-dir or of a package, and not a file's to set: Hydra "
-                "obeys it before any run is checked"
+                f"hydra.{key}: is set by a file of --config-dir or of a package; only the command line may set it, "
+                "because Hydra obeys it before any run is checked"
             )
 
 
 def resolved(composed: DictConfig) -> Config:
-    """The values of a composed configuration, Hydra's own aside.
-
-    Raises UsageError for what is not set, and for a variable of the environment that is none of VARIABLES: a token
-    would stand in every run's folder.
-    """
-    refused: list[str] = []
-
-    def env(name: str, *default: Any) -> str | None:
-        if name not in VARIABLES:
-            refused.append(name)
-            raise KeyError(name)
-        return oc.env(name, *default)
-
+    """The values of a composed configuration without Hydra's own. Raises UsageError where one is not set."""
     own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
-    OmegaConf.register_new_resolver("oc.env", env, replace=True)
     try:
         values = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        if refused:
-            raise UsageError(
-                f"{error.full_key}: takes the environment's {refused[0]}, whose value would stand in config.yaml as "
-                f"it is; of variables {' and '.join(VARIABLES)} alone can be named, others the shell fills in"
-            ) from error
         raise UsageError(f"{error.full_key}: {str(error).splitlines()[0]}; set it on the command line") from error
-    finally:
-        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 

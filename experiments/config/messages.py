@@ -1,6 +1,6 @@
 """What Hydra finds wrong with a command line, in words that say what was meant."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
@@ -16,14 +16,6 @@ from common.names import meant, unknown
 from experiments.config import schema
 from experiments.config.compose import CONF, compose, dotted, folder_of_package, packages_of, parse
 from experiments.config.values import check_value
-
-_OURS = {"hydra.run.dir", "hydra.output_subdir", "hydra.job.chdir", "hydra.searchpath"}
-"""What a user may not set: a run's place follows from its configuration alone, and so do the ranks' agree on it."""
-
-_ANSWERS = {
-    "model": "the network belongs to the task: task=cifar10/vgg16, say; its options are task.model.width and others",
-    "optimizer": "a method is chosen by algorithm=, and how replicas move by update=",
-}
 
 
 @contextmanager
@@ -57,11 +49,6 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
     for text in overrides:
         override = parse(text)
         key = override.key_or_group
-        for ours in _OURS & _set_by(override):
-            raise UsageError(
-                f"{ours}: is not yours to set: a run's folder follows from its configuration, so that ranks and "
-                "repeated commands agree on it; choose results_dir"
-            )
         if override.is_delete() and not key.startswith("hydra."):
             raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
         if (CONF / key).is_dir() and not override.is_delete():
@@ -100,14 +87,6 @@ def _explain(overrides: list[str], name: str, also: Iterable[str], folders: Sequ
                 _check_key(override, keys)
 
 
-def _set_by(override: Override) -> set[str]:
-    """The keys that an override sets, of those that are Hydra's: all below its own where it has no keys below."""
-    key, value = override.key_or_group, override.value()
-    if isinstance(value, Mapping):
-        return {f"{key}.{rest}" for rest in dotted(value)}
-    return {ours for ours in _OURS if f"{ours}.".startswith(f"{key}.")}
-
-
 def _values(override: Override) -> list[object]:
     return list(override.sweep_iterator()) if override.is_discrete_sweep() else [override.value()]
 
@@ -137,8 +116,6 @@ def _check_key(override: Override, keys: list[str]) -> None:
 
 def _hint(key: str, keys: list[str]) -> str:
     parent, _, last = key.rpartition(".")
-    if key in _ANSWERS:
-        return _ANSWERS[key]
     beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
     elsewhere = {other.rpartition(".")[2]: other for other in keys}
     near = meant(key, [other for other in keys if other != parent]) or meant(key, beside)

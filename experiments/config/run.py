@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from common.characters import within
 from common.errors import UsageError
 from experiments.config import schema
 from experiments.config.classes import Classes, called
@@ -43,7 +42,6 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     Raises UsageError for anything that no data are needed to find wrong.
     """
     config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
-    check_text(config)
     keys, of_cluster = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]
     check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
@@ -109,13 +107,6 @@ def launch_of(config: Mapping[str, Any]) -> LaunchConfig:
     if launch.select is not None and not launch.select.startswith(("final_", "best_")):
         raise UsageError(f"select={launch.select}: final_<metric> or best_<metric>, as final_grad_norm")
     return launch
-
-
-def check_text(node: object, place: str = "", allowed: str = "") -> None:
-    """Raise UsageError where a name or text within a node could act on a terminal, a file name or a title."""
-    found = within(node, place, allowed)
-    if found:
-        raise UsageError(f"{found[0]}: holds {found[1]}, which would act on a terminal or split a line; leave it out")
 
 
 def path_name(value: object, key: str) -> None:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from common.errors import UsageError
 from common.names import unknown
 from experiments.config.compose import Config
-from experiments.config.run import check_text, path_name
+from experiments.config.run import path_name
 from experiments.config.schema import Reproduction
 from experiments.config.values import check_keys, checked
 from plots.claims.claims import CHECKS, Claim
@@ -48,7 +48,6 @@ def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Fig
     """
     if not isinstance(asked.figure, Mapping):
         raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
-    check_text(asked.figure, "figure", allowed="\n")
     node = {key: value for key, value in asked.figure.items() if value is not None}
     place = f"figure={node.get('name', '')}"
     check_keys(node, _KEYS, place, ("name",))

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from matplotlib.cbook import is_math_text
 from matplotlib.mathtext import MathTextParser
 
-from common.characters import visible
-
 
 def joined(names: Sequence[str]) -> str:
     """As a list in words; names with commas of their own are set apart by semicolons."""
@@ -44,7 +42,7 @@ def balanced(text: str, most: int) -> str:
 
 def drawable(text: str) -> str:
     """A text as matplotlib draws it: a formula between dollars that does not parse is drawn as it is written."""
-    lines = [visible(line) for line in text.split("\n")]
+    lines = text.split("\n")
     return "\n".join(line if _parses(line) else re.sub(r"(?<!\\)\$", r"\$", line) for line in lines)
 
 

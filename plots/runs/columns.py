@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
-from common.characters import acting
 from common.names import meant
 
 
@@ -24,11 +23,6 @@ class Column:
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
     wandb: str = ""  # metric/<name> where it is empty
     axis: bool = False  # every run has it, and it only grows
-
-    def __post_init__(self) -> None:
-        for field in ("name", "label", "unit", "wandb"):
-            if sign := acting(str(getattr(self, field))):
-                raise ValueError(f"column {self.name!r}: its {field} holds {sign}, a control character; leave it out")
 
     @property
     def is_measured(self) -> bool:
