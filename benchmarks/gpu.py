@@ -41,7 +41,7 @@ _EVERY = 10.0  # seconds between two looks at the card
 _STATE = "name,driver_version,pstate,clocks.sm,clocks.mem,power.draw,power.limit,temperature.gpu,memory.used"
 
 NEEDED = (
-    "pytest", "experiments.sweep.job", "data.cifar10", "data.shakespeare", "plots.figure.publish",
+    "pytest", "experiments.orchestration.job", "data.cifar10", "data.shakespeare", "plots.figure.publish",
     "benchmarks.train_step",
 )  # fmt: skip
 """What items import, with all that these import."""
@@ -140,8 +140,8 @@ def do(item: Item, results: Path, rehearse: bool, deadline: float) -> str:
 
 def _attempt(item: Item, command: str, results: Path, deadline: float) -> str:
     """What `do` returns, of this command."""
-    from experiments.sweep.job import Job  # here, so that a package that it lacks is named before
-    from experiments.sweep.pool import run_jobs
+    # here, so that a package that it lacks is named before
+    from experiments.orchestration.processes import Job, run_jobs
 
     record, log = (results / "items" / f"{item.name}.{ending}" for ending in ("json", "log"))
     time_left = deadline - time.monotonic() - RESERVE
@@ -152,7 +152,8 @@ def _attempt(item: Item, command: str, results: Path, deadline: float) -> str:
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A command that is killed has said what it could by then, and where it was.
     environment = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
-    job = Job([sys.executable, "-m", "common.parent", *words], log, lambda slot: environment)
+    call = sys.executable, [sys.executable, "-m", *words]
+    job = Job(os.execv, call, log, lambda slot: environment)
     states, looked = [_state()], time.monotonic()
 
     def watch() -> None:

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from common import parent
-
 MTU = 9000
 _LIMIT = 32_000_000  # bytes that wait at a shaper before it drops some
 
@@ -181,8 +179,8 @@ def _remove(name: str) -> None:
 def _start(
     name: str, words: Sequence[str], env: Mapping[str, str] | None = None, **how: Any
 ) -> subprocess.Popen[str]:
-    command = ["ip", "netns", "exec", name, sys.executable, "-m", "common.parent", *words]
-    return subprocess.Popen(command, text=True, env={**os.environ, **parent.named(), **(env or {})}, **how)
+    command = ["ip", "netns", "exec", name, sys.executable, "-m", *words]
+    return subprocess.Popen(command, text=True, env={**os.environ, **(env or {})}, **how)
 
 
 def _name(part: object) -> str:

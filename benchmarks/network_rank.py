@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from benchmarks.contestants import CONTESTANTS, Training, training
 from common.errors import exit_with_message
+from common.parent import end_with_parent
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.ranks import Ranks
 
@@ -27,6 +28,7 @@ _TRIPS = 20
 
 def main() -> None:
     """Answer until stdin ends."""
+    end_with_parent()
     torch.set_num_threads(1)
     with exit_with_message(), joined(launch(), "cpu", TIMEOUT) as ranks:
         _serve(ranks)

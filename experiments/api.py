@@ -24,9 +24,9 @@ from common.errors import UsageError
 from common.progress import Display
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH, load_run
-from experiments.sweep.extend import parts
-from experiments.sweep.repeats import brought_to_end, repeats
+from experiments.orchestration.extend import parts
 from experiments.training.build import check
+from experiments.training.runner import bring_to_end
 from plots.runs.read import RunRecord, open_run
 from plots.runs.results import Results, results
 
@@ -67,9 +67,9 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
         each = [(part, settings) for run, settings in zip(runs, combinations, strict=True) for part in parts(run)]
         runs = [part for part, _ in each]
         with Display(sum(run.rounds for run in runs)) as display:
-            done = brought_to_end(runs, repeats(runs), display)
-            for folder, (_, settings) in zip(done, each, strict=True):
-                ended[folder.path.name] = open_run(folder.path), settings
+            for run, (_, settings) in zip(runs, each, strict=True):
+                path = bring_to_end(run, display).path
+                ended[path.name] = open_run(path), settings
         rows = results([run for run, _ in ended.values()])
     for key in dict.fromkeys(key for _, settings in ended.values() for key in settings):
         if key not in rows:

@@ -19,10 +19,8 @@ come first.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -34,9 +32,7 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
 
-from common.cores import cores
 from common.errors import Diverged, RunError, UsageError, exit_with_message
-from common.template import Template
 from experiments.config import identity
 from experiments.config.application import CONF, start
 from experiments.config.compose import packages_of, parse, resolved, split, value_of
@@ -44,7 +40,6 @@ from experiments.config.run import launch_of
 from experiments.config.schema import ClusterConfig, LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read
 from experiments.figures.runs import combinations, runs_of
-from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
@@ -82,7 +77,7 @@ def application(composed: DictConfig) -> None:
         else:
             done = _brought_to_end(figure, runs, launch)
         if done:
-            from experiments.sweep.extend import parts
+            from experiments.orchestration.extend import parts
 
             places = {identity.folder(part): part for run in runs for part in parts(run)}
             _draw(places, figure, _folder(figure, asked, runs[0]))
@@ -151,31 +146,20 @@ def _in_two_steps(
 
 def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
-    with warmed(runs, launch) if _in_processes(launch) else nullcontext() as template:
-        return _run(figure, runs, launch, template)
-
-
-def _in_processes(launch: LaunchConfig) -> bool:
-    """Whether runs may get processes of their own, as far as it is told without torch."""
-    launched = "RANK" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
-    return not launched and (launch.jobs or cores()) > 1
-
-
-def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: Template | None) -> bool:
+    from experiments.orchestration.resources import count_jobs
+    from experiments.orchestration.study import cells
+    from experiments.orchestration.sweep import sweep
     from experiments.planning import cost
     from experiments.run_store.code import check_code
-    from experiments.sweep.parallel import settled
-    from experiments.sweep.repeats import brought_to_end, repeats
-    from experiments.sweep.study import cells
-    from experiments.sweep.sweep import sweep
     from experiments.training.build import check
+    from experiments.training.runner import bring_to_end
     from experiments.training.session import session
 
     found = cells(combinations(figure.grid), runs, figure.name)
     runs = [cell.run for cell in found]
     for run in runs:
         check(run)
-    launch = settled(launch, runs)
+    launch = count_jobs(launch, runs)
     jobs = launch.jobs or 1
     said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
     if launch.dry_run:
@@ -184,24 +168,19 @@ def _run(figure: Figure, runs: list[RunConfig], launch: LaunchConfig, template: 
         return False
     if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
         print(said, file=sys.stderr)
-        failed = sweep(found, launch, template)
+        failed = sweep(found, launch)
         if any(not cell.folder.is_over() for cell in failed):
             raise RunError("not drawn: some runs failed, see above; the same command goes on")
         if failed:
             print(f"diverged, drawn as far as they came: {len(failed)} of {len(runs)}", file=sys.stderr)
         return True
-    if template:
-        template.close()
     with session(runs) as (ranks, display):
         display.say(said)
         if ranks.is_first:
             check_code(runs, display.say)
-        copies = repeats(runs) if ranks.is_first else {}
-        if copies:
-            display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)}")
         for run in runs:
             try:
-                _ = [*brought_to_end([run], copies, display, ranks)]
+                bring_to_end(run, display, ranks)
             except Diverged as error:
                 if ranks.size > 1:
                     raise

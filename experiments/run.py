@@ -35,7 +35,7 @@ def application(composed: DictConfig) -> float | None:
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
         config = resolved(composed)
         run = read(config, packages_of(command.overrides.task))
-        from experiments.sweep.sweep import train  # torch, once the configuration is known to be right
+        from experiments.orchestration.sweep import train  # torch, once the configuration is known to be right
 
         return train(run, launch_of(config))
 

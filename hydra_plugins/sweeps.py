@@ -19,10 +19,9 @@ from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import Config, check_same, packages_of, resolved, split
 from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import RunConfig
-from experiments.sweep.warm import warmed
 
 if TYPE_CHECKING:
-    from experiments.sweep.study import Cell
+    from experiments.orchestration.study import Cell
 
 _launched: list[tuple[list[Cell], list[Cell]]] = []
 """The batches of this command's runs, each with those of them that failed."""
@@ -69,13 +68,12 @@ class Processes(Launcher):
                 if any(one[key] != configs[0][key] for one in configs):
                     raise UsageError(f"{key}: must be the same for all runs of a sweep")
             launch = launch_of(configs[0])
-            with warmed(runs, launch) as template:
-                # torch, once every configuration is known to be right
-                from experiments.sweep.study import cells
-                from experiments.sweep.sweep import sweep
+            # torch, once every configuration is known to be right
+            from experiments.orchestration.study import cells
+            from experiments.orchestration.sweep import sweep
 
-                found = cells(lines, runs, _name(self._config))
-                failed = sweep(found, launch, template)
+            found = cells(lines, runs, _name(self._config))
+            failed = sweep(found, launch)
             if not launch.dry_run:
                 _launched.append((found, failed))
             return [
@@ -107,7 +105,7 @@ class Study(Callback):
         batches, _launched[:] = list(_launched), []
         if not batches:
             return
-        from experiments.sweep.selection import report
+        from experiments.orchestration.selection import report
 
         cells, failed = ([cell for part in parts for cell in part] for parts in zip(*batches, strict=True))
         with exit_with_message():

@@ -9,7 +9,7 @@ from typing import Any
 from hydra._internal.utils import get_args_parser
 
 from common.errors import UsageError, exit_with_message
-from common.parent import end_with_torchrun
+from common.parent import end_with_parent
 from experiments.config.compose import CONF, check_files, packages_of, register, search_path
 from experiments.config.messages import check, explained
 
@@ -31,7 +31,7 @@ def start(
     without composing is looked at before Hydra is.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        end_with_torchrun()  # or its ranks would go on without it
+        end_with_parent()  # ranks would outlive a torchrun that is killed
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = get_args_parser().parse_intermixed_args(given)
     overrides, flags = asked.overrides, [text for text in given if text not in asked.overrides]

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from common.errors import exit_with_message
-from common.parent import end_with_torchrun
+from common.parent import end_with_parent
 from experiments.config.run import load_run
 
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(__doc__)
         return
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        end_with_torchrun()  # or its ranks would go on without it
+        end_with_parent()  # ranks would outlive a torchrun that is killed
     with exit_with_message():
         run = load_run(given)
         from experiments.elsewhere.record import train_here  # torch, once the configuration is known to be right

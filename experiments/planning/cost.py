@@ -1,7 +1,7 @@
 """What runs would cost, printed before any of them begins."""
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from rich.console import Console
@@ -21,7 +21,6 @@ from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning.estimate import Share, Trial, among, kind, trial
 from experiments.run_store.checkpoint import Checkpoint
 from experiments.run_store.folder import RunFolder
-from experiments.sweep.repeats import repeats
 from experiments.training.build import build_algorithm
 from experiments.training.memory import vectors
 from plots.runs import read
@@ -29,10 +28,6 @@ from plots.runs.variants import settings
 
 _SETTINGS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings")
 """Said once where the runs do not differ in it, and a column where they do; n and rounds are then among the last."""
-
-
-_COPY = "as seed "
-"""The state of a run that will be a copy, but for that seed."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,6 @@ def show(runs: list[RunConfig], launch: LaunchConfig, console: Console) -> None:
     ranks = Share(place.size if place else launch.ranks)
     trials: dict[str, Trial | None] = {}
     costs, unknown = [], {}
-    copies = repeats(runs)
     jobs, say = launch.jobs or 1, partial(print, file=sys.stderr)
     for run in runs:
         done = _done(run)
@@ -85,8 +79,6 @@ def show(runs: list[RunConfig], launch: LaunchConfig, console: Console) -> None:
                 except (Unavailable, RunError, OSError) as error:
                     trials[kind(run)], unknown[run.task.name] = None, str(error).partition("\n")[0]
             done = _waiting(run, done, trials[kind(run)], ranks)
-        if original := copies.get(identity.folder(run)):
-            done = replace(done, state=f"{_COPY}{original.seed}", seconds=0.0)
         costs.append(done)
     _table(runs, costs, console)
     for line in [
@@ -155,7 +147,6 @@ def _table(runs: list[RunConfig], costs: list[_Cost], console: Console) -> None:
 
 def _totals(costs: list[_Cost], jobs: int) -> list[str]:
     known = [cost for cost in costs if cost.known]
-    copies = sum(cost.state.startswith(_COPY) for cost in costs)
     waiting = [cost for cost in costs if cost.state != "finished"]
     up, down = sum(cost.up for cost in known), sum(cost.down for cost in known)
     seconds = sum(cost.seconds for cost in known)
@@ -165,8 +156,7 @@ def _totals(costs: list[_Cost], jobs: int) -> list[str]:
     is_tight = any(cost.memory > free_memory() for cost in known)
     parallel = f", {duration(at_best)} at best with jobs={jobs}" if jobs > 1 and seconds else ""
     return [
-        f"{len(costs)} runs, {len(waiting) - copies} of them to do",
-        *([f"copied from another seed, since nothing is drawn at random: {copies}"] if copies else []),
+        f"{len(costs)} runs, {len(waiting)} of them to do",
         f"bits of one worker: {up} up, {down} down, {readable(up + down)} in all{but}",
         f"time: {whole}{parallel}{but}",
         *([f"memory: {decimal(free_memory())} are free, and runs that take more are refused"] if is_tight else []),

@@ -31,13 +31,13 @@ def each(look: Callable[[Thing], Answer], things: Sequence[Thing]) -> list[Answe
         # memory was short, this process alone takes less.
         with (
             suppress(BrokenProcessPool),
-            ProcessPoolExecutor(processes, get_context("fork"), _begin, (os.getpid(),)) as pool,
+            ProcessPoolExecutor(processes, get_context("fork"), _begin) as pool,
         ):
             return list(pool.map(look, things, chunksize=_AT_ONCE))
     return [look(thing) for thing in things]
 
 
-def _begin(parent: int) -> None:
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that started it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with_parent(parent)
+    end_with_parent()

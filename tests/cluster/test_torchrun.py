@@ -64,8 +64,7 @@ def test_a_run_with_ranks_of_its_own(results: str, tmp_path: Path) -> None:
     assert json.loads((path / "environment.json").read_text())["ranks"] == 2
     # One rank speaks: a line per tenth of all rounds, one when the run begins and three when it ends.
     [log] = (tmp_path / "results").glob(f"sweeps/*/jobs/{path.name}.log")
-    header, *spoken = _spoken(log.read_text())
-    assert "torch.distributed.run --standalone --nproc-per-node=2 -m common.parent experiments.sweep.job " in header
+    _, *spoken = _spoken(log.read_text())
     assert spoken[-1] == f"results: {path}"
     assert len(spoken) <= 1 + 10 + 3, spoken
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_support import SMALL, SVMLIGHT, stopped, where
 
-from experiments.sweep.job import Job
+from experiments.orchestration.processes import Job
 from experiments.training.trainer import Trainer
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from run_support import RANDOM, SMALL, configuration, go, rows, where
 
+from experiments.orchestration.extend import parts
 from experiments.run import main as run
-from experiments.sweep.extend import parts
 from plots.runs.find import find
 from plots.runs.results import results as table_of
 

@@ -45,7 +45,7 @@ def method(compressor: Compressor, extra=None, count: int = 3) -> Algorithm: rai
 
 TARGETS = [
     "experiments.run.main", "experiments.run.application", "experiments.report.main", "experiments.reproduce.main",
-    "experiments.check.main", "experiments.upload.main", "experiments.sweep.sweep.train",
+    "experiments.check.main", "experiments.upload.main", "experiments.orchestration.sweep.train",
     "experiments.training.session.train_here", "experiments.run_store.code.git", "data.download.download",
     "data.download.pack", "experiments.config.compose.folder_of_package", "experiments.training.runner.bring_to_end",
     "algorithms.compressors.base.payload_bytes", "common.errors._leave", "venv.create", "venv.main",

@@ -2,7 +2,6 @@
 
 import math
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,6 @@ import pytest
 import yaml
 from run_support import SMALL, go, status, timeless, where
 from sweep_support import shell, sweep
-
-from experiments.config.run import frozen
-from experiments.sweep.job import Job
-from experiments.training.session import train_here
 
 TWO = ("lr=0.01", "lr=1e308")
 GRID = ("algorithm=sgd", "lr=0.01,1e308")
@@ -63,18 +58,7 @@ def test_what_submitit_would_hand_to_slurm(tmp_path: Path, monkeypatch: pytest.M
     assert "#SBATCH --signal=USR2@" in script
 
 
-@pytest.fixture
-def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs of a sweep are done in this process."""
-
-    def start(self: Job, slot: int) -> None:
-        train_here(frozen(Path(self._command[-1]), ()))
-        self._process = subprocess.Popen(["true"])
-
-    monkeypatch.setattr(Job, "start", start)
-
-
-def test_optuna_searches_a_step_size(warm: None, results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_optuna_searches_a_step_size(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2"]
     space = ["algorithm=sgd", "lr=tag(log,interval(0.001,1))", "study=search", "select=final_grad_norm"]

@@ -13,9 +13,9 @@ from sweep_support import linux
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import LaunchConfig, RunConfig
+from experiments.orchestration import resources
+from experiments.orchestration.resources import BESIDES, at_once, count_jobs
 from experiments.run import main as run_command
-from experiments.sweep import parallel, warm
-from experiments.sweep.parallel import BESIDES, at_once, settled
 from experiments.training.build import build_trainer
 from experiments.training.memory import vectors
 
@@ -42,8 +42,8 @@ def test_the_rule(missing: int, cores: int, threads: int, ranks: int, fit: int, 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight cores, a terabyte, and nobody who said how many threads."""
-    monkeypatch.setattr(parallel, "cores", lambda: 8)
-    monkeypatch.setattr(parallel, "free_memory", lambda: 2**40)
+    monkeypatch.setattr(resources, "cores", lambda: 8)
+    monkeypatch.setattr(resources, "free_memory", lambda: 2**40)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
@@ -53,7 +53,7 @@ def runs(results: Path, count: int, *overrides: str) -> list[RunConfig]:
 
 
 def jobs(some: Sequence[RunConfig], **launch: int) -> int | None:
-    return settled(LaunchConfig(**launch), some).jobs
+    return count_jobs(LaunchConfig(**launch), some).jobs
 
 
 def test_cores_are_filled_by_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_cores_are_filled_by_what_is_missing(tmp_path: Path, monkeypatch: pytest
     go(*SMALL, "seed=0", f"results_dir={tmp_path}")
     assert jobs(runs(tmp_path, 3)) == 2
     assert jobs(runs(tmp_path, 2)) == jobs(runs(tmp_path, 1)) == 1
-    monkeypatch.setattr(parallel, "place_of", lambda: Place(0, 2, 0, 2, address="", port=0))
+    monkeypatch.setattr(resources, "place_of", lambda: Place(0, 2, 0, 2, address="", port=0))
     assert jobs(runs(tmp_path, 20)) == 1
 
 
@@ -81,7 +81,7 @@ def test_memory_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = build_trainer(runs(tmp_path, 1, *wide, "lr=[0.1,0.2]")[0], Ranks())
     run = vectors(trainer.cluster, 5000, torch.float64, trials=2) + trainer.task.nbytes(4) + BESIDES
     for free, expected in ((5 * run, 5), (5 * run - 1, 4), (run, 1), (1, 1), (99 * run, 8)):
-        monkeypatch.setattr(parallel, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(resources, "free_memory", lambda free=free: free)
         assert jobs(runs(tmp_path, 20, *wide, "lr=[0.1,0.2]")) == expected
 
 
@@ -96,32 +96,6 @@ def test_a_gpu_has_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for gpus, ranks, expected in ((1, 1, 1), (3, 1, 3), (4, 2, 2), (99, 1, 8)):
         monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
         assert jobs(images, ranks=ranks) == expected
-
-
-@linux
-def test_nothing_is_imported_ahead_where_that_saves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[list[str]] = []
-
-    class Stand:
-        """In a template's place."""
-
-        def __init__(self, modules: list[str], environment: dict[str, str]) -> None:
-            made.append(modules)
-            assert environment["OMP_NUM_THREADS"] == "1"
-
-        def close(self) -> None:
-            made.append([])
-
-    monkeypatch.setattr(warm, "Template", Stand)
-    go(*SMALL, "seed=0", f"results_dir={tmp_path}")
-    for count, launch in ((2, LaunchConfig()), (3, LaunchConfig(ranks=2)), (3, LaunchConfig(dry_run=True))):
-        with warm.warmed(runs(tmp_path, count), launch) as template:
-            assert template is None
-    with warm.warmed(runs(tmp_path, 3), LaunchConfig()) as template:
-        assert isinstance(template, Stand)
-    [modules, closed] = made
-    assert {"experiments.tasks.logreg", "experiments.training.session"} <= set(modules)
-    assert closed == []
 
 
 @linux

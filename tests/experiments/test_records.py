@@ -306,7 +306,7 @@ def test_a_column_cannot_be_called_as_the_checksum_is(interrupted: Path) -> None
 
 
 def test_a_sweeps_lock_names_its_holder_too(tmp_path: Path) -> None:
-    from experiments.sweep.study import StudyFolder
+    from experiments.orchestration.study import StudyFolder
 
     study = StudyFolder(str(tmp_path), "mine")
     with study.locked(), pytest.raises(RunError, match=r"another process is at this sweep; wait"), study.locked():

@@ -139,7 +139,7 @@ def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkey
 def test_runs_in_processes_of_their_own_are_the_same(
     jobs: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.sweep.parallel.cores", lambda: 2)
+    monkeypatch.setattr("experiments.orchestration.resources.cores", lambda: 2)
     reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path}", f"jobs={jobs}"])
     assert len(list(tmp_path.glob("sweeps/demo/jobs/*.log"))) == 8
     apart, here = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (tmp_path, results))

@@ -12,7 +12,7 @@ from sweep_support import sweep
 from common.errors import UsageError
 from experiments import report, run
 from experiments.config.run import load_run
-from experiments.sweep.study import cells
+from experiments.orchestration.study import cells
 from plots import plot
 from plots.runs.choose import Choice, best
 from plots.runs.find import find

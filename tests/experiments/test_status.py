@@ -15,8 +15,8 @@ from terminal_support import printed
 
 from experiments import status
 from experiments.config.compose import CONF
+from experiments.orchestration.study import StudyFolder, cells
 from experiments.run_store.folder import RunFolder
-from experiments.sweep.study import StudyFolder, cells
 from plots.runs.checksums import renew
 
 

@@ -18,8 +18,8 @@ from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF
 from experiments.config.run import frozen
-from experiments.sweep.job import Job
-from experiments.sweep.study import StudyFolder
+from experiments.orchestration.processes import Job
+from experiments.orchestration.study import StudyFolder
 
 
 def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
@@ -149,7 +149,7 @@ def test_a_plan_leaves_nothing(command: list[str], tmp_path: Path, capsys: pytes
     assert list(tmp_path.iterdir()) == []
 
 
-LONG = ("task=logreg/breast_cancer", "rounds=6000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
+LONG = ("task=logreg/breast_cancer", "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
 FOUR = ("cluster.workers=4",)
 TWO = (("algorithm=cd_adam",), ("algorithm=ef21",))
 
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_all_and_loses_nothing(
 ) -> None:
     paths = [where(*LONG, *which, *FOUR, results) for which in TWO]
     words = ["-m", *LONG, *FOUR, "algorithm=cd_adam,ef21", "jobs=2", f"ranks={ranks}", results]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MARK": str(tmp_path)}  # by which we find its processes
     command = [sys.executable, "-m", "experiments.run", *words]
     running = subprocess.Popen(command, cwd=CONF.parent, env=environment, stderr=subprocess.PIPE, text=True)
     until(lambda: running.poll() or all((path / "checkpoint" / "latest").exists() for path in paths))
@@ -228,5 +228,5 @@ def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture)
 @pytest.mark.slow
 def test_what_is_left_of_a_sweep_is_counted_within_its_runs(results: str, capsys: pytest.CaptureFixture) -> None:
     assert sweep(*LONG, *FOUR, "algorithm=cd_adam", results) == 0
-    counted = re.findall(r"^1 running: (\d+) of 6000 rounds, .* left$", capsys.readouterr().err, re.MULTILINE)
-    assert any(0 < int(rounds) < 6000 for rounds in counted)
+    counted = re.findall(r"^1 running: (\d+) of 2000 rounds, .* left$", capsys.readouterr().err, re.MULTILINE)
+    assert any(0 < int(rounds) < 2000 for rounds in counted)

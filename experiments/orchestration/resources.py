@@ -32,7 +32,7 @@ def at_once(missing: int, cores: int, threads: int = 1, ranks: int = 1, fit: int
     return max(1, min(missing, cores // (threads * ranks), fit))
 
 
-def settled(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
+def count_jobs(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
     """The launch with a number of jobs for these runs, on GPUs one for each that the ranks of a run do not share.
 
     Where cores are there for more than one, the task of a run of each kind is built here, for its d; its data are

@@ -12,8 +12,8 @@ from common.files import atomic
 from common.lock import held
 from experiments.config.run import as_yaml
 from experiments.config.schema import RunConfig
+from experiments.orchestration.extend import parts
 from experiments.run_store.folder import RunFolder
-from experiments.sweep.extend import parts
 from plots.runs.choose import Choice, best
 from plots.runs.read import open_run
 

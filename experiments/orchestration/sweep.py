@@ -9,19 +9,15 @@ from rich.console import Console
 from common import tables
 from common.errors import Interrupted, RunError, UsageError
 from common.progress import Display, duration
-from common.template import Template
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
-from experiments.config import identity
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.loggers.logger import build_logger
+from experiments.orchestration import job
+from experiments.orchestration.processes import Job, run_jobs
+from experiments.orchestration.resources import count_jobs
+from experiments.orchestration.study import Cell, StudyFolder, cells
 from experiments.planning import cost
 from experiments.run_store.code import check_code
-from experiments.sweep.job import Job, command, environment
-from experiments.sweep.parallel import settled
-from experiments.sweep.pool import run_jobs
-from experiments.sweep.repeats import repeats, take_over
-from experiments.sweep.study import Cell, StudyFolder, cells
 from experiments.training.build import check, device_of
 from experiments.training.session import train_here
 
@@ -46,12 +42,10 @@ def train(run: RunConfig, launch: LaunchConfig) -> float:
     return cell.value(launch.select)
 
 
-def sweep(cells: list[Cell], launch: LaunchConfig, template: Template | None = None) -> list[Cell]:
+def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
 
-    template: forks them where it can, rather than that they are started.
-    Returns those that failed, once all others are done. With `dry_run` they are shown instead. Jobs that nobody
-    counted are settled here.
+    Returns those that failed, once all others are done. With `dry_run` they are shown instead.
     Raises UsageError where the cells do not fit the launch, before anything is started, and Interrupted where the
     user stopped it. The same call goes on.
     """
@@ -68,34 +62,20 @@ def sweep(cells: list[Cell], launch: LaunchConfig, template: Template | None = N
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
     cells = [part for cell in distinct.values() for part in _parts(cell, console)]
     cells = list({cell.id: cell for cell in cells}.values())
-    launch = settled(launch, [cell.run for cell in cells])
+    launch = count_jobs(launch, [cell.run for cell in cells])
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
     check_code([cell.run for cell in cells], partial(console.print, markup=False))
-    by_folder = {cell.folder.path: cell for cell in cells}
-    repeated = repeats([cell.run for cell in cells])
-    copies = {by_folder[path]: by_folder[identity.folder(original)] for path, original in repeated.items()}
     for cell in cells:
         cell.value(launch.select)  # of those finished, for what is wrong with it
     folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))
     with folder.locked(), Display(sum(cell.run.rounds for cell in cells), console) as display:
         folder.freeze(cells)
-        jobs = _Jobs([cell for cell in cells if cell not in copies], launch, folder, display, template)
-        if copies:
-            display.say(f"copied from another seed, since nothing is drawn at random: {len(copies)} more")
+        jobs = _Jobs(cells, launch, folder, display)
         interrupted = jobs.run()
-        for cell, original in copies.items():
-            try:
-                if take_over(cell.run, original.run):
-                    display.say(f"{cell.name}: as {original.name}")
-                    if logger := build_logger(cell.run):
-                        logger.skipped(cell.folder.path, display.say)
-            except RunError as error:
-                display.say(f"{cell.name}: {error}")
-            display.skip(cell.run.rounds)
     failed = jobs.list_failures()
-    left = sum(not cell.is_finished and copies.get(cell, cell) not in failed for cell in cells) + len(failed)
+    left = sum(not cell.is_finished for cell in cells)
     if interrupted:
         raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
     if left > len(failed):
@@ -115,17 +95,9 @@ def _parts(cell: Cell, console: Console) -> list[Cell]:
 class _Jobs:
     """Runs what is missing, says what came of it and keeps what failed."""
 
-    def __init__(
-        self,
-        cells: list[Cell],
-        launch: LaunchConfig,
-        folder: StudyFolder,
-        display: Display,
-        template: Template | None,
-    ) -> None:
+    def __init__(self, cells: list[Cell], launch: LaunchConfig, folder: StudyFolder, display: Display) -> None:
         self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
         self._at_once = min(launch.jobs or 1, len(cells))
-        self._template = template
         self._waiting = {self._job(cell): cell for cell in cells if not cell.is_finished}
         self._failed: list[tuple[Cell, Job, str]] = []
         self._ended = len(cells) - len(self._waiting)
@@ -154,11 +126,8 @@ class _Jobs:
 
     def _job(self, cell: Cell) -> Job:
         file, ranks = self._folder.job(cell.id), self._launch.ranks
-        surroundings = partial(environment, cell.run, self._at_once, ranks)
-        words = command(file, ranks, cell.run.packages)
-        # The drivers of GPUs do not bear to be forked.
-        forks = self._template if ranks == 1 and device_of(cell.run) == "cpu" else None
-        return Job(words, file.with_suffix(".log"), surroundings, forks)
+        environment = partial(job.environment, cell.run, self._at_once, ranks)
+        return Job(job.train, (file, cell.run.packages, ranks), file.with_suffix(".log"), environment)
 
     def _end(self, job: Job) -> bool:
         """Take note of one that has ended. Returns whether to go on with the others."""
@@ -194,8 +163,9 @@ class _Jobs:
 
 def _how(job: Job) -> str:
     """How a job failed."""
+    code = job.code or 0
     if job.timed_out:
         return f"timed out after {duration(job.seconds)}"
-    if job.code < 0:
-        return f"killed by {signal.Signals(-job.code).name}"
-    return f"exit status {job.code}" if job.code else "left no finished run"
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit status {code}" if code else "left no finished run"

@@ -11,7 +11,7 @@ from common import tables
 from common.files import atomic
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH
-from experiments.sweep.study import Cell, StudyFolder
+from experiments.orchestration.study import Cell, StudyFolder
 from plots.runs.choose import Choice, best
 from plots.runs.find import find, of_study, whole
 

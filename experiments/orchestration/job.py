@@ -1,0 +1,64 @@
+"""One run of a sweep in a process of its own: what it computes with, and what it does.
+
+    python -m experiments.orchestration.job FILE [PACKAGE ...]
+
+is one of the run's ranks, if it has several. FILE is a configuration that the sweep resolved and checked. Not for use
+by hand.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from common.cores import cores
+from common.errors import exit_with_message
+from common.parent import end_with_parent
+from experiments.config.compose import ROOT
+from experiments.config.run import frozen
+from experiments.config.schema import RunConfig
+from experiments.orchestration.processes import GRACE
+from experiments.training.build import device_of
+from experiments.training.session import train_here
+from experiments.training.threads import SHARE
+
+
+def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
+    """Bring the run of a configuration to its end, in this process or in those of a torchrun."""
+    if ranks > 1:
+        from torch.distributed.run import main
+
+        main(
+            ["--standalone", f"--nproc-per-node={ranks}", "-m", "experiments.orchestration.job", str(file), *packages]
+        )
+        return
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
+    with exit_with_message():
+        train_here(frozen(file, packages))
+
+
+def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:
+    """The variables that the process of a run gets besides ours.
+
+    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Runs
+    share the cores unless the user chose a number of threads: more threads than cores make a run much slower.
+    """
+    added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    if device_of(run) != "cpu":
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        count = torch.cuda.device_count()
+        gpus = [name.strip() for name in visible.split(",")][:count] if visible else list(map(str, range(count)))
+        added["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks))
+    if run.threads is None and "OMP_NUM_THREADS" not in os.environ:
+        added["OMP_NUM_THREADS"] = added[SHARE] = str(max(1, cores() // (jobs * ranks)))
+    if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
+        added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
+    return added
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    train(Path(sys.argv[1]), sys.argv[2:])

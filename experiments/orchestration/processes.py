@@ -1,0 +1,183 @@
+"""Several jobs at once, each in a process with a log, an environment and a time limit; none outlives the sweep."""
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import takewhile
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from common.files import naming
+from common.parent import end_with_parent
+from common.signals import handled, stops
+
+GRACE = 60.0
+"""Seconds that a process has to write its checkpoint after it was asked to end."""
+
+PRELOADED = ("torch", "hydra", "pandas", "rich.progress", "scipy.sparse", "sklearn.datasets", "yaml")
+"""Third-party modules that the fork server imports once for all jobs. Our own modules are imported by each job."""
+
+_PAUSE = 0.2  # seconds between two calls of `watch`
+
+_server = get_context("forkserver")
+if sys.platform == "linux":  # elsewhere a process that has imported these cannot always be forked
+    _server.set_forkserver_preload([*PRELOADED])
+
+
+class Job:
+    """A function call in a process of its own.
+
+    Its output is appended to `log`. environment: gives its variables besides ours, by the slot that it runs in.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        arguments: Sequence[object],
+        log: Path,
+        environment: Callable[[int], dict[str, str]],
+    ) -> None:
+        self.log = log
+        self.asked: float | None = None  # when it was asked to end
+        self.timed_out = False
+        self.seconds = 0.0  # how long it took
+        self._call, self._environment = (function, arguments), environment
+        self._log_before = 0  # bytes of the log, from earlier tries
+
+    def start(self, slot: int) -> None:
+        """Start it as one of those that run at once."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with naming(self.log), self.log.open("ab", buffering=0) as log:
+            log.write(f"# {datetime.now(UTC).isoformat(timespec='seconds')}\n".encode())
+            self._log_before = log.tell()
+        self._process = _server.Process(
+            target=_work, args=(self.log.absolute(), self._environment(slot), *self._call)
+        )
+        self._begin = time.monotonic()
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")  # or the job would import the command, or the user's script
+        try:
+            self._process.start()
+        finally:
+            sys.modules["__main__"] = main
+
+    @property
+    def sentinel(self) -> int:
+        """Becomes ready when it ends, see `multiprocessing.connection.wait`."""
+        return self._process.sentinel
+
+    @property
+    def code(self) -> int | None:
+        """The exit status; −s if signal s killed it, None while it runs."""
+        return self._process.exitcode
+
+    def check(self, timeout: float | None) -> bool:
+        """Whether it has ended. Asks it to end if it has run for longer than `timeout`."""
+        self.seconds = time.monotonic() - self._begin
+        if self.code is not None:
+            return True
+        if timeout is not None and self.seconds > timeout and self.asked is None:
+            self.timed_out = True
+            self.stop()
+        return False
+
+    def stop(self) -> None:
+        """Ask it, once, to write its checkpoint and end. Kill it if it was asked GRACE seconds ago."""
+        if self.asked is None:
+            self.asked = time.monotonic()
+            self._process.terminate()
+        elif time.monotonic() > self.asked + GRACE:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once. Processes that it started notice and end too."""
+        self._process.kill()
+
+    def error(self) -> str:
+        """The line of its log that says what was wrong; empty if it was ended from outside."""
+        if self.timed_out or (self.code or 0) < 0:
+            return ""
+        said = self.log.read_bytes()[self._log_before :].decode(errors="replace").splitlines()
+        errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+        causes = [line for line in errors if "lost contact" not in line]
+        own = list(takewhile(lambda line: "torch/distributed/elastic" not in line, filter(str.strip, said)))
+        return next((lines[-1].strip() for lines in (causes, errors, own) if lines), "")
+
+
+def _work(log: Path, environment: dict[str, str], function: Callable[..., object], arguments: Sequence[Any]) -> None:
+    """Call the function. The process has a session of its own, so Ctrl-C at the terminal reaches the sweep alone."""
+    os.setsid()
+    end_with_parent()
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.environ.update(environment)
+    function(*arguments)
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    at_once: int,
+    timeout: float | None,
+    ended: Callable[[Job], bool],
+    watch: Callable[[], object],
+    say: Callable[[str], object],
+) -> bool:
+    """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
+
+    ended: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
+    now and then meanwhile.
+    Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them. Returns whether that happened. An exception
+    raised meanwhile asks them too.
+    """
+    waiting, running = deque(jobs), dict[int, Job]()
+    stopping = False
+    with _stop_requests() as requests:
+        try:
+            while running or (waiting and not stopping):
+                for slot in set(range(at_once)) - running.keys():
+                    if waiting and not stopping:
+                        job = waiting.popleft()
+                        job.start(slot)
+                        running[slot] = job
+                wait([job.sentinel for job in running.values()], _PAUSE)
+                watch()
+                for slot, job in list(running.items()):
+                    if job.check(timeout):
+                        del running[slot]
+                        stopping = not ended(job) or stopping
+                if requests and not stopping:
+                    stopping = True
+                    say(f"{len(running)} runs are asked to write a checkpoint and end; a second time kills them")
+                _stop([job for job in running.values() if stopping or job.asked], requests)
+        finally:
+            while running := {slot: job for slot, job in running.items() if not job.check(None)}:
+                _stop(running.values(), requests)
+                time.sleep(_PAUSE)
+    return bool(requests)
+
+
+def _stop(jobs: Iterable[Job], requests: list[int]) -> None:
+    for job in jobs:
+        job.stop()
+        if len(requests) > 1:
+            job.kill()
+
+
+@contextmanager
+def _stop_requests() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop in a list."""
+    found: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        found.append(number)
+
+    with handled(note, stops()):
+        yield found
