@@ -54,6 +54,8 @@ def dasha_mvr(
     default and tries 0.01 to 0.5. A round takes two gradients. b = 1 is DASHA on batches, and on full gradients every
     b is DASHA: `task.step_unit=theory` counts in its step size. b = 0 with a = 0 is what VR-MARINA does between its
     full gradients.
+    Differences: h_i begins with the gradient on the first round's batch, which counts; the authors' code begins with
+    a larger batch. The column `gradient_calls` counts both gradients of a round, `epoch` counts one.
     """
     return DashaMVR(
         uplink=started(compressor, start),

@@ -67,6 +67,8 @@ def demo(
     authors' code: α in δ, no 1−β, means over senders. There all workers gather all messages, (n−1) times what goes
     up, and form s themselves; here a server does and sends signs, which for the defaults are fewer bits from n = 7 on
     (`tie: plus`: n = 4). An index has 64 bits there. k = 32, chunks of 64 × 64 and β = 0.999 are its defaults.
+    Differences: The sign of zero is 0, as theirs; `algorithm.tie=plus` makes it +1, for 1 bit down. Papers count the
+    uplink alone.
     """
     compressor = replace(compressor, layout=layout or compressor.layout)
     uplink = OfCoefficients(compressor.of_coefficients, decay=beta, chunks=compressor.chunks)

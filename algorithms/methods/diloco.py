@@ -28,6 +28,10 @@ def diloco(
     2311.08105); η and μ as there and in OpenDiLoCo's code, H = 500 there for 88,000 rounds. With C it is the
     compressed DiLoCo of Thérien et al., MuLoCo, 2025 (arXiv 2505.23725), whose code multiplies by η twice and
     compresses the mean too. η = 1 and μ = 0 is local SGD.
+    Differences: A round is one inner step, and evaluations between two exchanges measure the x of the last. Inner
+    moments and batch-norm statistics stay with their worker. EXO Gym exchanges in inner steps H+1, 2H+1, …; here in
+    H, 2H, …. With a compressor errors are kept as in MuLoCo's code, but Δ is not multiplied by η first, and the mean
+    comes down as it is.
     """
     uplink: Channel = dense() if isinstance(compressor, Identity) else ErrorFeedback(compressor, decay=decay)
     outer = Nesterov(rate=outer_lr, momentum=outer_momentum)

@@ -85,6 +85,7 @@ def dion(
     matrix whose factors are longer than itself, with a fraction beyond ½, crosses itself, and here its factors do;
     filters are refused there, and (out, all else) here. orth is by Householder's QR, there by Cholesky's on a sketch.
     It is Dion of one worker with the mean gradient, whatever the workers' data.
+    Differences: The default is a quarter of the full rank; the authors' code has all of it.
     """
     compressed = tuple(block for block in layout if block.role == "matrix")
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")

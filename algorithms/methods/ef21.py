@@ -28,6 +28,9 @@ def ef21(
     size is `markov_step_size` by the uplink's C, on logistic regression `task.step_unit=theory`.
     EF21-W (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C, by a step size of mean_i
     L_i for L̃.
+    Differences: EF21's authors start from random points and give the rows that do not divide to the last worker; here
+    x₁ = 0 and these rows are left out. They count the uplink alone, 32 bits for each of k values and nothing for the
+    dense start; here an index costs 32 bits too, and the start counts.
     """
     if uplink_only and downlink_compressor is not None:
         raise ValueError(f"downlink_compressor={downlink_compressor}: takes uplink_only=false")

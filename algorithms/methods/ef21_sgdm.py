@@ -72,6 +72,7 @@ def ef21_sgdm(
     weight decay is never applied, `grad.add` being out of place; here λx is added to g_i. η = 0.1 and top-k with a
     ratio of 0.1 are that code's defaults. η = 1 is EF21. The paper's step sizes, min{π/(20L̃), η/(7L)}, are recalled
     with uncertain constants, and so not offered: `task.step_unit=theory` counts in EF21's.
+    Differences: The dense start counts, which the authors' code leaves out. λx is added before momentum is formed.
     """
     channel = Markov(compressor, dense_rounds=int(dense_start))
     return FirstGradientMomentum(

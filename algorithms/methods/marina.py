@@ -84,6 +84,8 @@ def marina(
     same for random-k. It is about full gradients: with `task.batch_size` the differences are between batches, which
     is not VR-MARINA. With θ_t = 0 throughout it is DASHA with a = 0. On logistic regression `task.step_unit=theory`
     counts in `algorithms.core.step_sizes.marina_step_size`.
+    Differences: Every process draws the coin from the seed, at no bits; the paper's server would send one bit per
+    round. The authors count the uplink alone; here the dense downlink counts too.
     """
     if p is None and d is not None:
         p = 1 / (1 + compressor.omega(d))

@@ -34,6 +34,7 @@ def muon(
     AdamW, so `others_lr` 0.015. Here NS is computed in the run's dtype, there in bfloat16; of filters s is that of
     (out, all else), where the original takes it from the last two axes of four. `match_rms_adamw` with `others_lr` 1
     is Moonlight's (Liu et al. 2025, arXiv 2502.16982), `spectral` Dion's and MuLoCo's.
+    Differences: Every replica computes all matrices; in KellerJordan/Muon each rank computes some.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     update = Muon(

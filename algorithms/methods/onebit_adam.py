@@ -38,6 +38,8 @@ def onebit_adam(
     (`decoupled` for DeepSpeed's). `signal: gradient` compresses gradients with error feedback and computes momentum
     after decompression, as the baseline of the CD-Adam authors' code does; with `form: torch` and β₂ = 0.99 its step
     is theirs too. What remains: their sgn(0) is 0, they have no mask, and freeze v two rounds before they compress.
+    Differences: Checkpoints keep the errors, which DeepSpeed resets on loading. The warm-up of 13 % is the paper's 13
+    epochs of 100.
     """
     update = FrozenAdam(
         warmup=warmup_rounds(warmup, rounds),

@@ -81,6 +81,9 @@ def powersgd(
     is a worker's own M_i less the D of all, as there: where workers differ it grows by G_i − mean_i G_i each round,
     of which the mean is zero; with `residual: local` it does not, and x is the same. It is PowerSGD of one worker
     with the mean gradient, whatever the workers' data.
+    Differences: After the authors' Gram-Schmidt a tensor with a zero mean never moves again; here a zero column of Q
+    stays as it was. Every round sends both factors from the first on. torch's hook begins after 1,000 dense rounds,
+    and the authors' library sends one factor per round.
     """
     if roles not in ("all", "matrix"):
         raise ValueError(f"roles={roles!r}: must be 'all' or 'matrix'")

@@ -37,6 +37,8 @@ def sparseloco(
     64 × 64 of matrices there, and here 4,096 consecutive coordinates of the flat vector. There η multiplies e_i too,
     and all workers gather all messages, n−1 times what goes up; here a server sends the mean, no entry of which is
     lost. C with k = s and all its values is local SGD for η = 1.
+    Differences: The server sends the mean's entries that anyone sent, or all of them where that is fewer bits. Papers
+    count the uplink alone. `algorithm.aggregate=senders` is the code's mean.
     """
     if aggregate not in ("all", "senders"):
         raise ValueError(f"aggregate={aggregate!r}: must be 'all' or 'senders'")

@@ -68,6 +68,8 @@ def sparta(compressor: Compressor, update: Update) -> Algorithm:
     Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share, 0.005, is the preset's.
     There every coordinate is in S with that chance, a tensor at a time, and one node broadcasts S as a byte a
     coordinate, which is not counted; here S has k coordinates of the whole vector, and is a seed. k = d is local SGD.
+    Differences: What crosses are differences to the last means. Evaluations measure the mean of the models, whose
+    communication is not counted.
     """
     if not isinstance(compressor.compressor if isinstance(compressor, Blocks) else compressor, RandomK):
         raise ValueError(f"{compressor}: sparta averages coordinates drawn alike everywhere; take random_k")

@@ -12,7 +12,7 @@ from experiments.config.compose import Config
 def complete(config: Config) -> None:
     """Fill in what follows, in place. Raises UsageError where it cannot be told."""
     task = config["task"]
-    if "rows" in task:
+    if {"rows", "batch_size"} <= task.keys():
         _count_in_epochs(config, task, config["cluster"]["workers"])
     elif config["epochs"] is not None:
         raise UsageError(f"epochs={config['epochs']}: task={task['name']} counts in rounds; set rounds")
