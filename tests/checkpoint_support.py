@@ -96,12 +96,6 @@ def _of_fewer_rows(rng: random.Random, folder: Path) -> Path:
     return folder / "shared.pt"
 
 
-def _without_checksum(rng: random.Random, folder: Path) -> Path:
-    file = rng.choice(sorted(folder.iterdir()))
-    torch.save(content(file), file)
-    return file
-
-
 def _latest(rng: random.Random, folder: Path) -> Path:
     file = folder.parent / "latest"
     wrong = (
@@ -134,7 +128,6 @@ FAULTS: dict[str, Fault] = {
     "removed": _removed,
     "workers exchanged": _exchanged,
     "of another round": _of_another_round,
-    "as an older version left it": _without_checksum,
     "t": _resigned(lambda rng, state: state.update(t=rng.choice((10**6, -5, state["t"] - 1, state["t"] + 1)))),
     "meter": _resigned(
         lambda rng, state: state["meter"].update({rng.choice([*state["meter"]]): rng.randrange(10**6)})

@@ -16,7 +16,7 @@ import yaml
 
 from common.errors import RunError, is_full
 from common.files import atomic, naming, remove_halves, sync
-from common.lock import held, signature
+from common.lock import held
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.compose import Config
@@ -65,7 +65,6 @@ class RunFolder:
         self._durable = durable
         self._run = id_of(path)
         self._last: int | None = None  # the checksum of the last row; None before this process has written
-        self._left: tuple[int, int] | None = None  # inode and bytes of metrics.jsonl as this process left it
         self._checkpoint = Checkpoint(path / "checkpoint", self._ranks, durable)
 
     @classmethod
@@ -109,8 +108,7 @@ class RunFolder:
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
-        """Record a status with the time and anything worth knowing about it. Raises RunError, see `append`."""
-        self._require_as_left()
+        """Record a status with the time and anything worth knowing about it."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_status({"status": status, "time": now, **details})
 
@@ -153,12 +151,7 @@ class RunFolder:
 
     @_by_first_rank
     def append(self, rows: list[dict]) -> None:
-        """Add rows to metrics.jsonl, all of them or none.
-
-        Raises RunError, leaving everything as it is, where the file is not as this process left it: another one is at
-        the run, which the lock did not keep out.
-        """
-        self._require_as_left()
+        """Add rows to metrics.jsonl, all of them or none."""
         lines, last = [], self._last_checksum()
         for row in rows:
             line, last = as_row(row, last)
@@ -171,7 +164,7 @@ class RunFolder:
             with suppress(OSError):
                 os.truncate(self.metrics, size)
             raise
-        self._last, self._left = last, self._found()
+        self._last = last
 
     def snapshot(self, state: dict) -> dict:
         """A trainer's state together with how many bytes of metrics.jsonl belong to it."""
@@ -180,13 +173,11 @@ class RunFolder:
     def save(self, snapshot: dict, ids: Sequence[int]) -> None:
         """Add a checkpoint; every rank gives the workers `ids` that it has.
 
-        Raises LostContact, RunError where the folder is gone, and as `append`.
+        Raises LostContact, and RunError where the folder is gone.
         """
         self.check_there()
-        if self._ranks.is_first:
-            self._require_as_left()
-            if self._durable:
-                sync(self.metrics, self.path)
+        if self._ranks.is_first and self._durable:
+            sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
     def check_there(self) -> None:
@@ -276,29 +267,9 @@ class RunFolder:
         if (self.path / STATUS).exists():
             self._write_status(self._read_json(STATUS))
         os.truncate(self.metrics, size)
-        self._left = self._found()
 
     def _last_checksum(self) -> int:
         return last_checksum(self.metrics) if self._last is None else self._last
-
-    def _found(self) -> tuple[int, int] | None:
-        """Inode and size of metrics.jsonl; None where there is none."""
-        try:
-            found = self.metrics.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_size
-
-    def _require_as_left(self) -> None:
-        found = self._found()
-        if self._left is None or found == self._left:
-            return
-        now = "gone" if found is None else "another file" if found[0] != self._left[0] else f"{found[1]} bytes long"
-        raise RunError(
-            f"{self.metrics}: {now}, not {self._left[1]} as this process left it, so that it writes nothing further: "
-            f"another process{signature(self.path / '.lock')} is at the run, which the lock did not keep out, or "
-            "someone changed the file; let one process alone be at it, and give the same command again"
-        )
 
     def _whole(self) -> RunRecord | None:
         """What lies there, verified; None on the other ranks and where it was never begun."""

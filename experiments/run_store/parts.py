@@ -53,8 +53,6 @@ def read(folder: Path, t: int, part: str) -> bytes:
     file = folder / str(t) / f"{part}.pt"
     with file.open("rb") as stream:
         digest, line, tensors = stream.readline(), stream.readline(), stream.read()
-    if digest.startswith(b"PK"):  # a zip, as torch leaves it
-        raise ValueError(f"{file.name}: of an older version, without a checksum")
     if digest != _digest(line, tensors):
         raise ValueError(f"{file.name}: damaged, its checksum is another")
     found, wanted = json.loads(line), about(folder, t, part)

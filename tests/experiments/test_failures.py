@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import torch
-from checkpoint_support import content
 from run_support import SMALL, go, rows, status, stopped, timeless, where
 
 from experiments import run
@@ -222,16 +220,6 @@ def test_where_latest_names_nothing_the_newest_is_taken(
     said = capsys.readouterr().err
     assert f"{latest}: names " in said
     assert f"resumed at round 12: {path}" in said
-
-
-def test_a_checkpoint_of_before_checksums_is_refused(
-    interrupted: Path, results: str, capsys: pytest.CaptureFixture
-) -> None:
-    for file in (interrupted / "checkpoint" / "12").iterdir():
-        torch.save(content(file), file)
-    assert stopped([*SMALL, results]) == 1
-    said = capsys.readouterr().err
-    assert "shared.pt: of an older version, without a checksum); delete" in said
 
 
 def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, at_round: Callable) -> None:

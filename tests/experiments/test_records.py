@@ -8,21 +8,17 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, contents, go, record, rewrite, rows, status, stopped, timeless, where
+from run_support import SMALL, go, record, rewrite, rows, status, stopped, where
 
-from common.errors import RunError, exit_with_message
+from common.errors import RunError
 from experiments import check
 from experiments import status as status_command
 from experiments.config.compose import ROOT
 from experiments.run_store.folder import RunFolder
-from experiments.training.trainer import Trainer
 from plots.runs.checksums import renew
 from plots.runs.files import read_rows
 from plots.runs.find import find
@@ -129,32 +125,6 @@ def test_damage_that_comes_during_a_run_ends_it_as_failed(
     assert f"delete {path} to begin anew" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("act", ["added to", "cut", "gone", "another file"])
-def test_rows_that_are_not_as_the_run_left_them_end_it(
-    act: str, results: str, at_round: Callable, capsys: pytest.CaptureFixture
-) -> None:
-    metrics = where(*SMALL, results) / "metrics.jsonl"
-    left = {}
-
-    def change() -> None:
-        content = metrics.read_bytes()
-        if act in ("gone", "another file"):
-            metrics.rename(metrics.with_name("moved"))
-        if act in ("added to", "another file"):
-            with metrics.open("ab") as file:
-                file.write(content)
-        if act == "cut":
-            os.truncate(metrics, content.find(b"\n") + 1)
-        left.update(contents(metrics.parent))
-
-    at_round(8, change)
-    assert stopped([*SMALL, results]) == 1
-    said = capsys.readouterr().err
-    assert f"error: {metrics}: " in said
-    assert "as this process left it, so that it writes nothing further" in said
-    assert contents(metrics.parent) == left
-
-
 def test_of_rows_that_do_not_fit_on_the_disk_none_is_kept(interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, before = RunFolder(interrupted), (interrupted / "metrics.jsonl").read_bytes()
     opened = Path.open
@@ -241,49 +211,6 @@ def test_locks_that_do_not_work_are_said_to(
     assert f"{where(*SMALL, results) / '.lock'}: cannot be locked ({errno.errorcode[number]}: " in said
     assert "put results_dir on another one" in said
     assert not list(where(*SMALL, results).glob("[!.]*"))
-
-
-def _at_once(overrides: list[str], said: Path, barrier: threading.Barrier) -> None:
-    """One of two processes at a run whose lock keeps nobody out; they do their rounds at the same time."""
-    fcntl.flock = lambda *_: None
-    step = Trainer.step
-
-    def together(trainer: Trainer, diagnose: bool = False) -> None:
-        with suppress(threading.BrokenBarrierError):  # the other one has ended
-            barrier.wait(20 if trainer.t < 5 else 0.2)
-        step(trainer, diagnose)
-
-    Trainer.step = together
-    with said.open("w", buffering=1) as sys.stderr, exit_with_message():
-        try:
-            go(*overrides)
-        finally:
-            barrier.abort()
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_without_a_working_lock_two_processes_do_not_both_finish(
-    begun: bool, results: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    path = request.getfixturevalue("interrupted") if begun else where(*SMALL, results)
-    context = get_context("fork")
-    barrier, said = context.Barrier(2), [tmp_path / "one", tmp_path / "other"]
-    processes = [context.Process(target=_at_once, args=([*SMALL, results], file, barrier)) for file in said]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    codes = sorted(process.exitcode or 0 for process in processes)
-    assert codes in ([0, 1], [1, 1])
-    words = "".join(file.read_text() for file in said)
-    assert "Traceback" not in words
-    assert f"error: {path / 'metrics.jsonl'}: " in words
-    if codes == [0, 1]:
-        assert status(path)["status"] == "finished"
-        assert verified(path)
-        assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'alone'}"))
-    else:
-        assert status(path)["status"] != "finished"
 
 
 def test_status_shows_runs_where_locks_do_not_work(
