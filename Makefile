@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-run demo report test test-full soak test-avx2 lint types format docs audit lock data bench gpu \
+.PHONY: help setup setup-run demo report test test-docs test-full soak test-avx2 lint types format docs audit lock data bench gpu \
 	reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
@@ -70,7 +70,10 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no
 test: $(READY_TO_DEVELOP)  ## the fast tests, in parallel
 	$(PYTEST)
 
-test-full: $(READY_TO_DEVELOP)  ## the slow tests too
+test-docs: $(READY_TO_DEVELOP)  ## the documents: commands, links, reports; and the page of results in a browser
+	$(PYTEST) -m "docs and not slow"
+
+test-full: $(READY_TO_DEVELOP)  ## all tests, the slow ones too
 	$(PYTEST) -m "not soak"
 
 soak: $(READY_TO_DEVELOP)  ## hours of kills, damaged files and odd input: docs/reliability.md

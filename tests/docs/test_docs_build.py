@@ -12,8 +12,6 @@ from docs.extensions.reference import BUILT, SHOWN, names
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.slow
-
 
 def _attributes(page: Path, elements: str, attribute: str) -> list[str]:
     """What these elements of a page link to or load."""

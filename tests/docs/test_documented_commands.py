@@ -183,7 +183,7 @@ def execute(words: Words) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is done with commands that a pattern matches: in the fast tests, and for real in the slow ones.
+    """What is done with commands that a pattern matches: in this process, and for real in the slow tests.
 
     `instead` says why the fast tests do not run the command as it stands, but for settings that make it small.
     """
@@ -269,17 +269,7 @@ def follow(act: Act, command: Command, place: Path, monkeypatch: pytest.MonkeyPa
     assert status == command.status, command.text
 
 
-FIRST = ("README.md", "docs/tutorial.md", "docs/running.md")
-"""The pages whose commands the fast tests follow."""
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(command, id=str(command), marks=[] if str(command).startswith(FIRST) else [pytest.mark.slow])
-        for command in DIFFERENT
-    ],
-)
+@pytest.mark.parametrize("command", DIFFERENT, ids=str)
 def test_a_command_is_right(command, place, monkeypatch):
     follow(rule_of(command.words).act, command, place, monkeypatch)
 

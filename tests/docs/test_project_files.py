@@ -101,7 +101,7 @@ def test_copied_files_exist_and_are_not_ignored():
         "algorithms/methods/cd_adam.py",
         "conf/config.yaml",
         "data/libsvm.py",
-        "tests/test_readme.py",
+        "tests/test_api.py",
         "docs/conf.py",
     ):
         assert (ROOT / needed).exists(), needed
