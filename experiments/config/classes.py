@@ -11,7 +11,7 @@ from common.errors import UsageError
 from common.names import unknown
 from experiments.config import signatures
 from experiments.config.schema import Part
-from experiments.config.values import held
+from experiments.config.values import validate
 
 PACKAGES = ("algorithms", "data", "experiments")
 """This project's own."""
@@ -27,7 +27,7 @@ class Classes:
         self.packages = (*PACKAGES, *packages)
 
     def check(self, node: Node, path: str) -> None:
-        """Hold every option of a node against the parameter that it will become, by its source alone.
+        """Check every option of a node against the parameter that it will become, by its source alone.
 
         Raises UsageError; `path` is the node's key.
         """
@@ -40,7 +40,7 @@ class Classes:
             if _is_node(value):
                 self.check(value, f"{path}.{key}")
             else:
-                held(value, known[key].annotation, f"{path}.{key}")
+                validate(value, known[key].annotation, f"{path}.{key}")
 
     def find(self, node: Node, path: str, kind: Any) -> Callable[..., Any]:
         """The `_target_` of a node, imported, as are those within it; none of them is called.

@@ -51,11 +51,8 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
         key = override.key_or_group
         if override.is_delete() and not key.startswith("hydra."):
             raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
-        if (CONF / key).is_dir() and not override.is_delete():
-            if override.value() is None:
-                raise UsageError(f"{text}: is no choice; leave {key} out, or choose one of conf/{key}/")
-            if isinstance(override.value(), int | float):
-                _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
+        if (CONF / key).is_dir() and not override.is_delete() and isinstance(override.value(), int | float | None):
+            _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
         if override.is_sweep_override() and not multirun and not key.startswith("hydra."):
             batch = (
                 f", or write lr=[{text.partition('=')[2]}] for one batched grid"

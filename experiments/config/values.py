@@ -1,10 +1,10 @@
-"""Values held against types, choices and ranges.
+"""Values checked against types, choices and ranges.
 
 Pydantic judges what YAML and a command line give as it judges JSON, strictly: neither 1.0 nor true is a whole number.
 """
 
+import ast
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
 from functools import cache
@@ -17,23 +17,14 @@ from common.marks import Place
 from common.names import unknown
 from experiments.config import schema
 
-
-class _Names(dict):
-    """What the names in annotations mean; of a type that would have to be imported every value is one."""
-
-    def __missing__(self, name: str) -> Any:
-        return Any
+_TYPES = {kind.__name__: kind for kind in (float, int, bool, str, list, tuple, dict)} | {
+    "Literal": Literal, "Optional": Optional, "Union": Union, "Place": Place, "Sequence": list, "Path": str,
+}  # fmt: skip
+"""What the names in annotations mean. A value may be anything where its type would have to be imported."""
 
 
-_NAMES = _Names(
-    {"Literal": Literal, "Optional": Optional, "Union": Union, "Place": Place, "Sequence": list, "Path": str}
-    | {kind.__name__: kind for kind in (float, int, bool, str, list, tuple, dict)}
-    | {"__builtins__": {}}
-)
-
-
-def held(value: Any, annotation: str | None, place: str, hint: str = "", **bounds: float | None) -> Any:
-    """The value as a parameter of the annotated type has it: 1 is a float, a list may be a tuple.
+def validate(value: Any, annotation: str | None, place: str, hint: str = "", **bounds: float | None) -> Any:
+    """The value as a parameter of the annotated type takes it: 1 is a float, a list may be a tuple.
 
     bounds: of a number, as pydantic.Field has them. Raises UsageError, with the hint, for what is none; whatever the
     type, numbers are finite.
@@ -83,7 +74,7 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
     hint = (f"; it counts {about.unit}" if about.unit else "") + ("; or auto" if about.auto else "")
     if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
         hint = f"; write {int(value)}"
-    value = held(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)
+    value = validate(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
     return tuple(value) if kind.startswith("Sequence") else value
@@ -93,7 +84,7 @@ def _step_sizes(value: Any) -> tuple[float, ...]:
     values = value if isinstance(value, (list, tuple)) else [value]
     if not values:
         raise UsageError("lr=[]: one step size or several, none stands there")
-    found = tuple(held(some, "float", "lr", gt=0) for some in values)
+    found = tuple(validate(some, "float", "lr", gt=0) for some in values)
     if len(set(found)) < len(found):
         raise UsageError(f"lr={value}: a step size stands there twice")
     return found
@@ -101,9 +92,24 @@ def _step_sizes(value: Any) -> tuple[float, ...]:
 
 @cache
 def _adapter(annotation: str | None, **bounds: Any) -> pydantic.TypeAdapter:
-    plain = re.sub(r"\b[a-zA-Z_]\w*\.", "", annotation or "Any")
     try:
-        kind, field = eval(plain, _NAMES), pydantic.Field(**bounds)
-        return pydantic.TypeAdapter(Annotated[kind, field])  # type: ignore
+        kind = _type(ast.parse(annotation or "Any", mode="eval").body)
+        return pydantic.TypeAdapter(Annotated[kind, pydantic.Field(**bounds)])  # type: ignore
     except Exception:  # an annotation may be written as it likes
         return pydantic.TypeAdapter(Any)
+
+
+def _type(node: ast.expr) -> Any:
+    """The type that an annotation means."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _TYPES.get(name, Any)
+        case ast.Constant(value=value):
+            return value
+        case ast.Tuple(elts=parts):
+            return tuple(map(_type, parts))
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return Union[_type(left), _type(right)]  # noqa: UP007
+        case ast.Subscript(value=origin, slice=parameters):
+            return _type(origin)[_type(parameters)]
+    return Any

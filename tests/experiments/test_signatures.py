@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import UsageError
 from experiments.config.signatures import COMPUTED, REQUIRED, Option, options
-from experiments.config.values import held
+from experiments.config.values import validate
 
 SOURCE = '''
     import dataclasses
@@ -157,13 +157,13 @@ FITTING = [
 
 
 @pytest.mark.parametrize(("annotation", "yes", "no", "words"), FITTING, ids=[str(row[0]) for row in FITTING])
-def test_values_are_held_against_annotations(annotation, yes, no, words):
+def test_values_are_checked_against_annotations(annotation, yes, no, words):
     for value in yes:
-        read = held(value, annotation, "key")
+        read = validate(value, annotation, "key")
         assert (list(read) if isinstance(read, tuple) else read) == (list(value) if value == () else value)
     said = []
     for value in no:
         with pytest.raises(UsageError, match=r"^key=") as refused:
-            held(value, annotation, "key")
+            validate(value, annotation, "key")
         said.append(str(refused.value))
     assert said[0] == f"key={no[0]}: must be {words}"
