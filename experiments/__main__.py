@@ -20,7 +20,7 @@ COMMANDS = {
     "status": ("experiments.status", "every run: its state and how far it is"),
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),
-    "time": ("experiments.time", "seconds on modelled networks of runs that are there"),
+    "time": ("experiments.network_time", "seconds on modelled networks of runs that are there"),
     "check": ("experiments.check", "the contract tests on a class of yours"),
     "upload": ("experiments.upload", "send finished runs to wandb"),
     "dashboard": ("experiments.dashboard", "a figure's page in wandb"),

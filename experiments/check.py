@@ -32,7 +32,7 @@ from experiments.run_store.parts import verify
 from plots.runs.find import folders
 from plots.runs.read import twice, verified
 
-CONTRACTS = Path(__file__).with_name("conformance")
+CONTRACTS = Path(__file__).with_name("contracts")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
             raise UsageError("the checks are pytest's: pip install pytest") from error
         import torch
 
-        from experiments.conformance.kinds import subject
+        from experiments.contracts.kinds import subject
 
         torch.set_num_threads(1)  # equality bit for bit is promised for one
         found = subject(node)

@@ -1,1 +1,1 @@
-"""Strategies from elsewhere: torch's communication hooks, and EXO Gym's DiLoCo."""
+"""External strategies: torch's communication hooks, and EXO Gym's DiLoCo."""

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from experiments.elsewhere.strategy import Carrier, Strategy, set_step_size
+from experiments.external.strategy import Carrier, Strategy, set_step_size
 
 
 class Exo(Strategy):

@@ -6,7 +6,7 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
-from experiments.elsewhere.strategy import Carrier, Hooked
+from experiments.external.strategy import Carrier, Hooked
 
 
 def torch_allreduce(

@@ -20,7 +20,7 @@ COMPUTE = (
     "algorithms",
     "data",
     "experiments.cluster",
-    "experiments.elsewhere",
+    "experiments.external",
     "experiments.models",
     "experiments.tasks",
     "experiments.training",

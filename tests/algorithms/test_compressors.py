@@ -36,7 +36,7 @@ from algorithms.compressors.packing import pack, pack_by_torch, signed, unpack, 
 from algorithms.compressors.shard import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
 from algorithms.utils.seeding import Key
-from experiments.conformance.test_compressor import TestCompressor
+from experiments.contracts.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]
 

@@ -9,7 +9,7 @@ from reference import matrices as plain
 from algorithms.compressors import Blocks, ChunkTopK, DctTopK, RankK, tensors
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import Key
-from experiments.conformance.test_compressor import TestCompressor
+from experiments.contracts.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]
 

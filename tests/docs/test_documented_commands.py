@@ -28,7 +28,7 @@ from place_support import OF_READERS, furnish, kind, lay_out, small, small_runs,
 from terminal_support import printed
 
 from experiments.config.run import load_run
-from experiments.elsewhere.record import check
+from experiments.external.record import check
 
 SHOWN = [command for page in PAGES for command in commands(page)]
 DIFFERENT = list({command.text: command for command in reversed(SHOWN)}.values())[::-1]
@@ -81,8 +81,8 @@ def configure_launched(words: Words) -> None:
 
 
 def check_strategy(words: Words) -> None:
-    """A strategy from elsewhere, as far as one process can tell."""
-    check(load_run(words[words.index("experiments.elsewhere") + 1 :]))
+    """An external strategy, as far as one process can tell."""
+    check(load_run(words[words.index("experiments.external") + 1 :]))
 
 
 def find(words: Words) -> None:
@@ -215,8 +215,8 @@ RULES = [
     Rule(r"torchrun --nnodes=2 --node-rank=0", configure_launched, "a second machine", launch_on_both),
     Rule(r"torchrun --nnodes=2 --node-rank=1", configure_launched, "started by the slow test of the first machine's"),
     Rule(r"(torchrun|srun) .*-m experiments\.run ", configure_launched, "starts processes", launch),
-    Rule(r"torchrun .*-m experiments\.elsewhere .*=exo_", check_strategy, "another program"),
-    Rule(r"torchrun .*-m experiments\.elsewhere ", check_strategy, "starts processes", launch_whole),
+    Rule(r"torchrun .*-m experiments\.external .*=exo_", check_strategy, "another program"),
+    Rule(r"torchrun .*-m experiments\.external ", check_strategy, "starts processes", launch_whole),
     Rule(r"torchrun .*\.py ", is_there, "starts processes", launch),
     Rule(r"python -m benchmarks\.gpu ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
     Rule(r"make ", make, "what it would run is tested in its place", make_for_real),

@@ -1,6 +1,6 @@
 """Methods against their authors' code, or what is nearest to it, from clones that are not part of this project.
 
-REFERENCE_CODES names a folder with the repositories of docs/elsewhere.md, each in a folder of its name and at the
+REFERENCE_CODES names a folder with the repositories of docs/external.md, each in a folder of its name and at the
 commit that is said there. Nothing of it is copied: it is imported and run as it lies.
 """
 
@@ -49,7 +49,7 @@ DATA = Path(os.environ.get("DATA_DIR", ""))
 def clone(name: str) -> Path:
     """The folder of a repository; without it the test is skipped."""
     if "REFERENCE_CODES" not in os.environ:
-        pytest.skip("REFERENCE_CODES, a folder of clones of the repositories in docs/elsewhere.md, is not set")
+        pytest.skip("REFERENCE_CODES, a folder of clones of the repositories in docs/external.md, is not set")
     if not (CODES / name).is_dir():
         pytest.skip(f"REFERENCE_CODES={CODES}: has no {name}")
     return CODES / name

@@ -9,7 +9,7 @@ import pytest
 from folder_support import folder
 
 from common.errors import UsageError
-from experiments import time as command
+from experiments import network_time as command
 from plots.runs.network import (
     FORMS,
     Network,

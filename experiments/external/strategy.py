@@ -1,4 +1,4 @@
-"""A worker's part of a strategy from elsewhere: what it is given, and what it does with it."""
+"""A worker's part of an external strategy: what it is given, and what it does with it."""
 
 from __future__ import annotations
 

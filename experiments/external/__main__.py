@@ -1,6 +1,6 @@
-"""Train one configuration whose algorithm is a strategy from elsewhere, one worker a rank.
+"""Train one configuration whose algorithm is an external strategy, one worker a rank.
 
-    PYTHONPATH=examples torchrun --standalone --nproc-per-node=4 -m experiments.elsewhere packages=[strategies] \\
+    PYTHONPATH=examples torchrun --standalone --nproc-per-node=4 -m experiments.external packages=[strategies] \\
         algorithm=torch_powersgd task=digits cluster.workers=4 lr=0.1
 
 Keys are those of experiments.run. The task, its data, batches, x₁, step sizes and evaluations are the harness's, as
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         end_with_parent()  # ranks would outlive a torchrun that is killed
     with exit_with_message():
         run = load_run(given)
-        from experiments.elsewhere.record import train_here  # torch, once the configuration is known to be right
+        from experiments.external.record import train_here  # torch, once the configuration is known to be right
 
         train_here(run)
 

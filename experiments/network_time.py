@@ -1,8 +1,8 @@
 """What a finished study would take on other networks: seconds to a level, over bandwidths and numbers of workers.
 
-    python -m experiments.time task=cifar10/resnet18 y=train_loss level=1.5
-    python -m experiments.time study=first y=grad_norm level=0.01 network.topology=rank0 network.bandwidth=100,1000
-    python -m experiments.time study=first y=grad_norm level=0.01 out=times.pdf
+    python -m experiments.network_time task=cifar10/resnet18 y=train_loss level=1.5
+    python -m experiments.network_time study=first y=grad_norm level=0.01 network.bandwidth=100,1000
+    python -m experiments.network_time study=first y=grad_norm level=0.01 out=times.pdf
 
 y           a column of metrics.jsonl; level: the value that is to be reached
 network.bandwidth     of every link in Mbit/s, several separated by commas
@@ -51,7 +51,7 @@ DEFAULTS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    given = words("experiments.time", __doc__, arguments)
+    given = words("experiments.network_time", __doc__, arguments)
     with answering():
         show(parse(given, DEFAULTS), Console(soft_wrap=True, highlight=False, markup=False))
 

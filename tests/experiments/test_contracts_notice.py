@@ -28,7 +28,7 @@ from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
 from data.text import Text
-from experiments.conformance import test_algorithm, test_compressor, test_dataset, test_task
+from experiments.contracts import test_algorithm, test_compressor, test_dataset, test_task
 from experiments.tasks.logreg import LogisticRegression
 
 

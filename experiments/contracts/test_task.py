@@ -17,7 +17,7 @@ from algorithms.compressors import Identity, ScaledSign
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD
-from experiments.conformance.assertions import (
+from experiments.contracts.assertions import (
     assert_close,
     assert_form,
     assert_pure,

@@ -25,9 +25,9 @@ from data.markov import markov
 from data.synthetic import synthetic
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
-from experiments.conformance.test_algorithm import LAYOUT, TestAlgorithm, cases
-from experiments.conformance.test_dataset import TestDataset
-from experiments.conformance.test_task import TestTask
+from experiments.contracts.test_algorithm import LAYOUT, TestAlgorithm, cases
+from experiments.contracts.test_dataset import TestDataset
+from experiments.contracts.test_task import TestTask
 from experiments.models.small_cnn import small_cnn
 from experiments.models.transformer import transformer
 from experiments.tasks.images import ImageClassification

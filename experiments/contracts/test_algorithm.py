@@ -25,7 +25,7 @@ from algorithms.utils.seeding import Key
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
-from experiments.conformance.assertions import (
+from experiments.contracts.assertions import (
     assert_bits,
     assert_close,
     assert_form,

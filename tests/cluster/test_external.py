@@ -1,4 +1,4 @@
-"""Strategies from elsewhere: what they send is counted, and they come to what this project's own methods come to."""
+"""External strategies: what they send is counted, and they come to what this project's own methods come to."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,9 +25,9 @@ from common.errors import UsageError
 from experiments.cluster.launch import joined, launch
 from experiments.cluster.simulated import Simulated
 from experiments.config.schema import RunConfig
-from experiments.elsewhere import record as elsewhere
-from experiments.elsewhere.collectives import Collectives
-from experiments.elsewhere.strategy import Carrier, Hooked, Strategy
+from experiments.external import record as external
+from experiments.external.collectives import Collectives
+from experiments.external.strategy import Carrier, Hooked, Strategy
 from experiments.training.session import session
 from plots.plot import main as plot
 
@@ -92,13 +92,13 @@ def test_what_is_handed_to_collectives_and_given_back_is_counted(tmp_path: Path)
 def _bring_to_end(runs: list[RunConfig]) -> None:
     with session(runs) as (ranks, display):
         for run in runs:
-            elsewhere.bring_to_end(run, display, ranks)
+            external.bring_to_end(run, display, ranks)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of torch's hooks, the first of them asked for twice."""
-    place = tmp_path_factory.mktemp("elsewhere")
+    place = tmp_path_factory.mktemp("external")
     names = ("torch_allreduce", "torch_fp16", "torch_powersgd")
     runs = [configuration(*THEIRS, f"algorithm={name}", f"results_dir={place}") for name in names]
     said = fine(launched(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]])))
@@ -150,7 +150,7 @@ def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["algorithm=cd_adam"], "must be a subclass of experiments.elsewhere.strategy.Strategy"),
+        (["algorithm=cd_adam"], "must be a subclass of experiments.external.strategy.Strategy"),
         (["algorithm=torch_fp16", "compressor=top_k"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "update=sgd"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "partition=layer"], "partition=layer: "),
@@ -159,7 +159,7 @@ def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
 )
 def test_what_a_strategy_does_not_have_is_refused(overrides: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        elsewhere.check(configuration(*THEIRS, *overrides))
+        external.check(configuration(*THEIRS, *overrides))
 
 
 def test_a_strategy_needs_a_rank_a_worker(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Compressor, Divisible, span, tensors
 from algorithms.compressors.shard import Span
 from algorithms.utils.seeding import Key
-from experiments.conformance.assertions import assert_bits, assert_form, assert_pure, assert_same, given
-from experiments.conformance.threads import encoded_apart
+from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, given
+from experiments.contracts.threads import encoded_apart
 
 SIZES = (1, 2, 8, 37, 300, 70_001)  # the last is beyond 16-bit indices
 DRAWS = 4000

@@ -17,7 +17,7 @@ from data.images import Images
 from data.text import Text
 from experiments.config.classes import Classes, parameter_types, targets
 from experiments.config.compose import Config
-from experiments.conformance.test_algorithm import cases
+from experiments.contracts.test_algorithm import cases
 from experiments.tasks.task import Task
 
 STAND_INS: dict[object, object] = {

@@ -1,4 +1,4 @@
-"""A run of a strategy from elsewhere, in a folder that all readers of runs take for one of the harness's own."""
+"""A run of an external strategy, in a folder that all readers of runs take for one of the harness's own."""
 
 import math
 import time
@@ -21,8 +21,8 @@ from experiments.config import identity
 from experiments.config.classes import Classes, called
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
-from experiments.elsewhere.collectives import Collectives
-from experiments.elsewhere.strategy import Carrier, Strategy
+from experiments.external.collectives import Collectives
+from experiments.external.strategy import Carrier, Strategy
 from experiments.run_store.environment import environment
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
@@ -31,7 +31,7 @@ from experiments.training.runner import declared, summarised
 from experiments.training.session import session
 
 DENSE = Algorithm.both_ways(dense(), SGD())
-"""The method that a task's theory of step sizes is asked about: nobody has one of strategies from elsewhere."""
+"""The method that a task's theory of step sizes is asked about: nobody has one of external strategies."""
 
 
 def train_here(run: RunConfig) -> None:
@@ -45,27 +45,27 @@ def train_here(run: RunConfig) -> None:
 
 
 def check(run: RunConfig) -> None:
-    """Raise UsageError for what a strategy from elsewhere does not have, before anything is started."""
+    """Raise UsageError for what an external strategy does not have, before anything is started."""
     classes = Classes(run.packages)
     classes.find(called(run.algorithm), "algorithm", Strategy)
     if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
-        raise UsageError("compressor, update: a strategy from elsewhere brings its own; leave them out")
+        raise UsageError("compressor, update: an external strategy brings its own; leave them out")
     for key, value, usual in (
         ("partition", run.partition, "whole"),
         ("clip_aggregate", run.clip_aggregate, None),
         ("cluster.server", run.cluster.server, "rank0"),
     ):
         if value != usual:
-            raise UsageError(f"{key}={value}: a strategy from elsewhere knows nothing of it; leave it out")
+            raise UsageError(f"{key}={value}: an external strategy knows nothing of it; leave it out")
     if len(run.lr) > 1:
-        raise UsageError(f"lr={list(run.lr)}: a strategy from elsewhere has one model, and so one step size a run")
+        raise UsageError(f"lr={list(run.lr)}: an external strategy has one model, and so one step size a run")
 
 
 def bring_to_end(run: RunConfig, display: Display, ranks: Ranks) -> RunFolder:
     """Bring the run to its end, from its beginning unless it is finished. Raises as `experiments.run` does."""
     if not isinstance(ranks, Group) or ranks.size != run.cluster.workers:
         raise UsageError(
-            f"cluster.workers={run.cluster.workers}: a strategy from elsewhere has a rank a worker, and there are "
+            f"cluster.workers={run.cluster.workers}: an external strategy has a rank a worker, and there are "
             f"{ranks.size}; start it by torchrun --nproc-per-node={run.cluster.workers}"
         )
     folder = RunFolder.of(run, ranks)

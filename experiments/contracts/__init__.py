@@ -1,7 +1,7 @@
 """What a compressor, an algorithm, a task or a data set keeps: a pytest class a kind, for ours and for yours.
 
     import pytest
-    from experiments.conformance.test_compressor import TestCompressor
+    from experiments.contracts.test_compressor import TestCompressor
 
     @pytest.fixture(params=[MyCompressor(), MyCompressor(block=5)], ids=str)
     def compressor(request):

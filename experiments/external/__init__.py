@@ -1,0 +1,1 @@
+"""External strategies on this harness's tasks, unchanged, with their collectives counted."""
