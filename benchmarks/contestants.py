@@ -35,8 +35,7 @@ class Contestant:
 
     form: how its messages travel, of `plots.runs.network.FORMS`; None where none of these describes it. settings: the
     harness's. Without any it is DistributedDataParallel with the hook `hook` and Adam, which `bits` a coordinate then
-    says, or a `CompressedOptimizer` of the name `optimizer`, whose messages leave during backward where `bucket_mb`
-    says how large they are.
+    says, or a `CompressedOptimizer` of the name `optimizer`.
     """
 
     label: str
@@ -46,7 +45,6 @@ class Contestant:
     hook: str | None = None
     bits: float = 0
     optimizer: str | None = None
-    bucket_mb: float | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +66,6 @@ CONTESTANTS = (
         for server in ("rank0", "sharded")
     ),
     Contestant("CD-Adam, optimizer", None, 3e-4, optimizer="cd_adam"),
-    Contestant("CD-Adam, optimizer, buckets", None, 3e-4, optimizer="cd_adam", bucket_mb=2),
 )
 """In the order of the table; the first is what the others are compared with. Of step sizes 1, 3 or 2, 5 times a power
 of ten each has one of the fastest to the loss."""
@@ -138,9 +135,9 @@ def _ddp(contestant: Contestant, ranks: Ranks) -> Training:
 def _optimizer(contestant: Contestant, ranks: Ranks) -> Training:
     """A plain loop with an optimizer that communicates."""
     torch.manual_seed(0)
-    model, name, mb = mlp(), contestant.optimizer, contestant.bucket_mb
+    model, name = mlp(), contestant.optimizer
     assert name
-    optimizer = CompressedOptimizer(model.parameters(), name, lr=contestant.lr, bucket_mb=mb)
+    optimizer = CompressedOptimizer(model.parameters(), name, lr=contestant.lr)
     return _loop(model, optimizer, optimizer.meter, ranks)
 
 

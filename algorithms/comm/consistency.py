@@ -67,14 +67,10 @@ class AgreeingWire(Wire):
         if t != self._next:  # a state was loaded, perhaps not everywhere, and messages of round t may be longer
             key = Key(self.seed, "up", self._next, (self.rank,))
             nothing = self.algorithm.uplink.codec(self._next).encode(torch.zeros_like(x).unsqueeze(0), key)
-            self._ahead(nothing)
             self._compare(nothing, server, x, [*header[:-1], header[-1] & ~1], like=self._next)
         down, server = self._compare(up, server, x, header, like=t)
         self._next = t if down is None else t + 1
         return down, server
-
-    def _ahead(self, payload: Payload) -> None:
-        """Send what in round `_next` others send before their header."""
 
     def _compare(
         self, up: Payload, server: Any, x: Tensor, header: list[int], like: int

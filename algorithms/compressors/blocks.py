@@ -15,16 +15,16 @@ BUCKET_MB = 25.0
 """What DistributedDataParallel puts together by default."""
 
 
-def buckets(sizes: Sequence[int], mb: float, itemsize: int = 4) -> tuple[int, ...]:
+def buckets(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
     """How many coordinates the buckets have into which tensors of these sizes are put.
 
     From the last tensor to the first, as backward comes to them, each bucket until it has `mb` · 2²⁰ bytes or more of
-    coordinates of `itemsize` bytes; the result is in the order of the tensors.
+    coordinates of 4 bytes; the result is in the order of the tensors.
     """
     found = [0]
     for size in reversed(sizes):
         found[0] += size
-        if found[0] * itemsize >= mb * 2**20:
+        if found[0] * 4 >= mb * 2**20:
             found.insert(0, 0)
     return tuple(size for size in found if size)
 

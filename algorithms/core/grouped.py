@@ -12,7 +12,7 @@ from torch import Tensor
 from ..compressors import Compressor, Payload
 from ..compressors.shard import whole
 from ..utils.seeding import Key, keyed_seed
-from .algorithm import Algorithm, Payloads, ReplicaState, WorkerState
+from .algorithm import Algorithm, Payloads
 from .channels import Channel
 
 States = tuple[Any, ...]
@@ -84,20 +84,10 @@ class SideBySide:
         self, gradient: Tensor, states: States, replicas: States, lrs: Sequence[float], t: int, seed: int
     ) -> tuple[Payload, States]:
         """What the workers of all parts send for gradients [W, d], with a step size a part."""
-        sent = [
-            self.worker_of(number, own, state, replica, lr, t, seed)
-            for number, ((_, own), state, replica, lr) in enumerate(
-                zip(self._split(gradient), states, replicas, lrs, strict=True)
-            )
-        ]
+        given = self._each(gradient.split(self.sizes, -1), states, replicas, lrs)
+        sent = [part.worker(*own, t, _seed(seed, number)) for number, (part, *own) in enumerate(given)]
         payloads, states = zip(*sent, strict=True)
         return payloads, states
-
-    def worker_of(
-        self, number: int, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float, t: int, seed: int
-    ) -> tuple[Payload, WorkerState]:
-        """What the workers of one part send for its gradients [W, size]."""
-        return self.parts[number].worker(gradient, state, replica, lr, t, _seed(seed, number))
 
     def server(self, payloads: Payloads, states: States, t: int, seed: int) -> tuple[Payload, States]:
         """What the servers of all parts send."""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,17 +11,14 @@ from torch import Tensor
 from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.futures import Future
 
-from ..comm.consistency import agree
-from ..comm.departures import Departures, Made, message
-from ..comm.overlapping import OverlappingWire
-from ..compressors.blocks import buckets
-from ..core.algorithm import Algorithm
+from ..comm.consistency import AgreeingWire, agree, is_finite
+from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import Meter
 from ..core.grouped import SideBySide
 from ..core.update_rules import SGD, Update
 from ..registry import named
 from .flat_params import Flat
-from .optimizer_state import LATER, check_state, of_parts, state_digest, to_device, to_parts
+from .optimizer_state import check_state, state_digest, to_device
 
 _STEP_SIZE = 0.0  # gradients do not depend on one
 _OF_GRADIENTS = ("start_workers", "outgoing", "worker", "server", "aggregated", "answer", "mean", "received", "moved")
@@ -35,9 +31,7 @@ class CompressedGradients:
     Every process of the default group is a worker, and rank 0 is the server too. A round is one backward pass that
     DDP synchronises. The gradients of all buckets are one vector [d] in the order of the parameters, whatever buckets
     DDP forms, compressed as a whole (by tensor where the compressor is a `Blocks`), and cross when the last bucket is
-    ready. With `bucket_mb`, tensors are put together from the last to the first until they have so many MB; such a
-    part is compressed for itself, and its message leaves while backward still runs. What is remembered is float32
-    where parameters are of 16 bits.
+    ready. What is remembered is float32 where parameters are of 16 bits.
 
     `t` counts rounds. In a round in which some rank's gradient is not finite all ranks receive NaN, as they would
     from an uncompressed sum; memories and `t` stay as they were, and `skipped` counts it. `meter` counts what one
@@ -50,29 +44,22 @@ class CompressedGradients:
         algorithm: Algorithm,
         seed: int,
         scaler: torch.amp.GradScaler | None,
-        bucket_mb: float | None = None,
     ) -> None:
         _check_sends_gradients(algorithm)
         algorithm = replace(algorithm, update=SGD())  # which remembers nothing
         self._flat = Flat([param for param in params if param.requires_grad])
-        self._place, d = self._flat.places(), sum(self._flat.sizes)
+        self._place = self._flat.places()
         self._gradient = self._flat.zeros()
-        if bucket_mb is not None and not bucket_mb > 0:
-            raise ValueError(f"bucket_mb={bucket_mb}: must be positive, or None for one message of all gradients")
-        sizes = buckets(self._flat.sizes, bucket_mb, self._flat.dtype.itemsize) if bucket_mb else (d,)
-        self._abreast = SideBySide((algorithm,) * len(sizes), sizes)
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
         self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
-        self._abreast.check()
+        SideBySide((algorithm,), (len(self._gradient),)).check()
         shapes = [tuple(param.shape) for param in self._flat.params]
-        same = {"parts": list(sizes)} | self._identity() | {"rank": "any", "shapes": shapes}
-        agree(self._flat.device, **same)
-        self._scaler, self._wire = scaler, OverlappingWire(self._abreast, seed)
-        self._departures = Departures(sizes, self._wire)
-        self._replicas = self._abreast.start_replica(torch.zeros_like(self._gradient))
-        self._workers = self._abreast.start_workers(self._gradient, torch.tensor([self.rank]))
-        self._servers = self._abreast.start_server(self._gradient) if self.rank == 0 else None
+        agree(self._flat.device, **self._identity() | {"rank": "any", "shapes": shapes})
+        self._scaler, self._wire = scaler, AgreeingWire(algorithm, seed)
+        self._replica = algorithm.start_replica(torch.zeros_like(self._gradient))
+        self._worker = algorithm.start_workers(self._gradient, torch.tensor([self.rank]))
+        self._server = algorithm.start_server(self._gradient) if self.rank == 0 else None
 
     def take(self, bucket: GradBucket) -> Future[Tensor]:
         """What DDP calls for every bucket of gradients, in the same order on all ranks; the last begins the round.
@@ -88,16 +75,13 @@ class CompressedGradients:
                 found = f"a parameter {list(param.shape)} that is not among those given"
                 raise ValueError(f"DDP has {found}: give ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
-            self._departures.count(self._place[param])
         self._ready.append((params, gradients, bucket.buffer(), future))
-        scale = self._scaler.get_scale() if self._scaler else 1.0
-        make = partial(self._message, scale=scale)
-        self._departures.leave(self.t + 1, make)
         if bucket.is_last():
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP does not have all of the parameters given: give ddp_model.parameters()")
-            mean = scale * self._round(self._departures.close(self.t + 1, make))
+            scale = self._scaler.get_scale() if self._scaler else 1.0
+            mean = scale * self._round(self._gradient / scale)
             for params, gradients, buffer, waiting in ready:
                 for param, gradient in zip(params, gradients, strict=True):
                     gradient.copy_(mean[self._place[param]].view(param.shape))
@@ -116,35 +100,25 @@ class CompressedGradients:
         """
         check_state(state_dict, self._state(), self._identity(), type(self).__name__)
         here = to_device(state_dict, self._flat.device)
-        self._workers = to_parts(here["worker"], self._workers)
-        self._servers = to_parts(here["server"], self._servers) if self._servers else None
-        signals = here["signal"].split(self._abreast.sizes)
-        self._replicas = tuple(
-            replace(one, signal=signal) for one, signal in zip(self._replicas, signals, strict=True)
-        )
+        self._worker = from_dicts(here["worker"], self._worker)
+        self._server = from_dicts(here["server"], self._server) if self._server else None
+        self._replica = replace(self._replica, signal=here["signal"])
         self.t, self.skipped, self.meter = here["t"], here["skipped"], Meter(**here["meter"])
 
-    def _message(self, number: int, scale: float) -> Made:
-        """What a part sends in the next round for its gradient, of which all have come by `scale` times as large."""
-        gradient = self._gradient.split(self._abreast.sizes)[number] / scale
-        own, replica = self._workers[number], self._replicas[number]
-        return message(self._abreast, number, gradient, own, replica, _STEP_SIZE, self.t + 1, self.seed)
-
-    def _round(self, made: tuple[Made, ...]) -> Tensor:
-        """g̃_t [d] for the messages of this rank; NaN where a rank's gradient is not finite."""
-        t, (up, workers, _, usable) = self.t + 1, zip(*made, strict=True)
-        down, servers = self._wire.step(up, self._servers, self._flat.read(), _STEP_SIZE, t, all(usable))
+    def _round(self, gradient: Tensor) -> Tensor:
+        """g̃_t [d] for this worker's gradient [d]; NaN where a rank's gradient is not finite."""
+        t, usable = self.t + 1, is_finite(gradient)
+        sent = gradient if usable else torch.zeros_like(gradient)
+        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, _STEP_SIZE, t, self.seed)
+        down, server = self._wire.step(up, self._server, self._flat.read(), _STEP_SIZE, t, usable)
         if down is None:
             self.skipped += 1
-            return torch.full_like(self._gradient, torch.nan)
-        signals = self._abreast.received(down, self._replicas, t)
-        self._replicas = tuple(
-            replace(one, signal=signal) for one, signal in zip(self._replicas, signals, strict=True)
-        )
-        self._workers, self._servers, self.t = workers, servers, t
-        for size in self._abreast.sizes:
-            self.meter.count(self.algorithm, size, t, self._gradient.dtype)
-        return self._abreast.clipped_aggregate(signals)
+            return torch.full_like(gradient, torch.nan)
+        signal = self.algorithm.received(down, self._replica, t)
+        self._replica = replace(self._replica, signal=signal)
+        self._worker, self._server, self.t = worker, server, t
+        self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
+        return self.algorithm.clipped_aggregate(signal)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -152,19 +126,18 @@ class CompressedGradients:
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
-            "worker": of_parts(self._workers),
-            "server": of_parts(self._servers) if self._servers else None,
-            "signal": torch.cat([one.signal for one in self._replicas]),
+            "worker": as_dicts(self._worker),
+            "server": as_dicts(self._server) if self._server else None,
+            "signal": self._replica.signal,
         }
 
     def _identity(self) -> dict[str, object]:
         return {
             "rank": self.rank,
             "workers": self.workers,
-            "algorithm": re.sub(rf" at 0x[0-9a-f]+|{LATER}", "", repr(self.algorithm)),
+            "algorithm": re.sub(" at 0x[0-9a-f]+", "", repr(self.algorithm)),
             "seed": self.seed,
             "d": len(self._gradient),
-            **({"parts": list(self._abreast.sizes)} if len(self._abreast.sizes) > 1 else {}),
             "dtype": str(self._flat.dtype),
         }
 
@@ -177,7 +150,6 @@ def compressed(
     algorithm: Algorithm | str,
     seed: int = 0,
     scaler: torch.amp.GradScaler | None = None,
-    bucket_mb: float | None = None,
     **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
     """What `DistributedDataParallel.register_comm_hook` takes, so that DDP averages gradients by an algorithm.
@@ -188,8 +160,6 @@ def compressed(
     that of the optimizer in the loop, and the algorithm's own update is not used: beside torch's Adam with
     `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. scaler: the loop's
     GradScaler where it has one; gradients are remembered without its scale, which changes.
-    bucket_mb: from how many MB on gradients are a message of their own, compressed for itself, which leaves while
-    backward still runs (DDP's own buckets have 25); None: one message of all.
     Methods that send anything but gradients, or have a step of their own, are for CompressedOptimizer.
 
     Raises ValueError for these, for an unknown name or option, for no parameters, for dtypes or devices that do not
@@ -200,7 +170,7 @@ def compressed(
         algorithm = named(algorithm, **options)
     elif options:
         raise ValueError(f"{', '.join(options)}: options are for an algorithm that is given by its name")
-    return CompressedGradients(params, algorithm, seed, scaler, bucket_mb), CompressedGradients.take
+    return CompressedGradients(params, algorithm, seed, scaler), CompressedGradients.take
 
 
 def _check_sends_gradients(algorithm: Algorithm) -> None:

@@ -11,9 +11,6 @@ from ..core.algorithm import as_dicts, from_dicts
 from ..core.grouped import States
 from ..utils.seeding import keyed_seed
 
-LATER = r", decay=1\.0|, index_bits=32|, combine=Mean\(\)"
-"""Options at their defaults, as algorithms are written out, that there were none of in older states."""
-
 
 def of_parts(states: States) -> Any:
     """The states of all groups as nested dicts: that of a lone group itself, of several by their numbers."""

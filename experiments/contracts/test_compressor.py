@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors import Compressor, Divisible, span, tensors
+from algorithms.compressors import Compressor, Divisible, shard, tensors
 from algorithms.compressors.shard import Span
 from algorithms.utils.seeding import Key
 from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, given

@@ -347,7 +347,6 @@ MB = 2**18  # coordinates of 4 bytes
 )
 def test_buckets_are_filled_from_the_last_tensor_to_the_first(sizes, expected):
     assert buckets(sizes, mb=1) == expected
-    assert buckets(sizes, mb=2, itemsize=8) == expected
     assert buckets(sizes, mb=99) == (sum(sizes),)
 
 

@@ -19,9 +19,7 @@ from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from algorithms.comm.overlapping import OverlappingWire
 from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
-from algorithms.compressors.base import Payload
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import Meter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
@@ -33,7 +31,7 @@ from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.optim.ddp_hook import CompressedGradients, compressed
+from algorithms.optim.ddp_hook import compressed
 from experiments.api import train
 from experiments.cluster.simulated import Simulated
 from experiments.training.build import build_task
@@ -58,13 +56,6 @@ OTHERS = {
     "1-bit Adam on gradients": onebit_adam(ScaledSign("l2"), STEPS, warmup=3, signal="gradient"),
     "QAdam": qadam(MinMaxUint8(), STEPS, warmup=3),
     "Quantized Adam": quantized_adam(TopK(k=5)),
-}
-# Of 8 bytes each: the last two tensors are a part, and the two before them.
-SMALL, PARTS = 12 * 8 / 2**20, (20, 12)
-PARTED = {
-    **{name: ALGORITHMS[name] for name in ("amsgrad", "naive", "error_feedback", "cd_adam", "clipped")},
-    "ef21": ef21(RandomK(k=4), SGD(), uplink_only=False, dense_start=False),
-    "dense start": ef21(TopK(k=4), SGD(), uplink_only=False),
 }
 SCALER = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ignore[reportPrivateImportUsage]
 HARNESS = ["task=logreg/breast_cancer", "cluster.workers=2", "rounds=40", "eval_every=40"]
@@ -97,7 +88,6 @@ def optimizer_of(params: list[torch.Tensor], update: object) -> torch.optim.Opti
 def trained(
     algorithm: Algorithm,
     bucket: float = TINY,
-    message: float | None = None,
     befalls: Callable[[torch.nn.Module], torch.Tensor | None] = lambda net: None,
     scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
     dtype: torch.dtype = torch.float64,
@@ -105,7 +95,7 @@ def trained(
     """x after every step, in a loop as anyone writes it, and what the hook counted."""
     net, rank = network(dtype), dist.get_rank()
     model = DistributedDataParallel(net, bucket_cap_mb=bucket)  # pyright: ignore[reportArgumentType]: it takes floats
-    state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler, bucket_mb=message)
+    state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler)
     model.register_comm_hook(state, hook)
     optimizer, path = optimizer_of(list(model.parameters()), algorithm.update), []
     for step in range(1, STEPS + 1):
@@ -122,7 +112,7 @@ def trained(
             optimizer.step()
         path.append(parameters_to_vector(net.parameters()).detach().clone())
     counted = {"t": state.t, "skipped": state.skipped, "bits": state.meter.bits, "bytes": state.meter.payload_bytes}
-    return {"x": torch.stack(path), "memory": state._workers[0].memory, **counted}
+    return {"x": torch.stack(path), "memory": state._worker.memory, **counted}
 
 
 def simulated(algorithm: Algorithm, left_out: int | None = None) -> torch.Tensor:
@@ -169,11 +159,11 @@ def accumulated() -> dict:
     return found
 
 
-def restarted(target: Path, message: float | None = None) -> torch.Tensor:
+def restarted(target: Path) -> torch.Tensor:
     """x after every step, where all objects are made anew after the fourth and load what the old ones saved."""
     rank, path = dist.get_rank(), []
     net = network()
-    model, state = hooked(net, SIGN, seed=3, bucket_mb=message)
+    model, state = hooked(net, SIGN, seed=3)
     optimizer = optimizer_of(list(model.parameters()), SIGN.update)
     for step in range(1, STEPS + 1):
         if step == STEPS // 2:
@@ -182,7 +172,7 @@ def restarted(target: Path, message: float | None = None) -> torch.Tensor:
             saved = torch.load(target / f"state-{rank}.pt", weights_only=True)
             net = network()
             net.load_state_dict(saved["net"])
-            model, state = hooked(net, SIGN, seed=3, bucket_mb=message)
+            model, state = hooked(net, SIGN, seed=3)
             optimizer = optimizer_of(list(model.parameters()), SIGN.update)
             optimizer.load_state_dict(saved["optimizer"])
             state.load_state_dict(saved["hook"])
@@ -201,9 +191,9 @@ def damaged() -> str:
     return refused(lambda: hooked(network(), SIGN)[1].load_state_dict(saved))
 
 
-def back(message: float | None) -> None:
+def back() -> None:
     """The last rank loads what it saved before its last round, and the others do not."""
-    model, state = hooked(net := network(), SIGN, bucket_mb=message)
+    model, state = hooked(net := network(), SIGN)
     for step in (1, 2, 3):
         if step == 2:
             saved = state.state_dict()
@@ -211,12 +201,6 @@ def back(message: float | None) -> None:
             state.load_state_dict(saved)
         net.zero_grad()
         loss(model, dist.get_rank(), step).backward()
-
-
-def to_one_message(algorithm: Algorithm) -> None:
-    """Loads the state of messages in parts where there are none."""
-    parted = hooked(network(), algorithm, bucket_mb=SMALL)[1].state_dict()
-    hooked(network(), algorithm)[1].load_state_dict(parted)
 
 
 def given(name: str) -> None:
@@ -256,38 +240,6 @@ def regression() -> torch.Tensor:
     return model.module.x.detach()
 
 
-def overlapping(results: dict, target: Path) -> None:
-    """Messages in parts, which leave early or all at once."""
-    early, last = [], []  # of every part that left, whether it was during the last of DDP's buckets
-    leave, take = OverlappingWire.leave, CompressedGradients.take
-
-    def noted_take(state: CompressedGradients, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        last.append(bucket.is_last())
-        return take(state, bucket)
-
-    def noted_leave(wire: OverlappingWire, payload: Payload) -> None:
-        early.append(last[-1])
-        leave(wire, payload)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CompressedGradients, "take", noted_take)
-        patch.setattr(OverlappingWire, "leave", noted_leave)
-        for name, algorithm in PARTED.items():
-            results[f"{name}, early"] = trained(algorithm, message=SMALL)
-        results["left early"] = list(early)
-        results["not finite, early"] = trained(
-            SIGN, message=SMALL, befalls=infinite, scaler=SCALER(init_scale=2.0**10)
-        )
-        results["restarted, early"] = restarted(target, SMALL)
-        results["large, early"] = trained(SIGN, message=HUGE)
-        patch.setattr(OverlappingWire, "is_open", lambda wire, t: False)
-        before = len(early)
-        for name, algorithm in PARTED.items():
-            results[f"{name}, at once"] = trained(algorithm, message=SMALL)
-        results["left early then"] = len(early) - before
-    results["no size"] = refused(partial(hooked, network(), SIGN, bucket_mb=0))
-
-
 def everything(target: Path) -> None:
     """All cases, one after the other."""
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
@@ -301,7 +253,6 @@ def everything(target: Path) -> None:
     results["regression"] = regression()
     results["restarted"] = restarted(target)
     results["damaged"] = damaged()
-    overlapping(results, target)
     results["of another kind"] = refused(lambda: hooked(network(), SIGN)[1].load_state_dict({"t": 1}))
     results["unknown"] = refused(partial(hooked, network(), "cd_adm"))
     results["option"] = refused(partial(hooked, network(), SIGN, uplink_only=True))
@@ -309,10 +260,7 @@ def everything(target: Path) -> None:
         results[name] = refused(partial(compressed, network().parameters(), algorithm))
     results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
     results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=rank))
-    results["parts"] = refused(partial(compressed, network().parameters(), SIGN, bucket_mb=(None, SMALL)[rank]))
-    results["back"] = refused(partial(back, None))
-    results["back, early"] = refused(partial(back, SMALL))
-    results["to one message"] = refused(partial(to_one_message, SIGN))
+    results["back"] = refused(back)
     results["drift"] = refused(partial(trained, SIGN, befalls=drift))
     for name in ("too few", "too many"):
         results[name] = refused(partial(given, name))
@@ -377,48 +325,6 @@ def test_a_restart_from_saved_states_changes_no_bit(ranks: list[dict]) -> None:
         assert torch.equal(results["restarted"], results["cd_adam"]["x"])
 
 
-@pytest.mark.parametrize("name", PARTED)
-def test_what_leaves_early_is_what_leaves_at_once(name: str, ranks: list[dict]) -> None:
-    for results in ranks:
-        early, at_once = results[f"{name}, early"], results[f"{name}, at once"]
-        assert torch.equal(early["x"], at_once["x"])
-        assert {**early, "x": 0, "memory": 0} == {**at_once, "x": 0, "memory": 0}
-    assert torch.equal(ranks[0][f"{name}, early"]["x"], ranks[1][f"{name}, early"]["x"])
-
-
-def test_parts_are_blocks_with_a_scale_each(ranks: list[dict]) -> None:
-    blockwise = cd_adam(Blocks(ScaledSign(), PARTS), AMS)
-    meter = Meter()
-    for t in range(1, STEPS + 1):
-        meter.count(blockwise, D, t, torch.float64)
-    for results in ranks:
-        found = results["cd_adam, early"]
-        torch.testing.assert_close(found["x"], simulated(blockwise), rtol=1e-11, atol=1e-13)
-        assert (found["bits"], found["bytes"]) == (meter.bits, meter.payload_bytes)
-        assert not torch.equal(found["x"], results["cd_adam"]["x"])
-
-
-def test_parts_leave_while_backward_still_runs(ranks: list[dict]) -> None:
-    for results in ranks:
-        # DDP's first backward pass has one bucket, whatever their size.
-        assert results["left early"] == ([True, True] + [False, True] * (STEPS - 1)) * len(PARTED)
-        assert results["left early then"] == 0
-        assert torch.equal(results["large, early"]["x"], results["cd_adam"]["x"])
-
-
-def test_what_left_of_an_infinite_gradient_does_not_count(ranks: list[dict]) -> None:
-    expected = simulated(cd_adam(Blocks(ScaledSign(), PARTS), AMS), left_out=AT)
-    for results in ranks:
-        found = results["not finite, early"]
-        assert (found["t"], found["skipped"]) == (STEPS - 1, 1)
-        torch.testing.assert_close(found["x"], expected, rtol=1e-11, atol=1e-13)
-
-
-def test_a_restart_of_parts_changes_no_bit(ranks: list[dict]) -> None:
-    for results in ranks:
-        assert torch.equal(results["restarted, early"], results["cd_adam, early"]["x"])
-
-
 def test_two_backward_passes_are_one_round(ranks: list[dict]) -> None:
     for results in ranks:
         found = results["accumulated"]
@@ -444,16 +350,12 @@ def test_what_is_not_a_compressed_gradient_is_refused(name: str, ranks: list[dic
     [
         ("frozen", "ValueError: no parameter requires a gradient"),
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
-        ("parts", "Disagreement: step 0: rank 1 differs from the others in parts: "),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
-        ("back, early", "Disagreement: step 3: rank 1 differs from the others in round: "),
-        ("to one message", "ValueError: this state is of parts [20, 12], not unknown: every rank loads"),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
         ("damaged", "ValueError: this state is damaged: "),
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
         ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam?"),
         ("option", "ValueError: uplink_only: options are for an algorithm that is given by its name"),
-        ("no size", "ValueError: bucket_mb=0: must be positive, or None for one message of all gradients"),
         ("too few", "ValueError: DDP has a parameter [2"),
         ("too many", "ValueError: DDP does not have all of the parameters given: give ddp_model.parameters()"),
     ],

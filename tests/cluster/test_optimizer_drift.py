@@ -13,7 +13,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import fine, launched
-from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -57,25 +56,23 @@ def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
 class Training:
     """A rank's training, in which `fault` may happen to one rank, or to all, before step AT."""
 
-    def __init__(self, algorithm: object = SIGN, wrap: str = "", seed: int = 3, **options: object) -> None:
+    def __init__(self, algorithm: object = SIGN, seed: int = 3, **options: object) -> None:
         self.rank, self.net, self.scaler = dist.get_rank(), network(dist.get_rank()), None
         if options.get("double"):
             self.net.double()
-        model = DistributedDataParallel(self.net) if wrap == "before" else self.net
-        parameters = list(model.parameters())
+        parameters = list(self.net.parameters())
         if options.get("reversed"):
             parameters.reverse()
         if options.get("grouped"):
             parameters = [{"params": parameters[:2]}, {"params": parameters[2:], "compressor": None, "lr": LR / 5}]
         self.optimizer = CompressedOptimizer(parameters, algorithm, LR, seed)  # pyright: ignore[reportArgumentType]
-        self.model = DistributedDataParallel(self.net) if wrap == "after" else model
 
     def run(self, odd: int | None, fault: Callable[["Training"], None], scaler: object = None) -> dict:
         """Steps 1 to STEPS; what was raised, if anything, and what it left."""
         path, optimizer = [], self.optimizer
         for step in range(1, STEPS + 1):
             optimizer.zero_grad()
-            value = loss(self.model, self.rank, step)
+            value = loss(self.net, self.rank, step)
             (scaler.scale(value) if scaler else value).backward()  # pyright: ignore[reportAttributeAccessIssue]
             if step == AT and odd in (None, self.rank):
                 fault(self)
@@ -209,8 +206,6 @@ def everything(target: Path) -> None:
             results[("start", name)] = told(error)
     for lr in (-LR, float("inf")):
         results[("all", lr)] = Training().run(None, partial(set_lr, lr))
-    for wrap in ("before", "after"):
-        results[("ddp", wrap)] = Training(wrap=wrap).run(None, lambda training: None)
     results[("alike",)] = Training().run(None, partial(move, lambda x: x.clamp_(-0.1, 0.1)))
     results[("traffic",)] = {"messages": watched(Training(ALGORITHMS["onebit_adam"]))}
     torch.save(results, target / f"results-{rank}.pt")
@@ -369,14 +364,6 @@ def test_a_wrong_step_size_on_all_ranks_is_refused_on_all(lr: float, ranks: list
         found = results["all", lr]
         assert (found["error"], found["changed"]) == ("ValueError", False)
         assert f"lr={lr}" in found["text"]
-
-
-@pytest.mark.parametrize("wrap", ["before", "after"])
-def test_a_module_in_distributed_data_parallel_is_refused(wrap: str, ranks: list[dict]) -> None:
-    for results in ranks:
-        found = results["ddp", wrap]
-        assert (found["error"], found["changed"]) == ("ValueError", False)
-        assert "DistributedDataParallel" in found["text"]
 
 
 def test_parameters_may_be_changed_alike(ranks: list[dict]) -> None:

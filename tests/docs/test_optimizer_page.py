@@ -93,7 +93,7 @@ def test_a_row_is_what_is_counted(name: str) -> None:
 
 
 def test_the_signature_is_as_shown() -> None:
-    shown = ["params", "algorithm", "lr", "seed", "bucket_mb", "options"]
+    shown = ["params", "algorithm", "lr", "seed", "options"]
     assert [*inspect.signature(CompressedOptimizer).parameters] == shown
 
 
