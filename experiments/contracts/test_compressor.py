@@ -112,7 +112,7 @@ class TestCompressor:
         """What encode_span makes on spans is what cut takes of a whole payload, and decodes to C(x), bit for bit."""
         if not isinstance(compressor, Divisible) or not compressor.is_divisible:
             pytest.skip("it is not divisible")
-        monkeypatch.setattr(span, "LEAST", 8)
+        monkeypatch.setattr(shard, "LEAST", 8)
         for x, where in inputs(compressor):
             d = x.shape[-1]
             cuts = (0, *list(compressor.places(d))[:2], d) if d <= 300 else (0, d)

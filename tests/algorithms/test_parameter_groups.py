@@ -219,17 +219,6 @@ def test_a_state_of_other_groups_is_refused() -> None:
         optimizer.load_state_dict(damaged)
 
 
-def test_a_state_from_before_there_were_hyperparameters_loads() -> None:
-    net, other = model(seed=0), model(seed=1)
-    optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=0.05)
-    train(net, optimizer, steps=2)
-    state = copy.deepcopy(optimizer.state_dict())
-    state["param_groups"] = [{"lr": 0.05, "params": [0, 1, 2, 3]}]
-    restarted = CompressedOptimizer(other.parameters(), SIGN, lr=0.1)
-    restarted.load_state_dict(state)
-    assert torch.equal(train(net, optimizer), train(other, restarted))
-
-
 def test_a_wrong_hyperparameter_is_refused_in_the_step_and_changes_nothing() -> None:
     net, optimizer = grouped()
     train(net, optimizer, steps=2)

@@ -36,7 +36,7 @@ from algorithms.compressors import (
     Unpacked,
     tensors,
 )
-from algorithms.compressors import span as spans
+from algorithms.compressors import shard as spans
 from algorithms.compressors.shard import Span
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Direct

@@ -16,7 +16,7 @@ from run_support import timeless
 
 from algorithms.comm import sharded_server as wire_sharded
 from algorithms.comm.sharded_server import exchange
-from algorithms.compressors import ScaledSign, span
+from algorithms.compressors import ScaledSign, shard
 from experiments.cluster import launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
@@ -37,13 +37,13 @@ VARIANTS = test_equality.VARIANTS | {
 
 
 def in_small_pieces(runs: list[RunConfig]) -> None:
-    span.LEAST = PIECE
+    shard.LEAST = PIECE
     run_each(runs)
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span, "LEAST", PIECE)
+    monkeypatch.setattr(shard, "LEAST", PIECE)
 
 
 def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[RunConfig]:
@@ -188,7 +188,7 @@ def undivided(runs: list[RunConfig]) -> None:
 
 def held(target: Path, runs: list[RunConfig]) -> None:
     """What each process says that it holds of other workers' messages, written to a file."""
-    span.LEAST = PIECE
+    shard.LEAST = PIECE
     with launch.joined(launch.launch(), "cpu", 60) as ranks:
         clusters = [build_trainer(run, ranks).cluster for run in runs]
         arriving = [cluster.arriving(30, torch.float64, 2) for cluster in clusters]
