@@ -7,7 +7,7 @@ table that is too wide for one spans both.
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -27,24 +27,41 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-def tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
-    """The tables of rows of `plots.runs.variants.table`.
+def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
+    """The tables of rows of `plots.runs.variants.labelled_rows`.
 
     `metric` is each task's own unless it is given, and `x` what it costs to get to its levels. Raises ValueError for
     a metric that no run has.
     """
-    found = finals(frame, metric)
-    named = frame.drop_duplicates("task")
-    labels = {str(task): escaped(label) for task, label in zip(named["task"], named["task_label"], strict=True)}
-    seeds = _about_seeds(frame)
-    parts = [_best(found, labels, rule_in_words(frame, metric))]
+    found, seeds = finals(frame, metric), _about_seeds(frame)
+    labels = {task: escaped(rows["task_label"].iloc[0]) for task, rows in frame.groupby("task", sort=False)}
+    marks = ["^{*}" if on_edge else "" for on_edge in found["edge"]]
+    sizes = [number(lr, 6, mark) for lr, mark in zip(found["lr"], marks, strict=True)]
+    edge = " $^{*}$\\,no smaller, or no larger, step size was tried." if found["edge"].any() else ""
+    best = f"Best step sizes: {escaped(rule_in_words(frame, metric))}.{edge}"
+    parts = ["% needs \\usepackage{booktabs}", _table(found.assign(cell=sizes), labels, best)]
     for name, some in found.groupby("metric", sort=False):
-        parts.append(_ends(some, labels, str(name), seeds))
+        measured = escaped(in_words(name))
+        cells = _means(some, "final", "final_low", "final_high", some["seeds"] > 1)
+        ends = f"The {measured} at the last evaluation, each method with its best step size; {seeds}."
+        parts.append(_table(some.assign(cell=cells), labels, ends))
+        way = "at or above" if higher_is_better(name) else "at or below"
+        counted = {"bits": "bits of one worker, both directions,"}.get(x, escaped(in_words(x)))
         for task in some["task"].unique():
             rows = frame[frame["task"] == task]
-            if levels := usual_levels(rows, str(name)):
-                parts.append(_costs(bits_to_reach(rows, str(name), levels, x), labels[task], str(name), x, seeds))
-    return "\n".join(["% needs \\usepackage{booktabs}", *parts])
+            reached = bits_to_reach(rows, name, usual_levels(rows, name), x)
+            if reached.empty:
+                continue
+            several = f"{x}_min" in reached
+            low, high = (f"{x}_min", f"{x}_max") if several else (x, x)
+            cells = _means(reached, x, low, high, pd.Series(several, reached.index))
+            caption = (
+                f"{labels[task]}: {counted} until the {measured} was first seen {way} a level, the least over all "
+                f"step sizes tried; {seeds}. A dash: none got there."
+            )
+            levels = {level: number(level) for level in reached["level"].unique()}
+            parts.append(_table(reached.assign(cell=cells, task=reached["level"]), levels, caption))
+    return "\n".join(parts)
 
 
 def escaped(text: str) -> str:
@@ -73,39 +90,13 @@ def _symbol(letter: str) -> str:
     return letter
 
 
-def _best(found: pd.DataFrame, labels: Mapping[str, str], rule: str) -> str:
-    cells = [number(lr, 6, "^{*}" if on_edge else "") for lr, on_edge in zip(found["lr"], found["edge"], strict=True)]
-    edge = " $^{*}$\\,no smaller, or no larger, step size was tried." if found["edge"].any() else ""
-    return _table(found.assign(cell=cells), labels, f"Best step sizes: {escaped(rule)}.{edge}")
-
-
-def _ends(found: pd.DataFrame, labels: Mapping[str, str], metric: str, seeds: str) -> str:
-    ends = found[["final", "final_low", "final_high"]].to_numpy(dtype=float)
-    cells = [
-        number(mean) + (_spread(low, high) if count > 1 else "")
-        for (mean, low, high), count in zip(ends, found["seeds"], strict=True)
+def _means(rows: pd.DataFrame, mean: str, low: str, high: str, several: pd.Series) -> list[str]:
+    """A column of numbers; of several seeds with the least and the greatest in brackets."""
+    values = zip(*(rows[name].astype(float) for name in (mean, low, high)), several, strict=True)
+    return [
+        number(value) + (f" [{number(least)}, {number(most)}]" if spread and math.isfinite(least) else "")
+        for value, least, most, spread in values
     ]
-    caption = f"The {escaped(in_words(metric))} at the last evaluation, each method with its best step size; {seeds}."
-    return _table(found.assign(cell=cells), labels, caption)
-
-
-def _costs(reached: pd.DataFrame, task: str, metric: str, x: str, seeds: str) -> str:
-    there = [name if name in reached else x for name in (x, f"{x}_min", f"{x}_max")]
-    costs = reached[there].to_numpy(dtype=float)
-    several = f"{x}_min" in reached
-    cells = [number(cost) + (_spread(low, high) if several else "") for cost, low, high in costs]
-    way = "at or above" if higher_is_better(metric) else "at or below"
-    counted = {"bits": "bits of one worker, both directions,"}.get(x, escaped(in_words(x)))
-    caption = (
-        f"{task}: {counted} until the {escaped(in_words(metric))} was first seen {way} a level, the least over all "
-        f"step sizes tried; {seeds}. A dash: none got there."
-    )
-    columns = {level: number(level) for level in reached["level"].unique()}
-    return _table(reached.assign(cell=cells, task=reached["level"]), columns, caption)
-
-
-def _spread(low: float, high: float) -> str:
-    return f" [{number(low)}, {number(high)}]" if math.isfinite(low) else ""
 
 
 def _about_seeds(frame: pd.DataFrame) -> str:
@@ -116,27 +107,14 @@ def _about_seeds(frame: pd.DataFrame) -> str:
 
 def _table(cells: pd.DataFrame, columns: Mapping, caption: str) -> str:
     """A method a line and a task, or whatever `columns` has heads of, a column."""
-    heads = [key for key in columns if key in set(cells["task"])]
-    grid = dict(zip(zip(cells["algorithm"], cells["task"], strict=True), cells["cell"], strict=True))
-    names = cells.drop_duplicates("algorithm")[["algorithm", "label"]].itertuples(index=False)
-    lines = [[escaped(label), *(grid.get((name, key), "--") for key in heads)] for name, label in names]
-    return _environment(caption, ["Method", *(columns[key] for key in heads)], lines)
-
-
-def _environment(caption: str, heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return f"    {' & '.join(cells)} \\\\"
-
-    lines = list(lines)
-    columns = "l" + "r" * (len(heads) - 1)
-    kind = "table*" if sum(_width(column) + 2 for column in zip(heads, *lines, strict=True)) > _COLUMN else "table"
-    return "\n".join([
-        f"\\begin{{{kind}}}", "  \\centering", f"  \\caption{{{caption}}}", f"  \\begin{{tabular}}{{{columns}}}",
-        "    \\toprule", line(heads), "    \\midrule", *map(line, lines), "    \\bottomrule", "  \\end{tabular}",
-        f"\\end{{{kind}}}", "",
-    ])  # fmt: skip
-
-
-def _width(cells: Iterable[str]) -> int:
-    """Of a column in characters, without what LaTeX does not print."""
-    return max(len(re.sub(r"\\[a-z]+|[${}^\\]", "", cell)) for cell in cells)
+    names = {name: escaped(label) for name, label in zip(cells["algorithm"], cells["label"], strict=True)}
+    heads = {key: columns[key] for key in columns if key in set(cells["task"])}
+    grid = cells.pivot(index="algorithm", columns="task", values="cell").loc[[*names], [*heads]].fillna("--")
+    grid = grid.set_axis([*names.values()]).set_axis([*heads.values()], axis=1)
+    lines = [["Method", *grid], *grid.reset_index().to_numpy().tolist()]
+    printed = re.compile(r"\\[a-z]+|[${}^\\]")  # but for what LaTeX does not print
+    width = sum(max(len(printed.sub("", cell)) for cell in column) + 2 for column in zip(*lines, strict=True))
+    text = grid.rename_axis(columns="Method").style.to_latex(
+        hrules=True, caption=caption, position_float="centering", column_format="l" + "r" * len(heads)
+    )
+    return text.replace("{table}", "{table*}") if width > _COLUMN else text

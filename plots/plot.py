@@ -34,7 +34,7 @@ from common.errors import UsageError
 from plots.figure import curves
 from plots.figure.look import SIZE, Look
 from plots.figure.spec import Panel
-from plots.latex import tables as latex
+from plots.latex import latex_tables
 from plots.out import PICTURES, Written, asked, named, write_page, write_rows, write_text
 from plots.request import NETWORK, answering, chosen, network, parse, positive, words
 from plots.runs.best import mark_best, metric_of, rule_in_words
@@ -107,7 +107,9 @@ def write_tables(request: Mapping[str, str], target: Path) -> str:
     modelled = network(request)
     variants = settled(tell_apart(_runs(request)))
     frame = _measured(request, variants)[0] if request["y"] else table(variants)
-    write_text(latex(frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), request["y"], x), target)
+    write_text(
+        latex_tables(frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), request["y"], x), target
+    )
     return "tables"
 
 

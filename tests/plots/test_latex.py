@@ -11,7 +11,7 @@ import pytest
 from folder_support import folder
 
 from plots import latex
-from plots.latex import escaped, number, tables
+from plots.latex import escaped, latex_tables, number
 from plots.runs.find import find
 from plots.runs.variants import settled, table, tell_apart
 
@@ -46,7 +46,7 @@ def parts(text: str) -> list[tuple[str, list[list[str]]]]:
 
 
 def test_the_tables_of_runs(tmp_path: Path) -> None:
-    best, ends, *levels = parts(tables(rows(tmp_path)))
+    best, ends, *levels = parts(latex_tables(rows(tmp_path)))
     assert best[0].startswith(
         "Best step sizes: the step size with the lowest geometric mean of the gradient norm over"
     )
@@ -68,7 +68,7 @@ def test_the_tables_of_runs(tmp_path: Path) -> None:
 
 
 def test_the_metric_and_what_is_counted_can_be_asked_for(tmp_path: Path) -> None:
-    _, ends, *levels = parts(tables(rows(tmp_path), "train_accuracy", "bits_up"))
+    _, ends, *levels = parts(latex_tables(rows(tmp_path), "train_accuracy", "bits_up"))
     assert ends[0].startswith("The training accuracy at the last evaluation")
     assert all(
         "uplink bits until the training accuracy was first seen at or above a level" in some for some, _ in levels
@@ -92,7 +92,7 @@ def test_no_special_character_is_left() -> None:
 
 @pytest.mark.skipif(not any(map(shutil.which, ("pdflatex", "tectonic"))), reason="no LaTeX here")
 def test_a_latex_compiles_them(tmp_path: Path) -> None:
-    (tmp_path / "tables.tex").write_text(tables(rows(tmp_path)))
+    (tmp_path / "tables.tex").write_text(latex_tables(rows(tmp_path)))
     head = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{tables}\\end{document}"
     (tmp_path / "paper.tex").write_text(head)
     program = ["pdflatex", "-halt-on-error"] if shutil.which("pdflatex") else ["tectonic"]
