@@ -40,7 +40,7 @@ from plots.request import NETWORK, answering, chosen, network, parse, positive, 
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.network import Network, pays, seconds_to
-from plots.runs.variants import settled, table, tell_apart
+from plots.runs.variants import distinguish, latest, variant_rows
 
 DEFAULTS = {
     **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
@@ -81,7 +81,7 @@ def show(request: dict[str, str], console: Console) -> None:
     runs = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
     if not runs:
         raise ValueError(f"{place}: no whole run among those chosen; start one with python -m experiments.run")
-    frame = table(settled(tell_apart(runs)))
+    frame = variant_rows(latest(distinguish(runs)))
     y = chosen("y", request["y"], [name for name in map(str, frame) if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
     for task, rows in frame.groupby("task", sort=False):

@@ -28,7 +28,7 @@ _SPECIAL = {
 
 
 def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
-    """The tables of rows of `plots.runs.variants.labelled_rows`.
+    """The tables of rows of `plots.runs.variants.variant_rows`.
 
     `metric` is each task's own unless it is given, and `x` what it costs to get to its levels. Raises ValueError for
     a metric that no run has.

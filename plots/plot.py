@@ -43,7 +43,7 @@ from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.network import modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.seeds import about_runs, at_mean_costs, in_order, over_seeds, repeated
-from plots.runs.variants import Variant, settled, table, tell_apart
+from plots.runs.variants import Variant, distinguish, latest, variant_rows
 
 AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
@@ -105,8 +105,8 @@ def write_tables(request: Mapping[str, str], target: Path) -> str:
     """The tables of what a request chooses, in LaTeX. Raises UsageError for a metric that no run has."""
     x = AXES[chosen("x", request["x"], AXES)]
     modelled = network(request)
-    variants = settled(tell_apart(_runs(request)))
-    frame = _measured(request, variants)[0] if request["y"] else table(variants)
+    variants = latest(distinguish(_runs(request)))
+    frame = _measured(request, variants)[0] if request["y"] else variant_rows(variants)
     write_text(
         latex_tables(frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), request["y"], x), target
     )
@@ -163,7 +163,7 @@ def _runs(request: Mapping[str, str]) -> list[RunRecord]:
 
 def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[pd.DataFrame, str]:
     """The rows of the tasks that measure what is asked for, and its name; without one that of all tasks."""
-    frame, y = table(variants), request["y"]
+    frame, y = variant_rows(variants), request["y"]
     columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
     metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
     if not y:
@@ -179,7 +179,7 @@ def _curves(request: Mapping[str, str], console: Console) -> tuple[pd.DataFrame,
     """The rows of the curves to draw, one trial per task, variant of a method and seed, and what is drawn of them."""
     modelled = network(request)
     lr = None if request["lr"] == "best" else positive("lr", request["lr"], "steps")
-    variants = settled(tell_apart(_runs(request)))
+    variants = latest(distinguish(_runs(request)))
     for variant in variants:
         if not variant.run.is_finished:
             reached = f"round {variant.run.round} of {variant.run.rounds}"

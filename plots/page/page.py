@@ -22,7 +22,7 @@ from plots.runs.columns import ABOUT_BITS, axes, column, higher_is_better, in_wo
 from plots.runs.network import Network, is_dense
 from plots.runs.read import RunRecord, exchange
 from plots.runs.seeds import identical_seeds
-from plots.runs.variants import DASHES, Variant, facets, grouped, settled, table, tell_apart
+from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, grouped, latest, variant_rows
 
 ROOM = 1_800_000
 """Values of curves in a page: 20 bytes each, which with all else makes less than 50 MB."""
@@ -87,9 +87,9 @@ def page_data(
 ) -> dict:
     """Everything that the page's scripts show, as plain JSON values. Runs share the `lists` of their axes and name
     them by their places."""
-    variants = tell_apart(runs)
-    shown = settled(variants)
-    are_settled = {variant.run.folder for variant in shown}
+    variants = distinguish(runs)
+    shown = latest(variants)
+    are_latest = {variant.run.folder for variant in shown}
     metrics = dict.fromkeys(name for variant in variants for name in measured_columns(variant.run))
     most = max(_evaluations(one.run) for one in variants) if whole and variants else evaluations_with_room(variants)
     lists: dict[tuple, int] = {}
@@ -97,7 +97,7 @@ def page_data(
     every = [
         _run(one, most, lists)
         | {
-            "settled": one.run.folder in are_settled,
+            "latest": one.run.folder in are_latest,
             "settings": settings[one.run.folder],
             "href": _href(one.run.folder, seen_from),
         }
@@ -107,7 +107,7 @@ def page_data(
         "study": study or _common_study(runs),
         "made": made,
         "older": len(runs) - len(variants),
-        "identical": identical_seeds(table(shown)) if shown else [],
+        "identical": identical_seeds(variant_rows(shown)) if shown else [],
         "commits": [
             {"commit": code, "runs": count} for code, count in Counter(run.commit for run in runs).most_common()
         ],
@@ -178,7 +178,7 @@ def _tasks(variants: Sequence[Variant]) -> list[dict]:
     """Tasks, with which step size each method is best on them if any is, and by which rule."""
     tasks = []
     for task, of_task in grouped(variants, lambda variant: variant.run.task).items():
-        rows = mark_best(table(of_task))
+        rows = mark_best(variant_rows(of_task))
         best = rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict()
         tasks.append({"name": task, "label": rows["task_label"].iloc[0], "rule": rule_in_words(rows), "best": best})
     return tasks
@@ -207,7 +207,7 @@ def _curves(variants: Sequence[Variant]) -> list[dict]:
         }
         for variant in variants
     }
-    return sorted(looks.values(), key=lambda look: (_natural(look["label"]), look["name"]))
+    return sorted(looks.values(), key=lambda look: (by_value(look["label"].lower()), look["name"]))
 
 
 def _on_dark(color: str) -> str:
@@ -227,13 +227,7 @@ def _values_in_order(settings: Iterable[dict[str, str]]) -> dict[str, list[str]]
     for one in settings:
         for key, value in one.items():
             values.setdefault(key, set()).add(value)
-    return {key: sorted(some, key=_natural) for key, some in values.items()}
-
-
-def _natural(text: str) -> list[tuple[float, str]]:
-    """A key to sort by in which 2 comes before 10 and 0.06 before 0.25."""
-    parts = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text.lower())
-    return [(float(part), "") if place % 2 else (-1.0, part) for place, part in enumerate(parts)]
+    return {key: sorted(some, key=by_value) for key, some in values.items()}
 
 
 def _common_study(runs: Sequence[RunRecord]) -> str:

@@ -20,7 +20,7 @@ function linesOf(task, view, network, byCurve) {
     const best = view.lr === "best" && Object.hasOwn(task.best, name);
     return lrs.filter(lr => !best || lr === task.best[name]).flatMap(lr => {
       const some = trials.filter(({ trial }) => trial.lr === lr);
-      const groups = Map.groupBy(some, ({ run }) => (run.settled ? run.axes.round : run));
+      const groups = Map.groupBy(some, ({ run }) => (run.latest ? run.axes.round : run));
       return [...groups.values()].map(seeds => ({
         curve: curves.get(name), lr, seeds, run: seeds[0].run,
         strength: best ? 1 : 0.35 + (0.65 * (lrs.indexOf(lr) + 1)) / lrs.length, // the larger, the stronger

@@ -3,7 +3,7 @@
 /** A task's curves with finished runs, their trials, levels and the bits to each of them. */
 function bitsToLevels(byCurve, metric, typed = []) {
   const { higher } = data.metrics[metric];
-  const rows = [...byCurve].map(([name, trials]) => ({ curve: curves.get(name), trials: trials.filter(({ run }) => run.settled) }))
+  const rows = [...byCurve].map(([name, trials]) => ({ curve: curves.get(name), trials: trials.filter(({ run }) => run.latest) }))
     .filter(({ trials }) => trials.length);
   const levels = typed.length ? typed : usualLevels(rows.flatMap(({ trials }) => trials), metric, higher);
   for (const row of rows) row.bits = levels.map(level => bitsToReach(row.trials, metric, level, higher));

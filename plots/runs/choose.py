@@ -11,7 +11,7 @@ from common.names import unknown
 from plots.runs.best import SELECTABLE, Rule, metric_of, ranked
 from plots.runs.columns import column
 from plots.runs.read import RunRecord
-from plots.runs.variants import Variant, grouped, table, tell_apart
+from plots.runs.variants import Variant, distinguish, grouped, variant_rows
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def best(runs: Iterable[RunRecord], rule: str | None = None) -> list[Choice]:
     come to its end with every seed, or whose loss ends above its start, is no candidate.
     Raises UsageError for a metric that no finished run has.
     """
-    variants = tell_apart(run for run in runs if run.config)
+    variants = distinguish(run for run in runs if run.config)
     curves = grouped(variants, lambda variant: (variant.run.task, variant.run.algorithm, variant.settings))
     return [_choice(parts, rule) for parts in curves.values()]
 
@@ -51,7 +51,7 @@ def _choice(parts: list[Variant], rule: str | None) -> Choice:
     there = {(lr, part.run.seed) for part in finished for lr in part.lrs}
     chosen, ranks = None, pd.DataFrame(columns=["value", "why_not"])
     if finished:
-        frame = table(finished)
+        frame = variant_rows(finished)
         chosen = _rule(finished, frame, rule, f"{task} {algorithm}")
         ranks = ranked(frame, chosen, seeds)
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]

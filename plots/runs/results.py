@@ -12,7 +12,7 @@ from plots.runs.columns import higher_is_better
 from plots.runs.levels import bits_to_reach
 from plots.runs.read import RunRecord, beside
 from plots.runs.seeds import geometric_mean
-from plots.runs.variants import columns, table, tell_apart
+from plots.runs.variants import columns, distinguish, variant_rows
 
 
 class Results(pd.DataFrame):
@@ -67,9 +67,9 @@ class Results(pd.DataFrame):
 
 def results(runs: Sequence[RunRecord]) -> Results:
     """The rows of runs. Of several with the same settings, seed and step size the last one stands."""
-    variants = tell_apart(runs)
+    variants = distinguish(runs)
     kept = [variant.run for variant in variants]
-    frame = table(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
+    frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
     settings = {name: values for name, values in columns(kept).items() if name not in frame and name != "algorithm"}
     place = {run.folder: number for number, run in enumerate(kept)}
 

@@ -1,4 +1,4 @@
-"""Runs of one method on one task that differ in their settings, told apart."""
+"""Variants of a method: its runs on a task that differ in their settings."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ Key = TypeVar("Key", bound=Hashable)
 DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
 """Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
 
-_LIGHT, _DARK = -0.5, 0.5
-"""How far the colours of a method's first and last variant are from its own, towards white and black."""
-
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
     "stale", "verify_every", "packages", "cluster.server", "cluster.timeout",
@@ -30,33 +27,32 @@ _NOT_OF_A_CURVE = {
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
 
 _OF_A_METHOD = ("algorithm", "compressor", "update")
-"""Groups in which methods differ by nature; all other settings are told wherever curves of a task differ in them."""
+"""Groups in which methods differ by nature; other settings distinguish all curves of a task."""
 
 _CUT: dict[str, Callable[[str], str]] = {
     "_target_": lambda text: text.rpartition(".")[2],
     "sha256": lambda text: text[:8],
 }
-"""Of keys with these last names what is shown of their values."""
+"""What is shown of the values of keys with these last names."""
 
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
-"""Names that tell no curves apart in any group."""
+"""Names that distinguish no curves in any group."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A run and what its curves are called: name and label are the method's, with the settings that differ behind.
+    """A run and how its curves are drawn.
 
-    `dash` is an index into DASHES, and `place` says which of the `of` variants of its method it is, in order of their
-    settings' values. `lrs` are the step sizes that the run stands for: all of its own, but for those
-    that a later run has with the same settings and seed.
+    `settings` are those that distinguish it from the method's other runs. `dash` is an index into DASHES. `color` is
+    the method's, in shades from light to dark for several variants. `lrs` are the step sizes that the run stands for:
+    its own, except for those that a later run has with the same settings and seed.
     """
 
     run: RunRecord
     settings: str
     dash: int
+    color: str
     lrs: tuple[float, ...]
-    place: int = 0
-    of: int = 1
 
     @property
     def name(self) -> str:
@@ -66,20 +62,8 @@ class Variant:
     def label(self) -> str:
         return ", ".join(filter(None, [self.run.display["label"], self.settings]))
 
-    @property
-    def color(self) -> str:
-        """The method's colour, of several variants from light to dark in order of their values."""
-        if self.of == 1:
-            return self.run.display["color"]
-        apart = min(1.0, (self.of + 1) / 5)  # two or three need not go as far as more
-        return _shade(self.run.display["color"], apart * (_LIGHT + (_DARK - _LIGHT) * self.place / (self.of - 1)))
 
-    def frame(self) -> pd.DataFrame:
-        """The rows as `table` has them."""
-        return table([self])
-
-
-def table(variants: Sequence[Variant]) -> pd.DataFrame:
+def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
     runs, of = [variant.run for variant in variants], {variant.run.folder: variant for variant in variants}
 
@@ -88,44 +72,38 @@ def table(variants: Sequence[Variant]) -> pd.DataFrame:
         return {"algorithm": variant.name, "label": variant.label, "color": variant.color, "dash": variant.dash}
 
     frame = read.table(runs).assign(**beside(runs, facts))
-    stands = [lr in variant.lrs for variant in variants for lr in variant.run.numbers["lr"]]
-    return frame[stands]
+    return frame[[lr in variant.lrs for variant in variants for lr in variant.run.numbers["lr"]]]
 
 
-def tell_apart(runs: Iterable[RunRecord]) -> list[Variant]:
+def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
     """The runs with names of their curves: runs have one name exactly where nothing but seed and step sizes differ.
 
-    Of several with the same settings, seed and step size, which edited code leaves behind, the last one stands, and
-    finished ones before others; a run of which nothing stands is left out.
+    Of several with the same settings, seed and step size the last one stands, and finished ones before others; a run
+    of which nothing stands is left out.
     """
     runs = list(runs)
     differing = settings(runs)
-    places: dict[str, dict[str, int]] = {}  # by method of its variants, what has no settings first: with a whole line
+    known: dict[str, list[str]] = {}  # the settings of each method's variants, none first: it has a whole line
     for run in sorted(runs, key=lambda run: by_value(differing[run.folder])):
-        known = places.setdefault(run.algorithm, {})
-        known.setdefault(differing[run.folder], len(known))
+        if differing[run.folder] not in known.setdefault(run.algorithm, []):
+            known[run.algorithm].append(differing[run.folder])
 
     def curve(run: RunRecord) -> tuple:
         return (run.task, run.algorithm, differing[run.folder], run.seed)
 
-    standing = {(*curve(run), lr): run.folder for run in sorted(runs, key=precedence) for lr in run.lrs}
+    in_time = sorted(runs, key=lambda run: (run.is_finished, run.status.get("time", "")))
+    standing = {(*curve(run), lr): run.folder for run in in_time for lr in run.lrs}
     variants = []
     for run in runs:
-        lrs = sorted({lr for lr in run.lrs if standing[*curve(run), lr] == run.folder})
-        if lrs:
-            some, known = differing[run.folder], places[run.algorithm]
-            dash, several = known[some] % len(DASHES), [text for text in known if text]
-            place = (several.index(some), len(several)) if some and len(several) > 1 else (0, 1)
-            variants.append(Variant(run, some, dash, tuple(lrs), *place))
+        if lrs := sorted({lr for lr in run.lrs if standing[*curve(run), lr] == run.folder}):
+            mine, others = differing[run.folder], known[run.algorithm]
+            color = _shade(run.display["color"], others.index(mine) - ("" in others), len(others) - ("" in others))
+            dash = others.index(mine) % len(DASHES)
+            variants.append(Variant(run, mine, dash, color if mine else run.display["color"], tuple(lrs)))
     return variants
 
 
-def precedence(run: RunRecord) -> tuple:
-    """Of runs with the same settings the greatest stands for them: the last one, and finished ones before others."""
-    return (run.is_finished, run.status.get("time", ""))
-
-
-def settled(variants: Iterable[Variant]) -> list[Variant]:
+def latest(variants: Iterable[Variant]) -> list[Variant]:
     """Of every curve its finished runs; where it has none, the run that came furthest. Variants of a method on a task
     stand in order of their values."""
     chosen: list[Variant] = []
@@ -142,50 +120,58 @@ def by_value(text: str) -> list[tuple[bool, float, str]]:
     return [(bool(place % 2), float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
 
 
-def _shade(color: str, darkness: float) -> str:
-    """A colour mixed with black, or where `darkness` is negative with white, to this share; as #rrggbb."""
+def _shade(color: str, place: int, of: int) -> str:
+    """The colour of one of several variants: mixed with white for the first, with black for the last; as #rrggbb."""
+    if of < 2:
+        return color
     from matplotlib.colors import to_hex, to_rgb  # which only drawing needs
 
-    to = float(darkness < 0)
-    red, green, blue = (part + (to - part) * abs(darkness) for part in to_rgb(color))
+    darkness = min(1.0, (of + 1) / 5) * (place / (of - 1) - 0.5)  # two or three need not go as far as more
+    red, green, blue = (part + ((darkness < 0) - part) * abs(darkness) for part in to_rgb(color))
     return to_hex((red, green, blue))
 
 
 def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     """By folder the settings in which runs differ, as on a command line: from the others of the same task and
-    algorithm, and, but for those of methods, from all others of the task."""
-    found = {}
-    for of_task in grouped(runs, lambda run: run.task).values():
-        leaves = {run.folder: _leaves(run.config) for run in of_task}
-        for group, keys in _told(of_task, leaves):
-            texts = {key: _shown(key, leaves.values()) for key in keys}
-            for run in group:
-                mine = leaves[run.folder]
-                found[run.folder] = ", ".join(
-                    f"{key.removesuffix('._target_')}={texts[key][mine[key]]}" for key in keys if key in mine
-                )
-    return found
+    algorithm, and, except for those of methods, from all others of the task."""
+    runs = list(runs)
+    leaves, texts = _texts(runs)
+    return {
+        run.folder: ", ".join(f"{_plain(key)}={texts[run.folder][key]}" for key in keys if key in leaves[run.folder])
+        for group, keys in _distinguishing(runs, leaves)
+        for run in group
+    }
+
+
+def facets(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
+    """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
+    which the runs of its own task are all alike."""
+    runs = list(runs)
+    leaves, texts = _texts(runs)
+    keys = dict.fromkeys(key for _, some in _distinguishing(runs, leaves) for key in some)
+    return {folder: {_plain(key): mine[key] for key in keys if key in mine} for folder, mine in texts.items()}
 
 
 def columns(runs: Iterable[RunRecord]) -> dict[str, list]:
     """By key the values, one a run, of every setting in which runs differ, beside task, algorithm and seed.
 
-    These are the settings that `settings` tells, and those that runs of different tasks do not share. Of classes it
-    is the last name; None where a run has no such setting.
+    These are the settings of `facets`, and those that runs of different tasks do not share. Of classes it is the last
+    name; None where a run has no such setting.
     """
     runs = list(runs)
-    leaves = {run.folder: _leaves(run.config) for run in runs}
+    leaves, texts = _texts(runs)
     keys = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
-    for of_task in grouped(runs, lambda run: run.task).values():
-        keys += [key for _, some in _told(of_task, leaves) for key in some]
-    found = {}
-    for key in dict.fromkeys(keys):
-        texts = _shown(key, leaves.values())
-        written = [texts.get(leaves[run.folder].get(key, "")) for run in runs]
-        plain = key.rpartition(".")[2] in _CUT
-        values = written if plain else [_at(run.config, key) for run in runs]
-        found[key.removesuffix("._target_")] = values
-    return found
+    keys += [key for _, some in _distinguishing(runs, leaves) for key in some]
+    return {
+        _plain(key): [
+            texts[run.folder].get(key) if key.rpartition(".")[2] in _CUT else _at(run.config, key) for run in runs
+        ]
+        for key in dict.fromkeys(keys)
+    }
+
+
+def _plain(key: str) -> str:
+    return key.removesuffix("._target_")
 
 
 def _at(config: dict, key: str) -> Any:
@@ -196,28 +182,30 @@ def _at(config: dict, key: str) -> Any:
     return _text(node) if isinstance(node, list) else node
 
 
-def facets(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
-    """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
-    which the runs of its own task are all alike."""
-    runs = list(runs)
+def _texts(runs: Sequence[RunRecord]) -> tuple[dict[Path, dict[str, str]], dict[Path, dict[str, str]]]:
+    """By folder the settings of a run, whole and as they are shown: of classes the last name and of hashes the
+    beginning, where these differ."""
     leaves = {run.folder: _leaves(run.config) for run in runs}
-    by_task = grouped(runs, lambda run: run.task).values()
-    keys = dict.fromkeys(key for of_task in by_task for _, some in _told(of_task, leaves) for key in some)
-    texts = {key: _shown(key, leaves.values()) for key in keys}
-    return {
-        folder: {key.removesuffix("._target_"): texts[key][mine[key]] for key in keys if key in mine}
-        for folder, mine in leaves.items()
-    }
+    shown = {folder: dict(mine) for folder, mine in leaves.items()}
+    for key in {key for mine in leaves.values() for key in mine if key.rpartition(".")[2] in _CUT}:
+        values = {mine[key] for mine in leaves.values() if key in mine}
+        short = {value: _CUT[key.rpartition(".")[2]](value) for value in values}
+        if len(set(short.values())) == len(values):
+            for mine in shown.values():
+                mine |= {key: short[mine[key]]} if key in mine else {}
+    return leaves, shown
 
 
-def _told(
-    of_task: Sequence[RunRecord], leaves: dict[Path, dict[str, str]]
+def _distinguishing(
+    runs: Iterable[RunRecord], leaves: dict[Path, dict[str, str]]
 ) -> Iterator[tuple[list[RunRecord], list[str]]]:
-    """The runs of each algorithm on a task, with the keys that tell them from these and from the task's others."""
-    in_task = _differing(leaves[run.folder] for run in of_task)
-    common = [key for key in in_task if key.partition(".")[0] not in _OF_A_METHOD]
-    for group in grouped(of_task, lambda run: run.algorithm).values():
-        yield group, [*dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])]
+    """The runs of each task and algorithm, with the keys that distinguish them from one another and from the task's
+    others."""
+    for of_task in grouped(runs, lambda run: run.task).values():
+        in_task = _differing(leaves[run.folder] for run in of_task)
+        common = [key for key in in_task if key.partition(".")[0] not in _OF_A_METHOD]
+        for group in grouped(of_task, lambda run: run.algorithm).values():
+            yield group, [*dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])]
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -250,13 +238,6 @@ def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
     """The classes of the groups that a key stands in, from the outermost on; not the one that it names itself."""
     groups = key.removesuffix("._target_").split(".")[:-1]
     return tuple(leaves.get(".".join([*groups[: depth + 1], "_target_"])) for depth in range(len(groups)))
-
-
-def _shown(key: str, group: Iterable[dict[str, str]]) -> dict[str, str]:
-    """How a key's values are written: of classes the last name and of hashes the beginning, where these differ."""
-    values = {leaves[key] for leaves in group if key in leaves}
-    short = {value: _CUT.get(key.rpartition(".")[2], str)(value) for value in values}
-    return short if len(set(short.values())) == len(values) else {value: value for value in values}
 
 
 def _repeats(key: str, leaves: dict[str, str]) -> bool:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from plots.runs import columns, files, find, workers
 from plots.runs.files import configuration
 from plots.runs.read import open_run
-from plots.runs.variants import settled, table, tell_apart
+from plots.runs.variants import distinguish, latest, variant_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,7 +60,7 @@ def found(results: Path, capsys: pytest.CaptureFixture) -> tuple:
     """What is found, what is whole, its rows, and what is said of the rest."""
     runs = find.find(results)
     whole = find.whole(find.with_rows(runs))
-    return runs, whole, table(settled(tell_apart(whole))), capsys.readouterr().err
+    return runs, whole, variant_rows(latest(distinguish(whole))), capsys.readouterr().err
 
 
 def test_several_processes_find_what_one_finds(

@@ -13,7 +13,7 @@ from folder_support import folder
 from plots import latex
 from plots.latex import escaped, latex_tables, number
 from plots.runs.find import find
-from plots.runs.variants import settled, table, tell_apart
+from plots.runs.variants import distinguish, latest, variant_rows
 
 ODD = r"a&b_c%d$e#f{g}h~i^j\k<l>m|n β₂ α − × é"
 
@@ -25,7 +25,7 @@ def rows(place: Path) -> pd.DataFrame:
             folder(place, f"plain-{task}-{seed}", task=task, seed=seed, lrs=(0.1, 0.2, 0.3))
         folder(place, f"noisy-{task}", task=task, algorithm="noisy", lrs=(0.1, 0.2))
     folder(place, "odd", task="two", algorithm="odd", algorithm__display={"label": ODD, "color": "k", "marker": "o"})
-    return table(settled(tell_apart(find(place))))
+    return variant_rows(latest(distinguish(find(place))))
 
 
 def parts(text: str) -> list[tuple[str, list[list[str]]]]:

@@ -15,7 +15,7 @@ from plots.page import page as module
 from plots.page.page import kept_evaluations, page, page_data, read_figures
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
-from plots.runs.variants import tell_apart
+from plots.runs.variants import distinguish, variant_rows
 
 CLAIMS = """number,statement,task,step_size,verdict,measured
 1,"It is lower, by far",toy,best,holds,2×
@@ -161,7 +161,7 @@ def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_pa
     folder(tmp_path, "c", seed=1, status="running", reached=50)
     found = page_data(find(tmp_path), [], "now")
     assert found["older"] == 1
-    assert {run["folder"]: (run["status"], run["settled"]) for run in found["runs"]} == {
+    assert {run["folder"]: (run["status"], run["latest"]) for run in found["runs"]} == {
         "b": ("finished", True),
         "c": ("gone", False),  # whatever its status says, nobody holds its lock
     }
@@ -178,7 +178,7 @@ def test_code_with_changes_is_told_from_code_without(tmp_path):
 def test_of_step_sizes_that_cost_the_same_the_smallest_is_named(tmp_path):
     lrs = tuple(0.1 + 0.01 * k for k in range(40))  # enough for a sort to lose their order
     folder(tmp_path, "a", lrs=lrs[::-1], norm=lambda t, lr, seed: 1.0 if t < 50 else 0.01)
-    frame = tell_apart(find(tmp_path))[0].frame()
+    frame = variant_rows(distinguish(find(tmp_path)))
     [found] = bits_to_reach(frame, "grad_norm", [0.1]).to_dict("records")
     assert (found["bits"], found["round"], found["lr"]) == (4000, 50, 0.1)
 

@@ -22,7 +22,7 @@ from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
 from plots.runs.network import FORMS, Network, is_uncompressed, modelled_seconds
-from plots.runs.variants import settled, tell_apart
+from plots.runs.variants import distinguish, latest, variant_rows
 
 __all__ = ["browser"]
 
@@ -78,8 +78,8 @@ def viewer(report) -> Iterator[Viewer]:
 
 def table(place: Path, task: str) -> pd.DataFrame:
     """A task's finished runs as Python has them."""
-    variants = settled(tell_apart(find(place)))
-    return pd.concat([variant.frame() for variant in variants if variant.run.task == task], ignore_index=True)
+    variants = latest(distinguish(find(place)))
+    return variant_rows([variant for variant in variants if variant.run.task == task])
 
 
 def of(results: Path, algorithm: str, task: str, lr: float) -> list[list[dict]]:
@@ -585,8 +585,8 @@ def test_text_of_a_run_is_neither_markup_nor_a_formula(study):
 
 
 def test_title_and_first_line_say_the_study_and_what_was_found(study, study_runs):
-    variants = [variant for variant in settled(tell_apart(find(study_runs))) if variant.run.task == TASK]
-    frame = pd.concat([variant.frame() for variant in variants], ignore_index=True)
+    variants = [variant for variant in latest(distinguish(find(study_runs))) if variant.run.task == TASK]
+    frame = variant_rows(variants)
     found = bits_to_reach(frame, "grad_norm", [0.001, 1e-4]).dropna()
     assert set(found["level"]) == {0.001, 1e-4}  # of which plain alone reached the harder one
     assert set(found[found["level"] == 1e-4]["algorithm"].str.partition(",")[0]) == {"plain"}

@@ -14,7 +14,7 @@ from plots.figure.curves import draw
 from plots.figure.spec import Panel
 from plots.runs.find import find
 from plots.runs.seeds import at_mean_costs, geometric_mean, over_seeds, repeated, while_all_go_on
-from plots.runs.variants import tell_apart
+from plots.runs.variants import distinguish, variant_rows
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
 
@@ -109,7 +109,7 @@ def test_bits_that_a_coin_decides_are_averaged_over_seeds() -> None:
 def test_times_of_seeds_are_averaged_and_nothing_else(tmp_path):
     for seed in (0, 1):  # the second takes twice as long
         folder(tmp_path, str(seed), seed=seed)
-    frame = pd.concat([variant.frame() for variant in tell_apart(find(tmp_path))], ignore_index=True)
+    frame = variant_rows(distinguish(find(tmp_path)))
     averaged = at_mean_costs(frame)
     assert averaged.loc[averaged["round"] == 100, "seconds"].tolist() == pytest.approx([6.0, 6.0])
     others = [column for column in frame if column != "seconds"]

@@ -3,7 +3,6 @@
 import colorsys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from folder_support import folder, rewrite
 from matplotlib.colors import to_rgb
@@ -13,12 +12,12 @@ from plots.figure.curves import draw
 from plots.figure.spec import Panel
 from plots.runs.checksums import renew
 from plots.runs.find import find, select, with_rows
-from plots.runs.variants import DASHES, settled, tell_apart
+from plots.runs.variants import DASHES, distinguish, latest, variant_rows
 
 
 def labels(place: Path) -> dict[str, str]:
     """What each run's curve is called, by the folder's name."""
-    return {variant.run.folder.name: variant.label for variant in tell_apart(with_rows(find(place)))}
+    return {variant.run.folder.name: variant.label for variant in distinguish(with_rows(find(place)))}
 
 
 TOP_K = {"_target_": "algorithms.compressors.TopK"}
@@ -107,12 +106,12 @@ def test_variants_have_shades_of_their_method_in_order_of_value_and_differ_in_da
     for ratio in (0.25, 1.0, 0.016, 0.0625):
         folder(tmp_path, f"toy-{ratio}", algorithm="noisy", compressor__ratio=ratio)
         folder(tmp_path, f"other-{ratio}", algorithm="noisy", task="other", compressor__ratio=ratio)
-    variants = tell_apart(find(tmp_path))
+    variants = distinguish(find(tmp_path))
     dashes = {
         variant.label: {other.dash for other in variants if other.label == variant.label} for variant in variants
     }
     assert sorted(dashes.values()) == [{0}, {1}, {2}, {3}]  # on both tasks alike
-    frame = pd.concat(variant.frame() for variant in settled(variants) if variant.run.task == "toy")
+    frame = variant_rows([variant for variant in latest(variants) if variant.run.task == "toy"])
     figure = draw(frame, [Panel(x="bits", y="grad_norm")], "")
     lines = figure.axes[0].get_lines()
     ratios = [line.get_label().rpartition("=")[2] for line in lines]
@@ -130,7 +129,7 @@ def test_a_method_without_variants_somewhere_has_a_whole_line_there(tmp_path):
     for ratio in (0.1, 0.2):
         folder(tmp_path, f"r{ratio}", task="a_first_task", compressor__ratio=ratio)
     folder(tmp_path, "alone", task="toy")
-    assert {variant.label: variant.dash for variant in tell_apart(find(tmp_path))} == {
+    assert {variant.label: variant.dash for variant in distinguish(find(tmp_path))} == {
         "Plain": 0, "Plain, compressor.ratio=0.1": 1, "Plain, compressor.ratio=0.2": 2
     }  # fmt: skip
 
@@ -146,10 +145,10 @@ def test_step_sizes_of_several_runs_become_one_grid(tmp_path):
     early, late = "2026-01-02T00:00:00+00:00", "2026-01-03T00:00:00+00:00"
     folder(tmp_path, "a", lrs=(0.1, 0.2), time=early)
     folder(tmp_path, "b", lrs=(0.2, 0.3), time=late)
-    stood = {variant.run.folder.name: variant for variant in tell_apart(find(tmp_path))}
+    stood = {variant.run.folder.name: variant for variant in distinguish(find(tmp_path))}
     assert {name: variant.lrs for name, variant in stood.items()} == {"a": (0.1,), "b": (0.2, 0.3)}
-    assert set(stood["a"].frame()["lr"]) == {0.1}
-    assert set(stood["a"].frame()["trials"]) == {2}  # which the run's time was shared by
+    assert set(variant_rows([stood["a"]])["lr"]) == {0.1}
+    assert set(variant_rows([stood["a"]])["trials"]) == {2}  # which the run's time was shared by
 
 
 def test_finished_runs_are_drawn_and_where_none_is_the_one_that_came_furthest(tmp_path):
@@ -157,7 +156,7 @@ def test_finished_runs_are_drawn_and_where_none_is_the_one_that_came_furthest(tm
     folder(tmp_path, "b", seed=1, status="running", reached=50)
     folder(tmp_path, "c", algorithm="noisy", seed=0, status="failed", reached=20)
     folder(tmp_path, "d", algorithm="noisy", seed=1, status="interrupted", reached=30)
-    chosen = settled(tell_apart(find(tmp_path)))
+    chosen = latest(distinguish(find(tmp_path)))
     assert {variant.run.folder.name for variant in chosen} == {"a", "d"}
 
 
