@@ -1,4 +1,4 @@
-"""Tables: columns at a terminal, tab-separated lines for a file or another program, Markdown for a page."""
+"""Tables: columns at a terminal, tab-separated lines for a file or another program."""
 
 from collections.abc import Iterable, Sequence
 
@@ -29,8 +29,3 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.file.flush()
         except BrokenPipeError:  # of a reader that has seen enough
             console.on_broken_pipe()
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table in a page of Markdown."""
-    return ["| " + " | ".join(map(visible, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]]

@@ -1,10 +1,11 @@
 """A figure's numbers as Markdown."""
 
 import inspect
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from common import tables
+from common.characters import visible
 from plots.claims import claims, finding
 from plots.claims.claims import Claim
 from plots.figure.spec import Figure
@@ -28,13 +29,13 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     edge = on_edge(frame)
     cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
     marked = ["", "*edge*: no smaller, or no larger, step size was tried; the best may lie beyond."] if edge else []
-    return [*table(best.assign(cell=cells), "task", "algorithm"), *marked]
+    return [*cross_table(best.assign(cell=cells), "task", "algorithm"), *marked]
 
 
 def grids(frame: pd.DataFrame) -> list[str]:
     """The step sizes that each method was given on each task."""
     tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(in_order)
-    return ["Step sizes tried:", "", *table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
+    return ["Step sizes tried:", "", *cross_table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
 
 
 def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
@@ -59,7 +60,7 @@ def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
     for task, rows in reached.groupby("task", sort=False):
         ranked = _ranked(rows, metric)
         cells = ranked.assign(level=ranked["level"].map("{:g}".format), method=ranked["label"])
-        lines += ["", f"### {task}", "", *table(cells, "method", "level")]
+        lines += ["", f"### {task}", "", *cross_table(cells, "method", "level")]
     return lines
 
 
@@ -101,7 +102,7 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
         lines += ["", f"### {number}. {statement}", ""]
         protocols = rows["step_size"].replace(claims.PAPERS, figure.published_as)
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")", step_size=protocols)
-        lines += table(cells, "task", "step_size")
+        lines += cross_table(cells, "task", "step_size")
         lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
     return lines
 
@@ -137,11 +138,16 @@ def tally(rows: pd.DataFrame) -> dict[str, str]:
     return counted
 
 
-def table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
+def cross_table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
     """A row for each value of one column and a column for each of another, in the order in which they come."""
     grid = cells.pivot(index=down, columns=across, values="cell").fillna("–")
     grid = grid.loc[cells[down].unique(), cells[across].unique()]
-    return tables.markdown([down, *grid], [[str(name), *row] for name, row in grid.iterrows()])
+    return row_table([down, *grid], [[str(name), *row] for name, row in grid.iterrows()])
+
+
+def row_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table with these heads and rows."""
+    return ["| " + " | ".join(map(visible, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]]
 
 
 def _how(claim: Claim) -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from common import tables
 from plots.claims import claims
 from plots.claims.seconds import AsMeasured
 from plots.figure import bandwidth, curves, markdown, measured
@@ -108,7 +107,7 @@ def _paying(lines: pd.DataFrame) -> list[str]:
         "## Where compression pays", "",
         f"At how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",
         "",
-        *markdown.table(found.assign(method=found["label"]), "method", "task"), "",
+        *markdown.cross_table(found.assign(method=found["label"]), "method", "task"), "",
     ]  # fmt: skip
 
 
@@ -132,7 +131,7 @@ def _seconds(lines: pd.DataFrame) -> list[str]:
             cell=["–" if value != value else f"{value:.4g}" for value in rows["seconds_to_level"]],
             method=rows["label"],
         )
-        text += [f"### {task}", "", *markdown.table(rows, "method", "place"), ""]
+        text += [f"### {task}", "", *markdown.cross_table(rows, "method", "place"), ""]
     return text
 
 
@@ -151,5 +150,5 @@ def _rests_on(frame: pd.DataFrame, figure: Figure) -> list[str]:
     ]
     return [
         "## What that rests on", "", "The least and the greatest over seeds and step sizes, as recorded.", "",
-        *tables.markdown(heads, found.to_numpy().tolist()),
+        *markdown.row_table(heads, found.to_numpy().tolist()),
     ]  # fmt: skip

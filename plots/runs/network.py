@@ -23,7 +23,7 @@ c is a worker's own share of the measured training time, in which `ranks` proces
 all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;
 or, for other hardware, r times the `computing` that is given. Rounds to a level are those measured with the run's own
 n: the model does not say that more workers need fewer, or a server in parts less time. The page of results has the
-same formulas, in plots/page/network.js.
+same formulas, in plots/page/numbers.js.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from run_support import SMALL, go, stopped
 from common import tables
 from common.characters import visible
 from experiments import status
+from plots.figure.markdown import row_table
 from plots.runs.checksums import renew
 
 SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2029", "\ud800"]
@@ -52,4 +53,4 @@ def test_tables_keep_their_lines(capsys: pytest.CaptureFixture) -> None:
 
     tables.show(Console(), ["a"], [["x\ny\tz\x1b[2J"]])
     assert capsys.readouterr().out == "a\nx\\ny\\tz\\x1b[2J\n"
-    assert tables.markdown(["a"], [["x\ny"]])[-1] == "| x\\ny |"
+    assert row_table(["a"], [["x\ny"]])[-1] == "| x\\ny |"
