@@ -1,7 +1,25 @@
 """Communication-compressed optimization on flat tensors: compressors, channels, updates and the methods made of them.
 
-Shapes everywhere: the last axis is coordinates (d), the axis before it workers (W), any leading axes (*T) are
-independent trials, such as the step sizes of a grid. The mathematics, that is compressors/,
-methods/ and what they are made of, knows of no files, configuration or process groups; the wires, the optimizer and
-what lies above it do.
+    from algorithms import CompressedOptimizer, compressed
+
+Installed, this package is called `compressed_optimizers`. Shapes everywhere: the last axis is coordinates (d), the
+axis before it workers (W). Any leading axes (*T) are independent trials, such as the step sizes of a grid.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .optim.ddp_hook import compressed
+    from .optim.optimizer import CompressedOptimizer
+
+_MODULES = {"CompressedOptimizer": ".optim.optimizer", "compressed": ".optim.ddp_hook"}
+
+__all__ = ["CompressedOptimizer", "compressed"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a module when something of it is asked for: a run loads only what it uses."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name], __name__), name)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from .core.algorithm import Algorithm
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
-"""Beside this package, in a checkout as where it is installed."""
+_HERE = Path(__file__).resolve().parent
+CONF = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"
+"""Inside the installed package, or beside it in a checkout."""
 
 _PARTS = ("compressor", "update")
 _LABELS = ("name", "display")  # of a method's file, for figures
@@ -108,7 +109,9 @@ def _read(group: str, name: str) -> _Choice:
 
 def _imported(target: str) -> Any:
     module, _, name = target.rpartition(".")
-    return getattr(import_module(module), name)
+    if module.startswith("algorithms."):  # this package, which is called otherwise where it is installed
+        module = module.removeprefix("algorithms")
+    return getattr(import_module(module, __package__), name)
 
 
 def unlike(kind: str, given: str, known: Iterable[str]) -> str:

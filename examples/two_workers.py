@@ -10,10 +10,10 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch.nn.functional import cross_entropy
 
+from algorithms import CompressedOptimizer
 from algorithms.compressors import ScaledSign
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
-from algorithms.optim.optimizer import CompressedOptimizer
 
 
 def main() -> None:
