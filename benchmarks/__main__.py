@@ -19,12 +19,8 @@ from common.files import atomic
 from plots.request import parse, words
 
 SHORT = (
-    "packing",
     "study",
     "train_step task.model.width=8 task.batch_size=16 task.precision=float32 task.evaluation_rows=2500",
-    "checks",
-    "folders",
-    "server_memory",
     "step",
 )
 """With their arguments, in order."""

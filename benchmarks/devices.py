@@ -8,10 +8,8 @@ Without all=true each method has its own compressor, and naive compression every
 
 Twenty rounds have a warm-up, the switch and what follows; methods with a period exchange in every fifth. The
 difference is that of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU: sums in another order
-change a sign near zero, and the methods go on from there. A line of the file is a combination, or says why the
-configuration refuses it; those that are there without an error are not done again, and where one fails its traceback
-is kept and the others are done. After one by which the GPU is lost to the process the command ends; given again it
-does the others first.
+change a sign near zero, and the methods go on from there. A line of the file is a combination, an error, or why the
+configuration refuses it. A combination that is in the file is not done again.
 """
 
 import json
@@ -53,20 +51,16 @@ def main(arguments: list[str] | None = None) -> None:
         overrides = [word for word in given if word != "all=true" and not word.startswith("file=")]
         layout = network([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
         rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        found = {row["of"]: row for row in rows if "error" not in row}
-        lost = {row["of"] for row in rows if row.get("is_gpu_lost")}
         file.parent.mkdir(parents=True, exist_ok=True)
-        waiting = [name for name in _names("all=true" in given) if name not in found]
-        for name in sorted(waiting, key=lost.__contains__):
-            row = found[name] = _row(name, overrides, layout)
+        for name in _names("all=true" in given):
+            if name in {row["of"] for row in rows}:
+                continue
+            rows.append(_row(name, overrides, layout))
             with file.open("a") as lines:
-                lines.write(json.dumps(row) + "\n")
-            if "refused" not in row:
-                said = "failed" if "error" in row else format(row["difference"], ".3g")
-                print(f"{name:<60} {said}", flush=True)
-            if row.get("is_gpu_lost"):
-                raise RunError(f"{name}: lost the GPU to this process, traceback in {file}; the same command goes on")
-        compared = {name: row for name, row in found.items() if "refused" not in row}
+                lines.write(json.dumps(rows[-1]) + "\n")
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()  # an assertion in a kernel ends the command here; the next call goes on
+        compared = {row["of"]: row for row in rows if "refused" not in row}
         if failed := [name for name, row in compared.items() if "error" in row]:
             raise RunError(f"{len(failed)} of {len(compared)} failed, tracebacks in {file}: {', '.join(failed)}")
         worst = max(compared.values(), key=lambda row: row["difference"])
@@ -96,16 +90,11 @@ def combined(name: str, overrides: list[str], layout: Layout) -> RunConfig:
     run = load_run([*COMMON.split(), *name.split(), *overrides])
     if "period" in run.algorithm.options:
         run = replace(run, algorithm=replace(run.algorithm, options={**run.algorithm.options, "period": PERIOD}))
-    require_fit(run, layout)
-    return run
-
-
-def require_fit(run: RunConfig, layout: Layout) -> None:
-    """Raise UsageError where the method does not take the compressor, or that not these tensors."""
     try:
         build_algorithm(run, layout).check(sum(block.size for block in layout))
     except ValueError as error:
         raise UsageError(str(error)) from error
+    return run
 
 
 def _row(name: str, overrides: list[str], layout: Layout) -> dict[str, object]:
@@ -128,18 +117,7 @@ def _row(name: str, overrides: list[str], layout: Layout) -> dict[str, object]:
             "train_loss_on_cpu": here.evaluate()[0]["train_loss"],
         }
     except Exception:
-        return {"of": name, "error": traceback.format_exc(), "is_gpu_lost": _is_gpu_lost()}
-
-
-def _is_gpu_lost() -> bool:
-    """Whether it answers this process no more, as after an assertion or a wrong address in a kernel: whatever was
-    done next would fail by that too."""
-    try:
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-    except RuntimeError:
-        return True
-    return False
+        return {"of": name, "error": traceback.format_exc()}
 
 
 def _trained(run: RunConfig) -> Trainer:

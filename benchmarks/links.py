@@ -48,24 +48,20 @@ def lacking() -> list[str]:
 class Nodes:
     """So many nodes on one bridge; node i has the address `address(i)` at its device eth0.
 
-    latency: milliseconds added one way between any two of them, by netem or, where this kernel has none, by
-    `benchmarks.delay` in a process beside them; 0 adds none.
-    Links are not shaped before `shape`.
+    latency: milliseconds that netem adds one way between any two of them; 0 adds none. `shape` shapes the links.
     """
 
     def __init__(self, count: int, latency: float) -> None:
         self.count, self.latency = count, latency
-        self.by_netem = bool(latency) and "netem" not in lacking()
+        if latency and "netem" in lacking():
+            raise NotHere("this kernel has no qdisc netem, which adds a latency (CONFIG_NET_SCH_NETEM)")
         self.hub, self.names = _name("hub"), [_name(number) for number in range(count)]
         self._made = namespaces([self.hub, *self.names])
-        self._delay: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> "Nodes":
         self._made.__enter__()
         try:
-            if self.latency and not self.by_netem:
-                self._delay = self._start_delay()
-            for command in wiring(self.hub, self.names, self._delay is not None):
+            for command in wiring(self.hub, self.names):
                 _run(command)
         except BaseException:
             self.__exit__(*sys.exc_info())
@@ -76,13 +72,10 @@ class Nodes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._made.__exit__(kind, error, trace)
-        if self._delay:
-            self._delay.wait()
 
     def shape(self, bandwidth: float | None) -> None:
         """So many Mbit/s for every link in each direction; None: as fast as the machine is."""
-        latency = self.latency if self.by_netem else 0
-        for command in shaping(self.hub, self.names, bandwidth, latency):
+        for command in shaping(self.hub, self.names, bandwidth, self.latency):
             if command[3:5] == ["qdisc", "del"]:
                 _works(command)  # there may be none
             else:
@@ -92,32 +85,19 @@ class Nodes:
         """`python -m` these words on a node, for as long as this process lives; `how` is what Popen takes."""
         return _start(self.names[node], words, **how)
 
-    def _start_delay(self) -> subprocess.Popen[str]:
-        delay = _start(self.hub, ["benchmarks.delay", str(self.latency), str(self.count)], stdout=subprocess.PIPE)
-        assert delay.stdout
-        if not delay.stdout.readline():  # it says when its devices are there
-            raise NotHere("this kernel has neither netem (CONFIG_NET_SCH_NETEM) nor tap devices (CONFIG_TUN)")
-        return delay
-
 
 def address(node: int) -> str:
     """Of a node, inside its namespaces alone."""
     return f"10.231.0.{node + 1}"
 
 
-def wiring(hub: str, names: Sequence[str], has_taps: bool = False) -> list[Command]:
+def wiring(hub: str, names: Sequence[str]) -> list[Command]:
     """The commands that join nodes to a bridge in the namespace `hub`: port<i> there is the other end of eth0 of node
-    i. has_taps: the devices are there, in `hub`, as port<i> and node<i>."""
+    i."""
     commands = [_ip(hub, "link add hub type bridge"), _ip(hub, "link set hub up")]
     for number, name in enumerate(names):
-        if has_taps:
-            commands += [
-                _ip(hub, f"link set node{number} netns {name}"),
-                _ip(name, f"link set node{number} name eth0"),
-            ]
-        else:
-            commands += [_ip(hub, f"link add port{number} type veth peer name eth0 netns {name}")]
         commands += [
+            _ip(hub, f"link add port{number} type veth peer name eth0 netns {name}"),
             _ip(hub, f"link set port{number} mtu {MTU} master hub up"),
             _ip(name, f"link set eth0 mtu {MTU} up"),
             _ip(name, "link set lo up"),

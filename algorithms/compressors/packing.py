@@ -17,8 +17,7 @@ _CHUNK = 1 << 16  # codes taken at once on a CPU: they fit the cache, and as a m
 def pack(flags: Tensor) -> Tensor:
     """Booleans [..., d] to uint8 [..., ⌈d/8⌉], padded with zero bits.
 
-    On the CPU numpy's packbits works on the tensor's own memory, many times faster than the torch expression
-    (`benchmarks/packing.py` measures both).
+    On the CPU numpy's packbits works on the tensor's own memory, many times faster than the torch expression.
     """
     if flags.device.type == "cpu":
         return torch.from_numpy(np.packbits(flags.numpy(), axis=-1))
