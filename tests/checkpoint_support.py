@@ -88,14 +88,6 @@ def _resigned(change: Callable[[random.Random, dict], object]) -> Fault:
     return fault
 
 
-def _of_fewer_rows(rng: random.Random, folder: Path) -> Path:
-    """Fewer rows counted in shared.pt, all of them whole."""
-    lines = (folder.parents[1] / "metrics.jsonl").read_bytes().splitlines(keepends=True)
-    size = len(b"".join(lines[: rng.randrange(1, len(lines))]))
-    resign(folder / "shared.pt", lambda state: state.update(metrics_size=size))
-    return folder / "shared.pt"
-
-
 def _latest(rng: random.Random, folder: Path) -> Path:
     file = folder.parent / "latest"
     wrong = (
@@ -137,7 +129,6 @@ FAULTS: dict[str, Fault] = {
             metrics_size=rng.choice((0, -1, 10**9, state["metrics_size"] // 2, state["metrics_size"] - 1, None))
         )
     ),
-    "of fewer rows": _of_fewer_rows,
     "latest": _latest,
     "no latest": _no_latest,
 }

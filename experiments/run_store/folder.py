@@ -196,29 +196,19 @@ class RunFolder:
         """
 
         def accept(state: dict) -> None:
-            restore(state, self._last_row(state["t"], state["metrics_size"]) if self._ranks.is_first else None)
+            restore(state, self._last_row(state["metrics_size"]) if self._ranks.is_first else None)
 
         state = self._checkpoint.load(ids, device, accept)
         if state and self._ranks.is_first:
             self._cut(state["metrics_size"])
         return state is not None
 
-    def _last_row(self, t: int, size: int) -> dict:
-        """The last of the first `size` bytes of metrics.jsonl.
-
-        Raises ValueError unless these are whole rows, all of those up to round t.
-        """
+    def _last_row(self, size: int) -> dict:
+        """The last of the first `size` bytes of metrics.jsonl. Raises ValueError unless these are whole rows."""
         begin, whole = ending(self.metrics, max(0, size))
         if not 0 < size == begin + len(whole):
             raise ValueError(f"{self.metrics.name}: is not what it was then, {size} bytes")
-        last = json.loads(whole.splitlines()[-1])
-        after = None
-        with suppress(ValueError, LookupError, TypeError), self.metrics.open("rb") as file:
-            file.seek(size)
-            after = int(json.loads(file.readline())["round"])  # what follows is cut off, whatever it is
-        if last["round"] > t or (after is not None and after <= t):
-            raise ValueError(f"{self.metrics.name}: {size} bytes do not end between rounds {t} and {t + 1}")
-        return last
+        return json.loads(whole.splitlines()[-1])
 
     @_by_first_rank
     def tidy(self, **keep: int) -> None:

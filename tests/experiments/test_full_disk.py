@@ -55,7 +55,7 @@ def _lines(path: Path) -> list[str]:
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-@pytest.mark.parametrize("size", [4, 16, 24, 28, 32, 40])
+@pytest.mark.parametrize("size", [4, 24, 40])
 def test_a_run_without_room(
     size: int, disk: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_run_without_room(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fine", range(1, 10, 2))
+@pytest.mark.parametrize("fine", [1, 5])
 def test_wherever_a_file_cannot_be_put_in_place(
     fine: int, results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +101,7 @@ def test_wherever_a_file_cannot_be_put_in_place(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("size", [4, 36, 60])
+@pytest.mark.parametrize("size", [4, 60])
 def test_a_sweep_without_room(size: int, ranks: int, disk: Callable[[int], Path]) -> None:
     place = disk(size)
     sweep = ["-m", *RUN, "seed=0,1", f"ranks={ranks}", "cluster.workers=4", "threads=1", f"results_dir={place}/r"]

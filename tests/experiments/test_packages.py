@@ -138,20 +138,16 @@ def test_a_frozen_run_of_it_is_the_same_run(package, tmp_path):
 
 
 FILES = {
-    "": "not a frozen configuration",
-    "lr: [1]\n": "has no algorithm",
     "{": "not a frozen configuration",
     "sed: 3": "sed: no such key; did you mean seed?",
-    "cluster: {workers: two, timeout: 1}": "cluster: has no server; it needs workers, server, timeout",
     "cluster: {workers: two, server: rank0, timeout: 1}": "cluster.workers=two: must be a valid integer",
-    "logger: null": "logger=None: a choice of conf/logger/",
     "packages: null": "packages=None: must be a valid list",
 }
 
 
 @pytest.mark.parametrize("text", FILES)
 def test_a_damaged_or_edited_frozen_configuration_is_refused(text, tmp_path):
-    edits = yaml.safe_load(text) if re.search("=|no such|no server", FILES[text]) else None
+    edits = yaml.safe_load(text) if re.search("=|no such", FILES[text]) else None
     (tmp_path / "job.yaml").write_text(yaml.safe_dump({**plain(small()), **edits}) if edits else text)
     with pytest.raises(UsageError, match=re.escape(FILES[text])):
         frozen(tmp_path / "job.yaml", [])

@@ -34,7 +34,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def resumed(place: Path) -> None:
     size = (place / "metrics.jsonl").stat().st_size
-    assert RunFolder(place)._last_row(LAST, size)["round"] == LAST
+    assert RunFolder(place)._last_row(size)["round"] == LAST
 
 
 def summarized(place: Path) -> None:
