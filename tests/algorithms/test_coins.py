@@ -7,6 +7,7 @@ import torch
 from reference import problem, quantizers
 from reference.marina import dasha as plain_dasha
 from reference.marina import marina as plain_marina
+from small_support import LR, ROUNDS, SEED, START, assert_close, assert_follows, gradients, run
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
@@ -21,29 +22,8 @@ from algorithms.methods.marina import marina
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
 from algorithms.utils.seeding import Key
-from experiments.cluster.simulated import Simulated
 
-ROUNDS, SEED, LR = 60, 3, 0.1
-START = [0.1] * problem.D
 THIRD = RandomK(k=3, unbiased=True)
-
-
-def gradients(x: torch.Tensor) -> torch.Tensor:
-    return torch.tensor([problem.gradient(i, x.tolist()) for i in range(problem.WORKERS)], dtype=x.dtype)
-
-
-def run(algorithm: Algorithm, lr: float = LR, rounds: int = ROUNDS) -> torch.Tensor:
-    """x after each round [rounds, d]."""
-    cluster = Simulated(algorithm, problem.WORKERS, SEED)
-    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
-    for t in range(1, rounds + 1):
-        state = cluster.round(gradients(state.replica.x), state, lr, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
-def assert_close(one: torch.Tensor, other: torch.Tensor, atol: float) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=atol)
 
 
 def drawn(x: list[float], worker: int, t: int) -> list[float]:
@@ -79,7 +59,7 @@ def coins(p: float) -> list[bool]:
 @pytest.mark.parametrize("p", [0.05, 0.4, 1.0])
 def test_marina_follows_the_reference(ours, theirs, omega, p):
     expected = plain_marina(problem.gradient, START, problem.WORKERS, theirs, LR, coins(p))
-    assert_close(run(marina(ours, SGD(), SEED, p=p)), torch.tensor(expected, dtype=torch.float64), 1e-10)
+    assert_follows(marina(ours, SGD(), SEED, p=p), expected)
 
 
 @every_compressor
@@ -94,7 +74,7 @@ def test_marina_s_chance_is_that_of_its_authors_code(ours, theirs, omega):
 def test_dasha_follows_the_reference(ours, theirs, omega, rate, start):
     a = 1 / (2 * omega + 1) if rate is None else rate
     expected = plain_dasha(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, a, start)
-    assert_close(run(dasha(ours, SGD(), rate, start)), torch.tensor(expected, dtype=torch.float64), 1e-10)
+    assert_follows(dasha(ours, SGD(), rate, start), expected)
 
 
 def test_what_dasha_sends_first():
@@ -183,7 +163,7 @@ def test_both_go_where_direct_compression_stalls(method):
     """Local gradients are not zero at the optimum: what is sent of them directly never becomes exact."""
 
     def left(algorithm: Algorithm) -> float:
-        return float(gradients(run(algorithm, 0.15, 1500)[-1]).mean(0).norm())
+        return float(gradients(run(algorithm, lr=0.15, rounds=1500)[-1]).mean(0).norm())
 
     made = marina(THIRD, SGD(), SEED, d=problem.D) if method is marina else dasha(THIRD, SGD())
     assert left(made) < 1e-6 < 1e-3 < left(naive(THIRD, SGD(), uplink_only=True))

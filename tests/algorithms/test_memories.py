@@ -1,6 +1,5 @@
 """EF21-SGDM, EControl, DIANA, EF21-P and LoCo: against plain loops, at the ends of their options, and in use."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from reference.econtrol import econtrol as plain_econtrol
 from reference.ef21_p import ef21_p as plain_ef21_p
 from reference.ef21_sgdm import ef21_sgdm as plain_ef21_sgdm
 from reference.loco import loco as plain_loco
+from small_support import LR, ROUNDS, SEED, START, assert_close, assert_follows, gradients, run
 
 from algorithms.comm.sharded_server import cuts
 from algorithms.compressors import Blocks, Identity, Natural, Qsgd, RandomK, ScaledSign, Sign, TopK
@@ -31,37 +31,12 @@ from algorithms.methods.sgd import sgd
 from algorithms.utils.seeding import Key
 from experiments.cluster.simulated import Simulated
 
-ROUNDS, SEED, LR = 60, 3, 0.1
 COMPRESSORS = {
     "identity": (Identity(), plain.identity),
     "scaled_sign": (ScaledSign(), plain.scaled_sign),
     "top_2": (TopK(k=2), plain.top_2),
 }
 every_compressor = pytest.mark.parametrize("compressor", COMPRESSORS)
-START = [0.1] * problem.D
-
-
-def gradients(x: torch.Tensor) -> torch.Tensor:
-    """∇f_i of the small problem for parameters [d]: [W, d]."""
-    return torch.tensor([problem.gradient(i, x.tolist()) for i in range(problem.WORKERS)], dtype=x.dtype)
-
-
-def run(algorithm: Algorithm, of: Callable[[torch.Tensor], torch.Tensor] = gradients, lr: float = LR) -> torch.Tensor:
-    """x after each of 60 rounds [60, d]."""
-    cluster = Simulated(algorithm, problem.WORKERS, SEED)
-    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(of(state.replica.x), state, lr, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
-def assert_follows(algorithm: Algorithm, expected: list[list[float]]) -> None:
-    torch.testing.assert_close(run(algorithm), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
-
-
-def assert_close(one: torch.Tensor, other: torch.Tensor, atol: float) -> None:
-    torch.testing.assert_close(one, other, rtol=0, atol=atol)
 
 
 @every_compressor

@@ -1,63 +1,42 @@
 """Signum and Distributed Lion, and signs without a scale: against plain loops, and what a vote is."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
+import small_support
 import torch
 from reference import problem, votes
+from small_support import ROUNDS, START, N, assert_follows, gradients
 
 from algorithms.compressors import Sign, SignMean, TopK
-from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import Meter
 from algorithms.core.channels import dense
 from algorithms.core.update_rules import SGD
 from algorithms.methods.distributed_lion import distributed_lion
 from algorithms.methods.signum import signum
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
 
-ROUNDS, LR, N = 60, 0.01, problem.WORKERS
-START = [0.1] * problem.D
-Gradients = Callable[[torch.Tensor], torch.Tensor]
+LR = 0.01
 TIES = {"plus": 1, "zero": 0}
-
-
-def gradients(x: torch.Tensor) -> torch.Tensor:
-    """∇f_i of the small problem for parameters [d]: [W, d]."""
-    return torch.tensor([problem.gradient(i, x.tolist()) for i in range(N)], dtype=x.dtype)
-
-
-def run(algorithm: Algorithm, of: Gradients = gradients, workers: int = N) -> torch.Tensor:
-    """x after each of 60 rounds [60, d]."""
-    cluster = Simulated(algorithm, workers, seed=3)
-    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(of(state.replica.x), state, LR, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
-def assert_follows(ours: torch.Tensor, expected: list[list[float]]) -> None:
-    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+run = partial(small_support.run, lr=LR)
 
 
 @pytest.mark.parametrize("tie", TIES)
 @pytest.mark.parametrize("update", [SGD(), SGD(weight_decay=0.3), SGD(weight_decay=0.3, decoupled=True)])
 @pytest.mark.parametrize("beta", [0.0, 0.9])
 def test_signum_follows_the_reference(beta, update, tie):
-    ours = run(signum(Sign(), update, beta=beta, tie=tie))
-    decay = update.weight_decay
-    assert_follows(ours, votes.signum(problem.gradient, START, N, LR, ROUNDS, beta, TIES[tie], decay))
+    ours, decay = signum(Sign(), update, beta=beta, tie=tie), update.weight_decay
+    assert_follows(ours, votes.signum(problem.gradient, START, N, LR, ROUNDS, beta, TIES[tie], decay), LR)
 
 
 @pytest.mark.parametrize(("combine", "tie"), [("vote", "plus"), ("vote", "zero"), ("mean", "plus")])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
 def test_distributed_lion_follows_the_reference(combine, tie, weight_decay):
-    ours = run(distributed_lion(Sign(), SGD(weight_decay=weight_decay), N, combine, tie, beta1=0.8, beta2=0.95))
     assert_follows(
-        ours,
+        distributed_lion(Sign(), SGD(weight_decay=weight_decay), N, combine, tie, beta1=0.8, beta2=0.95),
         votes.distributed_lion(problem.gradient, START, N, LR, ROUNDS, 0.8, 0.95, combine, TIES[tie], weight_decay),
+        LR,
     )
 
 
