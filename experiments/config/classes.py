@@ -87,19 +87,13 @@ class Classes:
             if key != "_target_"
         }
         for key, wanted in hints.items():
-            ours = (
-                inspect.isclass(wanted)
-                and self._covers(wanted.__module__)
-                and not getattr(wanted, "_is_protocol", False)
-            )
+            ours = inspect.isclass(wanted) and self._covers(wanted.__module__) and not _is_protocol(wanted)
             if ours and key in options and not isinstance(options[key], wanted):
                 raise UsageError(f"{path}.{key}={node[key]}: must be a {wanted.__name__}, with a _target_ of its own")
         try:
             return target(**options, **extra)
-        except ValueError as error:
-            raise UsageError(f"{path}: {error}") from error
-        except TypeError as error:
-            if "abstract" not in str(error):
+        except (ValueError, TypeError) as error:
+            if isinstance(error, TypeError) and "abstract" not in str(error):
                 raise
             raise UsageError(f"{path}: {error}") from error
 

@@ -38,12 +38,12 @@ class KeySpec:
 
 
 def key(default: Any, help: str, **about: Any) -> Any:
-    """A dataclass's field with its `Key`."""
+    """A dataclass's field with its KeySpec."""
     return field(default=default, metadata={"key": KeySpec(help, **about)})
 
 
 def about(one: Field[Any]) -> KeySpec:
-    """The `Key` of a field."""
+    """The KeySpec of a field."""
     return one.metadata["key"]
 
 

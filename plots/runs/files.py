@@ -102,11 +102,6 @@ def read_rows(folder: Path) -> Iterator[Row]:
     return (_row(folder / METRICS, line) for line in whole_rows(folder, {}))
 
 
-def follow(lines: Iterable[bytes], file: Path) -> Iterator[Row]:
-    """The rows that whole lines of metrics.jsonl hold, which come one after the other from the first one on."""
-    return (_row(file, line) for line in checksums.verify_rows(lines, file))
-
-
 def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
     """The rows of the last evaluation, verified, read from the end of metrics.jsonl."""
     file = folder / METRICS
