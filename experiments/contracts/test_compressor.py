@@ -42,7 +42,7 @@ class TestCompressor:
 
     def test_crosses_the_wire(self, compressor: Compressor) -> None:
         """decode(encode(x)) is C(x), bit for bit, also of what two ranks send as bytes for the workers of both."""
-        for x, where in inputs(compressor):
+        for x, where in inputs(compressor, large=True):
             with where:
                 decoded = compressor.decode(compressor.encode(x, WORKERS), x.shape[-1])
                 assert_same(decoded, compressor(x, WORKERS), "decode(encode(x)) and C(x)")
@@ -115,7 +115,7 @@ class TestCompressor:
         monkeypatch.setattr(shard, "LEAST", 8)
         for x, where in inputs(compressor):
             d = x.shape[-1]
-            cuts = (0, *list(compressor.places(d))[:2], d) if d <= 300 else (0, d)
+            cuts = (0, *list(compressor.places(d))[:2], d)
             if len(cuts) == 2:
                 continue
             with where:
@@ -185,9 +185,15 @@ def vectors(d: int) -> dict[str, Tensor]:
     }
 
 
-def inputs(compressor: Compressor, kind: str | None = None) -> Iterator[tuple[Tensor, AbstractContextManager]]:
-    """Batches x [T, 3, d] of every kind or one alone, size and dtype, each with the context that names it."""
-    for d in sizes(compressor):
+def inputs(
+    compressor: Compressor, kind: str | None = None, large: bool = False
+) -> Iterator[tuple[Tensor, AbstractContextManager]]:
+    """Batches x [T, 3, d] of every kind or one alone, size and dtype, each with the context that names it.
+
+    large: also of the sizes above 300.
+    """
+    every = sizes(compressor)
+    for d in every if large else [d for d in every if d <= 300] or every:
         for dtype in DTYPES if d <= 300 else DTYPES[:1]:
             for name, x in vectors(d).items():
                 if kind in (None, name):
