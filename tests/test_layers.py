@@ -49,6 +49,8 @@ def _packages(top: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file in set((ROOT / top).rglob("*.py")) - {ROOT / top / "__init__.py"}:  # which re-exports what lies below
         own = file.parent.relative_to(ROOT).parts
+        if len(own) == 1 and file.name == "__init__.py":
+            continue  # the package's face, which loads on demand
         uses = found.setdefault(".".join(own), set())
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom):
