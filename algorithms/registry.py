@@ -31,12 +31,12 @@ def names(group: str = "algorithm") -> list[str]:
     return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
 
 
-def named(name: str, **options: Any) -> Algorithm:
+def load_method(name: str, **options: Any) -> Algorithm:
     """The method of conf/algorithm/<name>.yaml with the compressor, update and settings that stand there.
 
-        named("cd_adam")
-        named("onebit_adam", rounds=10_000, warmup=0.1)
-        named("error_feedback", compressor=TopK(ratio=0.01), update=SGD(momentum=0.9))
+        load_method("cd_adam")
+        load_method("onebit_adam", rounds=10_000, warmup=0.1)
+        load_method("error_feedback", compressor=TopK(ratio=0.01), update=SGD(momentum=0.9))
 
     options: parameters of the method's function, instead of what the file says; `rounds`, which methods with a
     warm-up need, is the number of steps of the whole training, `workers`, which some need, the number of ranks.

@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from algorithms.comm.sharded_server import exchange
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.optim.optimizer import CompressedOptimizer
 from data.embedded import digit_images
 from experiments.config.run import load_run
@@ -141,7 +141,7 @@ def _optimizer(contestant: Contestant, ranks: Ranks) -> Training:
     return _loop(model, optimizer, optimizer.meter, ranks)
 
 
-def _loop(model: nn.Module, optimizer: torch.optim.Optimizer, counted: Meter | float, ranks: Ranks) -> Training:
+def _loop(model: nn.Module, optimizer: torch.optim.Optimizer, counted: BitCounter | float, ranks: Ranks) -> Training:
     """A training loop as anyone writes it; counted: by a meter, or as bits a coordinate."""
     data = digit_images()
     images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]
@@ -158,7 +158,7 @@ def _loop(model: nn.Module, optimizer: torch.optim.Optimizer, counted: Meter | f
         done += 1
 
     def bits() -> tuple[float, float]:
-        if isinstance(counted, Meter):
+        if isinstance(counted, BitCounter):
             return counted.bits_up, counted.bits_down
         each = counted * sum(p.numel() for p in model.parameters()) * done
         return each, each

@@ -11,8 +11,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors import Payload
-from ..utils.seeding import Key, keyed_seed
-from .gather_broadcast import Wire, contact
+from ..utils.seeding import MessageKey, keyed_seed
+from .gather_broadcast import GatherBroadcast, contact
 
 BYTES = 32
 """Of a header and of a verdict: they are no communication of the algorithm, and no meter counts them."""
@@ -45,7 +45,7 @@ class Beside(NamedTuple):
     payload: Payload
 
 
-class AgreeingWire(Wire):
+class ConsistentGatherBroadcast(GatherBroadcast):
     """A wire on which ranks that differ do not step, and on which all step or none does.
 
     Beside its payload every rank sends a header: round, lr, a digest of x, and in one number a digest of its other
@@ -65,7 +65,7 @@ class AgreeingWire(Wire):
         """
         header = [t, _bits(lr), digest(x), keyed_seed(str(settings)) >> 1 << 1 | usable]
         if t != self._next:  # a state was loaded, perhaps not everywhere, and messages of round t may be longer
-            key = Key(self.seed, "up", self._next, (self.rank,))
+            key = MessageKey(self.seed, "up", self._next, (self.rank,))
             nothing = self.algorithm.uplink.codec(self._next).encode(torch.zeros_like(x).unsqueeze(0), key)
             self._compare(nothing, server, x, [*header[:-1], header[-1] & ~1], like=self._next)
         down, server = self._compare(up, server, x, header, like=t)
@@ -96,7 +96,7 @@ class AgreeingWire(Wire):
         return Beside(torch.zeros(4, dtype=torch.int64, device=x.device), super()._template(x, t))
 
 
-def agree(device: torch.device, **quantities: object) -> None:
+def check_consistency(device: torch.device, **quantities: object) -> None:
     """Raise Disagreement on every rank where the text of a quantity is not the same on all of them. One collective.
 
     Also raises LostContact.

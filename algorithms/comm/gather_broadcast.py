@@ -13,7 +13,7 @@ from torch import Tensor
 from ..compressors.base import Compressor, Payload, rebuild, tensors
 from ..core.algorithm import Stage
 from ..core.grouped import SideBySide
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 
 
 class LostContact(ConnectionError):
@@ -30,7 +30,7 @@ def contact() -> Iterator[None]:
         raise LostContact(re.sub(r"\[\S+\.cc:\d+\] ", "", reason)) from error  # without places in gloo's source
 
 
-class Wire:
+class GatherBroadcast:
     """Carries the payloads of all ranks' workers to the server on rank 0, and its payload back.
 
     Ranks are in worker order. A payload crosses as one tensor of bytes a direction, its tensors side by side: nothing
@@ -89,7 +89,7 @@ class Wire:
         codec = self.algorithm.downlink.codec(t)
         key = codec, x.shape[-1]
         if key not in self._templates:
-            self._templates[key] = codec.encode(torch.zeros_like(x), Key.none())
+            self._templates[key] = codec.encode(torch.zeros_like(x), MessageKey.none())
         return self._templates[key]
 
 

@@ -12,17 +12,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..compressors import Compressor, Divisible, Identity, Payload
-from ..compressors.base import Vector, Wrapping, rebuild, tensors
-from ..compressors.shard import Span, places
+from ..compressors import Compressor, Identity, Payload, Shardable
+from ..compressors.base import Vector, Wrapper, rebuild, tensors
+from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
 from ..core.channels import Channel
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .gather_broadcast import contact, from_bytes, to_bytes
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
-    """Where a vector of d coordinates is cut into spans of about one size, for as many ranks at most: 0, …, d.
+    """Where a vector of d coordinates is cut into shards of about one size, for as many ranks at most: 0, …, d.
 
     Raises ValueError for a method or a compressor that needs the vector as a whole.
     """
@@ -42,7 +42,7 @@ def _allowed(algorithm: Algorithm, d: int) -> list[int]:
     compressors = (algorithm.uplink.compressor, algorithm.downlink.compressor)
     allowed = {*places(d)} if _needs_norm(algorithm) or all(isinstance(c, Identity) for c in compressors) else None
     for compressor in compressors:
-        own = _divisible(compressor)
+        own = _shardable(compressor)
         if not isinstance(own, Identity):
             allowed = {*own.places(d)} if allowed is None else allowed & {*own.places(d)}
     return sorted(allowed or ())
@@ -61,18 +61,18 @@ def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
     """That of a method on d coordinates, once its dense rounds are over; of one that needs the vector as a whole,
     that of a single server."""
     try:
-        allowed, span = _allowed(algorithm, d), _Unheard(cuts(algorithm, d, 2), 0, [])
+        allowed, shard = _allowed(algorithm, d), _Unheard(cuts(algorithm, d, 2), 0, [])
     except ValueError:
         return Exchange(1, 2)
-    up, down = (_divisible(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
-    down.encode_span(torch.zeros(span.size, dtype=dtype), span, Key.none())
-    clips = _needs_norm(algorithm) and not span.is_whole
-    return Exchange(len(allowed) + 1, 2 + up.varies + down.varies + clips + len(span.asked))
+    up, down = (_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
+    down.encode_shard(torch.zeros(shard.size, dtype=dtype), shard, MessageKey.none())
+    clips = _needs_norm(algorithm) and not shard.is_whole
+    return Exchange(len(allowed) + 1, 2 + up.varies + down.varies + clips + len(shard.asked))
 
 
 @dataclass(frozen=True, eq=False)
-class _Unheard(Span):
-    """A span of a vector of zeros, which notes how often it asks for what others know of theirs."""
+class _Unheard(Shard):
+    """A shard of a vector of zeros, which notes how often it asks for what others know of theirs."""
 
     asked: list[Tensor]
 
@@ -88,8 +88,8 @@ class _Unheard(Span):
         return numbers.new_zeros(len(self.pieces()), *numbers.shape)
 
 
-class ShardedWire:
-    """Carries every span of all workers' payloads to the rank that serves it, and the servers' answers to all.
+class ShardedServer:
+    """Carries every shard of all workers' payloads to the rank that serves it, and the servers' answers to all.
 
     Rank r serves the coordinates cuts[r] to cuts[r + 1], ranks beyond the last cut none: its server's state has those
     alone. What must be known of whole vectors, such as the norm of a scale, servers tell one another. So what crosses
@@ -103,14 +103,14 @@ class ShardedWire:
         self, algorithm: Algorithm, seed: int, shares: Sequence[int], cuts: tuple[int, ...], timeout: float
     ) -> None:
         self.algorithm, self.seed, self._shares = algorithm, seed, shares
-        self._spans = [Span(cuts, number) for number in range(len(cuts) - 1)]
+        self._shards = [Shard(cuts, number) for number in range(len(cuts) - 1)]
         servers: Any = None  # all ranks
-        if len(self._spans) < len(shares):  # which every rank calls
+        if len(self._shards) < len(shares):  # which every rank calls
             with contact():
-                servers = dist.new_group(list(range(len(self._spans))), timeout=timedelta(seconds=timeout))
+                servers = dist.new_group(list(range(len(self._shards))), timeout=timedelta(seconds=timeout))
         rank = dist.get_rank()
-        self.served = _Served(cuts, rank, servers) if rank < len(self._spans) else None
-        self._templates: dict[Divisible, list[Payload]] = {}
+        self.served = _Served(cuts, rank, servers) if rank < len(self._shards) else None
+        self._templates: dict[Shardable, list[Payload]] = {}
 
     def exchange(
         self, up: Payload, server: ServerState | None, x: Tensor, t: int
@@ -127,16 +127,16 @@ class ShardedWire:
             assert server is not None
             here = _on(self.algorithm, self.served)
             payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
-            aggregate = here.aggregated(payloads, server, t)
+            aggregate = here.aggregate(payloads, server, t)
             norm = self.served.norm(aggregate) if _needs_norm(here) else None
-            answer, server = here.answer(aggregate, server, t, self.seed, norm)
+            answer, server = here.server_message(aggregate, server, t, self.seed, norm)
         return Vector(self._to_all(answer, x, t)), server
 
     def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
         """From every rank the bytes [*T, W, b] that it sends to this server, and a payload of the form of one
         worker's; nothing where this rank serves nothing."""
         codec = _codec(self.algorithm.uplink, t)
-        parts = [codec.cut(up, span) for span in self._spans]
+        parts = [codec.cut(up, shard) for shard in self._shards]
         mine = parts[self.served.number] if self.served else ()
         like = rebuild(mine, (tensor.select(axis, 0) for tensor in tensors(mine)))
         likes = [like] * len(self._shares)
@@ -157,11 +157,11 @@ class ShardedWire:
         return swapped(outgoing + [outgoing[0][:0]] * (len(self._shares) - len(outgoing)), sizes)
 
     def _to_all(self, answer: Payload, x: Tensor, t: int) -> Tensor:
-        """The message [*T, d] of which every server gives the payload of its span."""
+        """The message [*T, d] of which every server gives the payload of its shard."""
         codec, axis = _codec(self.algorithm.downlink, t), x.dim() - 1
         if codec not in self._templates:
-            like = codec.encode(torch.zeros_like(x), Key.none())
-            self._templates[codec] = [codec.cut(like, span) for span in self._spans]
+            like = codec.encode(torch.zeros_like(x), MessageKey.none())
+            self._templates[codec] = [codec.cut(like, shard) for shard in self._shards]
         likes = self._templates[codec]
         if codec.varies:
             own = _sizes(answer if self.served else likes[0])
@@ -170,9 +170,9 @@ class ShardedWire:
         shapes = [(*x.shape[:-1], _nbytes(like, axis)) for like in likes]
         mine = to_bytes(answer, axis).flatten() if self.served else x.new_empty(0, dtype=torch.uint8)
         messages = self._from_servers(mine, [math.prod(shape) for shape in shapes])
-        arrived = zip(self._spans, messages, shapes, likes, strict=True)
-        payloads = ((from_bytes(one.view(shape), like, axis), span) for span, one, shape, like in arrived)
-        return torch.cat([codec.decode_span(payload, span) for payload, span in payloads], -1)
+        arrived = zip(self._shards, messages, shapes, likes, strict=True)
+        payloads = ((from_bytes(one.view(shape), like, axis), shard) for shard, one, shape, like in arrived)
+        return torch.cat([codec.decode_shard(payload, shard) for payload, shard in payloads], -1)
 
     def _from_servers(self, mine: Tensor, sizes: list[int]) -> Sequence[Tensor]:
         """What every server sends to all ranks, so much each; `mine` [*] counts where this rank serves."""
@@ -206,8 +206,8 @@ def swapped(outgoing: Sequence[Tensor], sizes: Sequence[int], group: dist.Proces
 
 
 @dataclass(frozen=True)
-class _Served(Span):
-    """A span that this rank serves: it asks the other servers for what it must know of theirs."""
+class _Served(Shard):
+    """A shard that this rank serves: it asks the other servers for what it must know of theirs."""
 
     servers: dist.ProcessGroup | None
 
@@ -229,38 +229,38 @@ class _Served(Span):
 
 
 @dataclass(frozen=True)
-class _OnSpan(Wrapping):
-    """C on a span of the coordinates."""
+class _OnShard(Wrapper):
+    """C on a shard of the coordinates."""
 
-    span: Span
+    shard: Shard
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
-        return self._divisible.encode_span(x, self.span, key)
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
+        return self._shardable.encode_shard(x, self.shard, key)
 
     def decode(self, payload: Payload, d: int) -> Tensor:
-        return self._divisible.decode_span(payload, self.span)
+        return self._shardable.decode_shard(payload, self.shard)
 
     def sent(self, payload: Payload, d: int) -> Tensor:
-        return self.compressor.sent(payload, self.span.size)
+        return self.compressor.sent(payload, self.shard.size)
 
     def bits(self, d: int) -> int:
-        return self.compressor.bits(self.span.d)
+        return self.compressor.bits(self.shard.d)
 
     def omega(self, d: int) -> float:
-        return self.compressor.omega(self.span.d)
+        return self.compressor.omega(self.shard.d)
 
     @property
-    def _divisible(self) -> Divisible:
-        return _divisible(self.compressor)
+    def _shardable(self) -> Shardable:
+        return _shardable(self.compressor)
 
 
 def _needs_norm(algorithm: Algorithm) -> bool:
     """Whether its server clips: with an answer of its own, and by what."""
-    return algorithm.clip is not None and type(algorithm).answer is not Algorithm.answer
+    return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
 
 
 def _check_coordinatewise(algorithm: Algorithm) -> None:
-    """Raise ValueError for a method or a channel whose class does not itself say that its server may have spans."""
+    """Raise ValueError for a method or a channel whose class does not itself say that its server may have shards."""
     for part in (algorithm, algorithm.uplink, algorithm.downlink):
         if not vars(type(part)).get("is_coordinatewise"):
             raise ValueError(
@@ -271,25 +271,25 @@ def _check_coordinatewise(algorithm: Algorithm) -> None:
         raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
 
 
-def _on(algorithm: Algorithm, span: Span) -> Algorithm:
-    """The algorithm on a span of the coordinates."""
+def _on(algorithm: Algorithm, shard: Shard) -> Algorithm:
+    """The algorithm on a shard of the coordinates."""
     uplink, downlink = (
-        replace(channel, compressor=_OnSpan(channel.compressor, span))
+        replace(channel, compressor=_OnShard(channel.compressor, shard))
         for channel in (algorithm.uplink, algorithm.downlink)
     )
     return replace(algorithm, uplink=uplink, downlink=downlink)
 
 
-def _codec(channel: Channel, t: int) -> Divisible:
-    return _divisible(channel.codec(t))
+def _codec(channel: Channel, t: int) -> Shardable:
+    return _shardable(channel.codec(t))
 
 
-def _divisible(compressor: Compressor) -> Divisible:
+def _shardable(compressor: Compressor) -> Shardable:
     """The compressor itself. Raises ValueError where it needs the vector as a whole."""
-    if not (isinstance(compressor, Divisible) and compressor.is_divisible):
+    if not (isinstance(compressor, Shardable) and compressor.is_shardable):
         raise ValueError(
             f"{compressor}: takes the vector as a whole, of which a sharded server has parts; take "
-            "cluster.server=rank0, or make the compressor a `Divisible`"
+            "cluster.server=rank0, or make the compressor a `Shardable`"
         )
     return compressor
 

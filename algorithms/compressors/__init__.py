@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .base import Compressor, Divisible, Payload, Unpacked, tensors
+    from .base import Compressor, Payload, Shardable, Unpacked, tensors
     from .bin_means import BinMeans
     from .blocks import Blocks
     from .chunk_top_k import ChunkTopK
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Compressor": "base",
-    "Divisible": "base",
+    "Shardable": "base",
     "Payload": "base",
     "Unpacked": "base",
     "tensors": "base",
@@ -62,7 +62,6 @@ __all__ = [
     "ChunkTopKBins",
     "Compressor",
     "DctTopK",
-    "Divisible",
     "Dynamic4",
     "Identity",
     "Int4",
@@ -77,6 +76,7 @@ __all__ = [
     "RandomK",
     "RankK",
     "ScaledSign",
+    "Shardable",
     "Sign",
     "SignMean",
     "TopK",

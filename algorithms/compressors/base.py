@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .shard import Span, places, whole
+from ..utils.seeding import MessageKey
+from .shard import Shard, places, whole
 
 Payload = tuple["Tensor | Payload", ...]
 """What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes, or a tuple
@@ -54,11 +54,11 @@ class Compressor(ABC):
     is_scaled: bool = True
     """Whether C(x) is as large as x is; where it is not, no share of ‖x‖ bounds the error."""
 
-    is_divisible: bool = False
-    """Whether it is a `Divisible`, and so is what it is made of."""
+    is_shardable: bool = False
+    """Whether it is a `Shardable`, and so is what it is made of."""
 
     @abstractmethod
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Compressor(ABC):
     def bits(self, d: int) -> int:
         """Bits of one message of d coordinates, as the literature counts them: a float is 32 bits."""
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         """C(x), of the shape and dtype of x."""
         return self.decode(self.encode(x, key), x.shape[-1])
 
@@ -94,44 +94,43 @@ class Compressor(ABC):
         """Raise ValueError when this compressor cannot take vectors of d coordinates."""
 
 
-class Divisible(Compressor):
-    """A compressor of which several processes can each do a span of the coordinates: for a sharded server.
+class Shardable(Compressor):
+    """A compressor of which several processes can each do a shard of the coordinates: for a sharded server.
 
-    Together they make C(x), bit for bit, of which each has x [..., size] on its span. A new one is `encode_span`,
-    `decode`, `cut` and `bits`, with `decode_span` where a message cannot be read without knowing which span it is of,
-    and `places` where spans may not begin between pieces. `encode` follows from `encode_span`: a subclass overrides
-    the latter.
+    Together they make C(x), bit for bit, of which each has x [..., size] on its shard. A new one is `encode_shard`,
+    `decode`, `cut` and `bits`, with `decode_shard` where a message can only be read by who knows its shard, and
+    `places` where shards may not begin between pieces. `encode` follows from `encode_shard`: override the latter.
     """
 
-    is_divisible = True
+    is_shardable = True
 
     varies: bool = False
-    """Whether the payloads of a span differ in size from vector to vector."""
+    """Whether the payloads of a shard differ in size from vector to vector."""
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
-        return self.encode_span(x, whole(x.shape[-1]), key)
-
-    @abstractmethod
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Payload:
-        """The payload of vectors of which x [..., size] are the coordinates of a span."""
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
+        return self.encode_shard(x, whole(x.shape[-1]), key)
 
     @abstractmethod
-    def cut(self, payload: Any, span: Span) -> Payload:
-        """What `encode_span` would make on a span, out of the payload of the whole vectors."""
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
+        """The payload of vectors of which x [..., size] are the coordinates of a shard."""
 
-    def decode_span(self, payload: Any, span: Span) -> Tensor:
-        """C(x) [..., size] on a span."""
-        return self.decode(payload, span.size)
+    @abstractmethod
+    def cut(self, payload: Any, shard: Shard) -> Payload:
+        """What `encode_shard` would make on a shard, out of the payload of the whole vectors."""
+
+    def decode_shard(self, payload: Any, shard: Shard) -> Tensor:
+        """C(x) [..., size] on a shard."""
+        return self.decode(payload, shard.size)
 
     def places(self, d: int) -> Sequence[int]:
-        """Between which coordinates a vector of d may be cut into spans."""
+        """Between which coordinates a vector of d may be cut into shards."""
         return places(d)
 
 
 @cache
 def payload_bytes(compressor: Compressor, d: int, dtype: torch.dtype) -> int:
     """Bytes of the payload that one vector of d coordinates really becomes, padding and the run's dtype included."""
-    payload = compressor.encode(torch.zeros(d, dtype=dtype), Key.none())
+    payload = compressor.encode(torch.zeros(d, dtype=dtype), MessageKey.none())
     return sum(tensor.nbytes for tensor in tensors(payload))
 
 
@@ -142,7 +141,7 @@ class Vector(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wrapping(Compressor):
+class Wrapper(Compressor):
     """What compressors made of another one share: its assumptions are theirs."""
 
     compressor: Compressor
@@ -165,10 +164,10 @@ class Wrapping(Compressor):
 
 
 @dataclass(frozen=True)
-class Unpacked(Wrapping):
+class Unpacked(Wrapper):
     """The same C(x) with nothing packed: the dense path, for simulating all workers in one process."""
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Vector:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Vector:
         return Vector(self.compressor(x, key))
 
     def decode(self, payload: Vector, d: int) -> Tensor:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible
+from ..utils.seeding import MessageKey
+from .base import Shardable
 from .norms import divisor, euclidean
-from .packing import pack_codes, packed_span, unpack_codes
-from .shard import Span
+from .packing import pack_codes, packed_shard, unpack_codes
+from .shard import Shard
 
 
 class Bins(NamedTuple):
@@ -22,7 +22,7 @@ class Bins(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BinMeans(Divisible):
+class BinMeans(Shardable):
     """C(x) replaces every number by the mean of its bin, of 2^b equal bins over six standard deviations.
 
         x̄ = mean_j x_j,  c = x − x̄,  σ = ‖c‖₂/√(d−1),  step = 6σ/2^b  (1 where σ = 0)
@@ -46,21 +46,21 @@ class BinMeans(Divisible):
             raise ValueError(f"bits={bits}: bin_means takes 2 to 8 bits a coordinate")
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Bins:
-        shift = span.total(x) / span.d
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Bins:
+        shift = shard.total(x) / shard.d
         centred = x - shift
-        unit, length = euclidean(centred, span)  # σ = unit·length/√(d−1)
-        step = divisor(length * (6 / max(span.d - 1, 1) ** 0.5 / 2**self.width))
+        unit, length = euclidean(centred, shard)  # σ = unit·length/√(d−1)
+        step = divisor(length * (6 / max(shard.d - 1, 1) ** 0.5 / 2**self.width))
         codes = (centred / unit / step + 2 ** (self.width - 1)).round().clamp(0, 2**self.width - 1)
-        means = [self._mean(centred / unit, codes == code, span) * unit for code in range(2**self.width)]
+        means = [self._mean(centred / unit, codes == code, shard) * unit for code in range(2**self.width)]
         return Bins(pack_codes(codes.to(torch.int32), self.width), torch.cat(means, -1), shift)
 
     def decode(self, payload: Bins, d: int) -> Tensor:
         codes = unpack_codes(payload.codes, self.width, d).long()
         return payload.means.gather(-1, codes) + payload.shift
 
-    def cut(self, payload: Bins, span: Span) -> Bins:
-        return payload._replace(codes=packed_span(payload.codes, self.width, span))
+    def cut(self, payload: Bins, shard: Shard) -> Bins:
+        return payload._replace(codes=packed_shard(payload.codes, self.width, shard))
 
     def bits(self, d: int) -> int:
         return self.width * d + 32 * (2**self.width + 1)
@@ -72,6 +72,6 @@ class BinMeans(Divisible):
         if (d, self.width) == (2, 2):
             raise ValueError("bits=2: bin_means takes 1 or at least 3 coordinates, or more bits; two would be lost")
 
-    def _mean(self, x: Tensor, here: Tensor, span: Span) -> Tensor:
+    def _mean(self, x: Tensor, here: Tensor, shard: Shard) -> Tensor:
         """The mean of x where `here`, [..., 1]; zero where nothing is."""
-        return span.total(torch.where(here, x, 0)) / span.total(here.to(x.dtype)).clamp(min=1)
+        return shard.total(torch.where(here, x, 0)) / shard.total(here.to(x.dtype)).clamp(min=1)

@@ -7,9 +7,9 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Compressor, Divisible, Payload, Wrapping
-from .shard import Span
+from ..utils.seeding import MessageKey
+from .base import Compressor, Payload, Shardable, Wrapper
+from .shard import Shard
 
 BUCKET_MB = 25.0
 """What DistributedDataParallel puts together by default."""
@@ -30,7 +30,7 @@ def buckets(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariableOverride]: Wrapping's
+class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableOverride]: Wrapper's
     """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes.
 
     `partition: layer` has a block a tensor, `partition: bucket` those of `buckets`.
@@ -44,50 +44,50 @@ class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariable
     sizes: tuple[int, ...]
 
     @property
-    def is_divisible(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.compressor.is_divisible
+    def is_shardable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.compressor.is_shardable
 
     @property
     def varies(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._divisible().varies
+        return self._shardable().varies
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))  # a list would not hash
         if not self.sizes or min(self.sizes) < 1:
             raise ValueError(f"sizes={self.sizes}: it takes one block or more, of one coordinate or more")
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return tuple(self.compressor.encode(block, of_block) for block, of_block in self._blocks(x, key))
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Payload:
-        parts, one = [], self._divisible()
-        for number, within in self._within(span):
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
+        parts, one = [], self._shardable()
+        for number, within in self._within(shard):
             block = x[..., : within.size]
             x = x[..., within.size :]
             if within.is_concerned():
-                payload = one.encode_span(block, within, _of_block(key, number))
+                payload = one.encode_shard(block, within, _of_block(key, number))
                 parts += [payload] if within.size else []
         return tuple(parts)
 
-    def cut(self, payload: Payload, span: Span) -> Payload:
-        own = ((payload[number], within) for number, within in self._within(span) if within.size)
-        return tuple(part if within.is_whole else self._divisible().cut(part, within) for part, within in own)
+    def cut(self, payload: Payload, shard: Shard) -> Payload:
+        own = ((payload[number], within) for number, within in self._within(shard) if within.size)
+        return tuple(part if within.is_whole else self._shardable().cut(part, within) for part, within in own)
 
-    def decode_span(self, payload: Payload, span: Span) -> Tensor:
-        own = zip(payload, (within for _, within in self._within(span) if within.size), strict=True)
-        return torch.cat([self._divisible().decode_span(part, within) for part, within in own], -1)
+    def decode_shard(self, payload: Payload, shard: Shard) -> Tensor:
+        own = zip(payload, (within for _, within in self._within(shard) if within.size), strict=True)
+        return torch.cat([self._shardable().decode_shard(part, within) for part, within in own], -1)
 
     def places(self, d: int) -> Sequence[int]:
         begins = [0, *accumulate(self.sizes[:-1])]
         blocks = zip(begins, self.sizes, strict=True)
-        inner = (begin + place for begin, size in blocks for place in self._divisible().places(size))
+        inner = (begin + place for begin, size in blocks for place in self._shardable().places(size))
         return sorted({*begins[1:], *inner})
 
     def decode(self, payload: Payload, d: int) -> Tensor:
         blocks = zip(payload, self.sizes, strict=True)
         return torch.cat([self.compressor.decode(part, size) for part, size in blocks], -1)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         return torch.cat([self.compressor(block, of_block) for block, of_block in self._blocks(x, key)], -1)
 
     def bits(self, d: int) -> int:
@@ -108,22 +108,22 @@ class Blocks(Wrapping, Divisible):  # pyright: ignore[reportIncompatibleVariable
         for size in self.sizes:
             self.compressor.check(size)
 
-    def _blocks(self, x: Tensor, key: Key | None) -> list[tuple[Tensor, Key | None]]:
+    def _blocks(self, x: Tensor, key: MessageKey | None) -> list[tuple[Tensor, MessageKey | None]]:
         """The blocks of x, each with a key of its own: blocks of one size would draw alike from the same key."""
         return [(block, _of_block(key, number)) for number, block in enumerate(x.split(self.sizes, -1))]
 
-    def _within(self, span: Span) -> list[tuple[int, Span]]:
-        """The blocks by number, and what a span has of each."""
+    def _within(self, shard: Shard) -> list[tuple[int, Shard]]:
+        """The blocks by number, and what a shard has of each."""
         begins = [0, *accumulate(self.sizes[:-1])]
         return [
-            (number, span.within(begin, size))
+            (number, shard.within(begin, size))
             for number, (begin, size) in enumerate(zip(begins, self.sizes, strict=True))
         ]
 
-    def _divisible(self) -> Divisible:
-        assert isinstance(self.compressor, Divisible)  # who cuts has made sure
+    def _shardable(self) -> Shardable:
+        assert isinstance(self.compressor, Shardable)  # who cuts has made sure
         return self.compressor
 
 
-def _of_block(key: Key | None, number: int) -> Key | None:
+def _of_block(key: MessageKey | None, number: int) -> MessageKey | None:
     return None if key is None else key._replace(direction=f"{key.direction}/{number}")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..utils.seeding import Key
-from .base import Divisible
-from .packing import pack_codes, packed_span, unpack_codes
-from .shard import Span
+from ..utils.seeding import MessageKey
+from .base import Shardable
+from .packing import pack_codes, packed_shard, unpack_codes
+from .shard import Shard
 
 
 class Chosen(NamedTuple):
@@ -23,7 +23,7 @@ class Chosen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ChunkTopK(Divisible):
+class ChunkTopK(Shardable):
     """C(x) keeps the k largest |x_j| of every chunk of s consecutive coordinates: k(32 + ⌈log₂ s⌉) bits a chunk.
 
     The last chunk may be shorter, and sends what it has where that is less than k. Of equal magnitudes the lower
@@ -40,7 +40,7 @@ class ChunkTopK(Divisible):
         if not 1 <= self.k <= self.chunk <= 2**16 or self.chunk == 1:
             raise ValueError(f"k={self.k}, chunk={self.chunk}: chunk_top_k takes 1 ≤ k ≤ chunk, 2 ≤ chunk ≤ {2**16}")
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Chosen:
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Chosen:
         missing = -x.shape[-1] % self.chunk
         size = pad(x.abs(), (0, missing), value=-1).unflatten(-1, (-1, self.chunk))
         within = size.sort(stable=True, dim=-1, descending=True).indices[..., : self.k]
@@ -60,10 +60,10 @@ class ChunkTopK(Divisible):
         ones = indices.new_ones(*indices.shape[:-1], self._count(d), dtype=torch.bool)
         return ChunkTopK.decode(self, Chosen(ones, indices), d)
 
-    def cut(self, payload: Chosen, span: Span) -> Chosen:
-        begin, count = span.begin // self.chunk * self.k, self._count(span.size)
-        sent = Span((0, begin, begin + count, self._count(span.d)), 1)
-        return Chosen(payload.values[..., begin : begin + count], packed_span(payload.indices, self._width, sent))
+    def cut(self, payload: Chosen, shard: Shard) -> Chosen:
+        begin, count = shard.begin // self.chunk * self.k, self._count(shard.size)
+        sent = Shard((0, begin, begin + count, self._count(shard.d)), 1)
+        return Chosen(payload.values[..., begin : begin + count], packed_shard(payload.indices, self._width, sent))
 
     def places(self, d: int) -> Sequence[int]:
         step = self.chunk * (8 // gcd(8, self.k))  # where indices end on a whole byte

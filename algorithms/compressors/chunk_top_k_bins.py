@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .bin_means import BinMeans, Bins
 from .chunk_top_k import Chosen, ChunkTopK
-from .shard import Span, whole
+from .shard import Shard, whole
 
 
 class ChosenBins(NamedTuple):
@@ -31,18 +31,18 @@ class ChunkTopKBins(ChunkTopK):
 
     value_bits: int = 2  # b, bits of a value: 2 to 8
 
-    is_divisible = False
+    is_shardable = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.value_bits not in range(2, 9):
             raise ValueError(f"value_bits={self.value_bits}: chunk_top_k_bins takes 2 to 8 bits a value")
 
-    def encode_span(  # pyright: ignore[reportIncompatibleMethodOverride]: another payload
-        self, x: Tensor, span: Span, key: Key | None = None
+    def encode_shard(  # pyright: ignore[reportIncompatibleMethodOverride]: another payload
+        self, x: Tensor, shard: Shard, key: MessageKey | None = None
     ) -> ChosenBins:
-        values, indices = super().encode_span(x, span, key)
-        return ChosenBins(self._bins.encode_span(values, whole(values.shape[-1])), indices)
+        values, indices = super().encode_shard(x, shard, key)
+        return ChosenBins(self._bins.encode_shard(values, whole(values.shape[-1])), indices)
 
     def decode(self, payload: Any, d: int) -> Tensor:
         values = self._bins.decode(payload.values, self._count(d))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..utils.layout import Block, Layout, check_layout
 from ..utils.linalg import product
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .base import Compressor, Payload
 from .chunk_top_k import ChunkTopK
 from .identity import Identity
@@ -64,7 +64,7 @@ class InTurn(Compressor):
     compressors: tuple[Compressor, ...]
     sizes: tuple[int, ...]
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return tuple(
             one.encode(part, key) for one, part in zip(self.compressors, x.split(self.sizes, -1), strict=True)
         )
@@ -120,7 +120,7 @@ class DctTopK(Compressor):
         chosen = (ChunkTopK(min(self.k, size), size) if size > 1 else Identity() for size in sizes.values())
         return InTurn(tuple(chosen), tuple(block.size for block in sizes))
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.of_coefficients.encode(self.chunks.forward(x), key)
 
     def decode(self, payload: Payload, d: int) -> Tensor:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .group_codes import GroupCodes
 from .noise import uniform
 from .norms import divisor
-from .shard import Span
+from .shard import Shard
 from .tables import table
 
 
@@ -68,10 +68,10 @@ class LinfDither(Dither):
     def omega(self, d: int) -> float:
         return ((1 + (min(self.block, d) - 1) / self.levels**2) ** 0.5 - 1) / 2
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         level = shares.abs() * self.levels
         low = level.floor()
-        return shares.sign() * (low + (uniform("linf_dither", key, shares, span) < level - low))
+        return shares.sign() * (low + (uniform("linf_dither", key, shares, shard) < level - low))
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ class Nuqsgd(Dither):
         unit = divisor(super()._of_groups(groups))  # squares of huge and tiny numbers are outside a float's range
         return unit * torch.linalg.vector_norm(groups / unit.unsqueeze(-1), dim=-1)
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         size, least = shares.abs(), 2.0 ** (1 - self.levels)
         fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
         below = size < least
         chance = torch.where(below, size / least, 2 * fraction - 1)
         low = torch.where(below, 0, exponent - 1 + self.top)  # 2⁰ is level top, 2^{1−s} level 1
-        level = (low + (uniform("nuqsgd", key, shares, span) < chance)).clamp(0, self.top)  # of NaN too
+        level = (low + (uniform("nuqsgd", key, shares, shard) < chance)).clamp(0, self.top)  # of NaN too
         return torch.where(shares < 0, -level, level)
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,9 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .group_codes import GroupCodes
-from .shard import Span
+from .shard import Shard
 from .tables import table
 
 
@@ -35,7 +35,7 @@ class FourBits(GroupCodes):
         halfway = (((a + b) / 2, (b - a) / 2) for a, b in pairwise(self.values))
         return 1 - max((end**2 + others * wrong**2) / (1 + others * at**2) for at, wrong in halfway)
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         halfway = tuple((a + b) / 2 for a, b in pairwise(self.values))
         return torch.bucketize(shares, table(halfway, shares.dtype, shares.device), out_int32=True) - self.top
 

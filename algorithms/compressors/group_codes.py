@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .norms import divisor
 from .packing import unpack_codes
 from .scaled_codes import Codes, ScaledCodes
-from .shard import Span, whole
+from .shard import Shard, whole
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,25 @@ class GroupCodes(ScaledCodes):
             unpack_codes(codes, self.width, d).to(torch.int32) - self.top, scale.dtype
         )
 
-    def cut(self, payload: Codes, span: Span) -> Codes:
-        begin, end = span.begin // self.block, -(-span.end // self.block)
-        return Codes(super().cut(payload, span).codes, payload.scale[..., begin:end])
+    def cut(self, payload: Codes, shard: Shard) -> Codes:
+        begin, end = shard.begin // self.block, -(-shard.end // self.block)
+        return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])
 
     def places(self, d: int) -> Sequence[int]:
         step = lcm(self.block, 8)
         return range(step, d, step)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         levels, scale = self._quantize(x, whole(x.shape[-1]), key)
         return self._each(scale, x.shape[-1]) * self._shares(levels, x.dtype)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32 * -(-d // self.block)
 
-    def _quantize(self, x: Tensor, span: Span, key: Key | None) -> tuple[Tensor, Tensor]:
+    def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
         scale = self._of_groups(pad(x, (0, -x.shape[-1] % self.block)).unflatten(-1, (-1, self.block)))
         shares = x / self._each(divisor(scale), x.shape[-1])
-        return self._levels(shares, span, key) + 0, scale  # + 0 because −0 has no code
+        return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
 
     def _of_groups(self, groups: Tensor) -> Tensor:
         """The scales [..., G] of groups [..., G, block], filled up with zeros: ‖·‖∞ unless said otherwise."""

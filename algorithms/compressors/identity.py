@@ -5,22 +5,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible, Vector
-from .shard import Span
+from ..utils.seeding import MessageKey
+from .base import Shardable, Vector
+from .shard import Shard
 
 
 @dataclass(frozen=True)
-class Identity(Divisible):
+class Identity(Shardable):
     """C(x) = x: d floats, 32d bits."""
 
     unbiased = True
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Vector:
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Vector:
         return Vector(x)
 
-    def cut(self, payload: Vector, span: Span) -> Vector:
-        return Vector(payload.values[..., span.begin : span.end])
+    def cut(self, payload: Vector, shard: Shard) -> Vector:
+        return Vector(payload.values[..., shard.begin : shard.end])
 
     def decode(self, payload: Vector, d: int) -> Tensor:
         return payload.values

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .group_codes import GroupCodes
-from .shard import Span
+from .shard import Shard
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ class Int4(GroupCodes):
     def pi(self, d: int) -> float:
         return 196 / (195 + min(self.block, d))
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         return (shares * self.top).round()

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .scaled_codes import ScaledCodes, check_bits
-from .shard import Span
+from .shard import Shard
 from .tables import table
 
 
@@ -33,7 +33,7 @@ class LogQuantize(ScaledCodes):
         check_bits("log_quantize", bits, 8)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         size = shares.abs()
         fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
         nearest = exponent - (fraction < 0.75).to(torch.int32)  # log₂ of the nearest power of two

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible
-from .packing import packed_span
-from .shard import Span, whole
+from ..utils.seeding import MessageKey
+from .base import Shardable
+from .packing import packed_shard
+from .shard import Shard, whole
 
 _FLOOR = 1e-7  # added to the range, so that a constant vector has a step too
 
@@ -22,7 +22,7 @@ class MinMaxCodes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MinMaxUint8(Divisible):
+class MinMaxUint8(Shardable):
     """C(x)_j = (code_j + L)/S with code_j = rint(x_j·S) − L in 0..255: 8d + 64 bits.
 
     S = 255/(max − min + 10⁻⁷), L = rint(max·S) − 255; rint is half to even. Deterministic. Payload: uint8
@@ -40,26 +40,26 @@ class MinMaxUint8(Divisible):
 
     contractive = False
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> MinMaxCodes:
-        codes, bounds = self._quantize(x, span)
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> MinMaxCodes:
+        codes, bounds = self._quantize(x, shard)
         return MinMaxCodes(codes.to(torch.uint8), bounds)
 
-    def cut(self, payload: MinMaxCodes, span: Span) -> MinMaxCodes:
-        return MinMaxCodes(packed_span(payload.codes, 8, span), payload.bounds)
+    def cut(self, payload: MinMaxCodes, shard: Shard) -> MinMaxCodes:
+        return MinMaxCodes(packed_shard(payload.codes, 8, shard), payload.bounds)
 
     def decode(self, payload: MinMaxCodes, d: int) -> Tensor:
         codes, bounds = payload
         return self._values(codes.to(bounds.dtype), bounds)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         return self._values(*self._quantize(x, whole(x.shape[-1])))
 
     def bits(self, d: int) -> int:
         return 8 * d + 64
 
-    def _quantize(self, x: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+    def _quantize(self, x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
         """Codes [..., d], whole numbers in the dtype of x, and bounds [..., 2]."""
-        bounds = torch.cat([span.smallest(x), span.largest(x)], -1)
+        bounds = torch.cat([shard.smallest(x), shard.largest(x)], -1)
         steps, lower = self._lattice(bounds)
         return ((x * steps).round() - lower).clamp(0, 255), bounds
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible
+from ..utils.seeding import MessageKey
+from .base import Shardable
 from .noise import uniform
-from .packing import pack, packed_span, unpack
-from .shard import Span, whole
+from .packing import pack, packed_shard, unpack
+from .shard import Shard, whole
 from .tables import table
 
 _SMALLEST, _LARGEST = -126, 127  # exponents of the normal float32 numbers; codes are their exponent fields, 1 to 254
@@ -27,7 +27,7 @@ class Powers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Natural(Divisible):
+class Natural(Shardable):
     """C(x)_j = sgn(x_j)·2^{e+B}, e = ⌊log₂|x_j|⌋ and B Bernoulli(|x_j|/2ᵉ − 1): a sign and an exponent, 9d bits.
 
     E C(x) = x and E‖C(x) − x‖² ≤ ‖x‖²/8, the most at |x_j| = 4/3·2ᵉ: unbiased and contractive at once, π = 7/8. One
@@ -45,18 +45,18 @@ class Natural(Divisible):
     contractive = True
     unbiased = True
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Powers:
-        return Powers(pack(x < 0), self._codes(x, span, key).to(torch.uint8), x[..., :0])
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Powers:
+        return Powers(pack(x < 0), self._codes(x, shard, key).to(torch.uint8), x[..., :0])
 
-    def cut(self, payload: Powers, span: Span) -> Powers:
+    def cut(self, payload: Powers, shard: Shard) -> Powers:
         signs, exponents, kind = payload
-        return Powers(packed_span(signs, 1, span), packed_span(exponents, 8, span), kind)
+        return Powers(packed_shard(signs, 1, shard), packed_shard(exponents, 8, shard), kind)
 
     def decode(self, payload: Powers, d: int) -> Tensor:
         signs, exponents, kind = payload
         return self._values(unpack(signs, d), exponents, kind.dtype)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         return self._values(x < 0, self._codes(x, whole(x.shape[-1]), key), x.dtype)
 
     def bits(self, d: int) -> int:
@@ -68,14 +68,14 @@ class Natural(Divisible):
     def omega(self, d: int) -> float:
         return 1 / 8
 
-    def _codes(self, x: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _codes(self, x: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         """int32 [..., d] in 0..255."""
         size = x.abs()
         fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
         below = size < 2.0**_SMALLEST
         chance = torch.where(below, size * 2.0**-_SMALLEST, 2 * fraction - 1)
         low = torch.where(below, 0, exponent - _SMALLEST)
-        codes = (low + (uniform("natural", key, x, span) < chance)).clamp(max=len(_MAGNITUDES) - 2)
+        codes = (low + (uniform("natural", key, x, shard) < chance)).clamp(max=len(_MAGNITUDES) - 2)
         return torch.where(x.isfinite(), codes, _NOT_FINITE)
 
     def _values(self, negative: Tensor, codes: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .shard import Span
+from .shard import Shard
 from .tables import table
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
@@ -84,14 +84,14 @@ def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
     return torch.cat([_unpack_chunk(c, bits, min(chunk, d - n * chunk)) for n, c in enumerate(chunks)], -1)
 
 
-def packed_span(packed: Tensor, bits: int, span: Span) -> Tensor:
-    """What the codes of a span would be packed to, out of what those of the whole vector were.
+def packed_shard(packed: Tensor, bits: int, shard: Shard) -> Tensor:
+    """What the codes of a shard would be packed to, out of what those of the whole vector were.
 
-    Raises ValueError for a span that does not begin on a whole byte.
+    Raises ValueError for a shard that does not begin on a whole byte.
     """
-    if span.begin % 8:
-        raise ValueError(f"coordinate {span.begin}: not a multiple of 8, where a packed message cannot be cut")
-    return packed[..., bits * span.begin // 8 : -(-bits * span.end // 8)]
+    if shard.begin % 8:
+        raise ValueError(f"coordinate {shard.begin}: not a multiple of 8, where a packed message cannot be cut")
+    return packed[..., bits * shard.begin // 8 : -(-bits * shard.end // 8)]
 
 
 @cache

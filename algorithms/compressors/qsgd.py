@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .noise import uniform
 from .norms import euclidean
 from .scaled_codes import ScaledCodes
-from .shard import Span
+from .shard import Shard
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Qsgd(ScaledCodes):
     def omega(self, d: int) -> float:
         return min(d / self.levels**2, d**0.5 / self.levels)
 
-    def _scale(self, x: Tensor, span: Span) -> Tensor:
-        unit, length = euclidean(x, span)
+    def _scale(self, x: Tensor, shard: Shard) -> Tensor:
+        unit, length = euclidean(x, shard)
         return unit * length  # at least |x_j|, also after rounding, because ‖x/u‖₂ ≥ 1: no level exceeds s
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         level = shares.abs() * self.levels
         low = level.floor()
-        up = uniform("qsgd", key, shares, span) < level - low
+        up = uniform("qsgd", key, shares, shard) < level - low
         return shares.sign() * (low + up)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .shard import Span, whole
+from ..utils.seeding import MessageKey
+from .shard import Shard, whole
 from .sparsifier import Sparsifier
 from .top_k import present, ragged
 
@@ -36,26 +36,26 @@ class RandomK(Sparsifier):
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return not self.unbiased
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Sampled:
-        values, _, seed = self._sample(x, span, key)
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sampled:
+        values, _, seed = self._sample(x, shard, key)
         return Sampled(values, seed.to(x.device))
 
     def decode(self, payload: Sampled, d: int) -> Tensor:
-        return self.decode_span(payload, whole(d))
+        return self.decode_shard(payload, whole(d))
 
-    def decode_span(self, payload: Sampled, span: Span) -> Tensor:
+    def decode_shard(self, payload: Sampled, shard: Shard) -> Tensor:
         values, seed = payload
-        indices = self._drawn(seed, span.d).to(values.device)
-        if not span.is_whole:
-            here = _lies_in(indices, span)
-            indices = present(indices - span.begin, here, ragged(here, values.shape[-1]))
-        return _scattered(values, indices, span.size)
+        indices = self._drawn(seed, shard.d).to(values.device)
+        if not shard.is_whole:
+            here = _lies_in(indices, shard)
+            indices = present(indices - shard.begin, here, ragged(here, values.shape[-1]))
+        return _scattered(values, indices, shard.size)
 
-    def cut(self, payload: Sampled, span: Span) -> Sampled:
-        here = _lies_in(self._drawn(payload.seed, span.d), span).to(payload.values.device)
+    def cut(self, payload: Sampled, shard: Shard) -> Sampled:
+        here = _lies_in(self._drawn(payload.seed, shard.d), shard).to(payload.values.device)
         return Sampled(present(payload.values, here, ragged(here)), payload.seed)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         values, indices, _ = self._sample(x, whole(x.shape[-1]), key)
         return _scattered(values, indices, x.shape[-1])
 
@@ -65,17 +65,17 @@ class RandomK(Sparsifier):
     def omega(self, d: int) -> float:
         return d / self.count(d) - 1 if self.unbiased else super().omega(d)
 
-    def _sample(self, x: Tensor, span: Span, key: Key | None) -> tuple[Tensor, Tensor, Tensor]:
-        """What is sent of x, the coordinates of the span that it stands for, and the seeds on the CPU."""
+    def _sample(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What is sent of x, the coordinates of the shard that it stands for, and the seeds on the CPU."""
         if key is None:
             raise ValueError("random_k draws from a key: pass one that names seed, direction, round and workers")
         seed = key.seeds().unsqueeze(-1).expand(*x.shape[:-1], 1)
-        indices = self._drawn(seed, span.d).to(x.device)
-        here = None if span.is_whole else _lies_in(indices, span)
+        indices = self._drawn(seed, shard.d).to(x.device)
+        here = None if shard.is_whole else _lies_in(indices, shard)
         if here is not None:
-            indices = present(indices - span.begin, here, ragged(here))
+            indices = present(indices - shard.begin, here, ragged(here))
         values = x.gather(-1, indices)
-        values = values * (span.d / self.count(span.d)) if self.unbiased else values
+        values = values * (shard.d / self.count(shard.d)) if self.unbiased else values
         return values if here is None else torch.where(here.any(-1, keepdim=True), values, 0), indices, seed
 
     def _drawn(self, seed: Tensor, d: int) -> Tensor:
@@ -86,8 +86,8 @@ class RandomK(Sparsifier):
         return torch.stack(draws)[which.squeeze(-1)]
 
 
-def _lies_in(indices: Tensor, span: Span) -> Tensor:
-    return (indices >= span.begin) & (indices < span.end)
+def _lies_in(indices: Tensor, shard: Shard) -> Tensor:
+    return (indices >= shard.begin) & (indices < shard.end)
 
 
 def _scattered(values: Tensor, indices: Tensor, d: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..utils.layout import Block, Layout, Split, check_layout, matrices_of
 from ..utils.linalg import cut, joined, orthonormal, product
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .base import Compressor
 
 
@@ -39,7 +39,7 @@ class RankK(Compressor):
         if self.rank < 1:
             raise ValueError(f"rank={self.rank}: must be at least 1")
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Factors:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Factors:
         if key is None:
             raise ValueError("rank_k draws from a key: pass one that names seed, direction, round and workers")
         matrices, others = self._split.apart(x)
@@ -73,7 +73,7 @@ class RankK(Compressor):
         blocks = self._split.chosen
         return [(b.rows if rows else b.columns, min(self.rank, b.rows, b.columns)) for b in blocks]
 
-    def _drawn(self, key: Key) -> Tensor:
+    def _drawn(self, key: MessageKey) -> Tensor:
         """Q of all matrices side by side: [W, Σ n·r], or [Σ n·r] for the server's message."""
         seeds, count = key.seeds(), sum(rows * columns for rows, columns in self._sides(rows=False))
         draws = [

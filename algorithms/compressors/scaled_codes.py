@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible
+from ..utils.seeding import MessageKey
+from .base import Shardable
 from .norms import divisor, largest
-from .packing import pack_codes, packed_span, unpack_codes
-from .shard import Span, whole
+from .packing import pack_codes, packed_shard, unpack_codes
+from .shard import Shard, whole
 
 
 class Codes(NamedTuple):
@@ -20,7 +20,7 @@ class Codes(NamedTuple):
     scale: Tensor  # [..., 1], in the dtype of x
 
 
-class ScaledCodes(Divisible):
+class ScaledCodes(Shardable):
     """C(x) = scale · share(level) with a level in {−top, …, top} for every coordinate, share(±top) = ±1.
 
     `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero.
@@ -34,8 +34,8 @@ class ScaledCodes(Divisible):
         """The largest level; as many as `width` bits hold unless said otherwise, and one code to spare."""
         return 2 ** (self.width - 1) - 1
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Codes:
-        levels, scale = self._quantize(x, span, key)
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Codes:
+        levels, scale = self._quantize(x, shard, key)
         return Codes(pack_codes((levels + self.top).to(torch.int32), self.width), scale)
 
     def decode(self, payload: Codes, d: int) -> Tensor:
@@ -43,25 +43,25 @@ class ScaledCodes(Divisible):
         levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
         return scale * self._shares(levels, scale.dtype)
 
-    def cut(self, payload: Codes, span: Span) -> Codes:
-        return Codes(packed_span(payload.codes, self.width, span), payload.scale)
+    def cut(self, payload: Codes, shard: Shard) -> Codes:
+        return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         levels, scale = self._quantize(x, whole(x.shape[-1]), key)
         return scale * self._shares(levels, x.dtype)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32
 
-    def _quantize(self, x: Tensor, span: Span, key: Key | None) -> tuple[Tensor, Tensor]:
-        scale = self._scale(x, span)
-        return self._levels(x / divisor(scale), span, key) + 0, scale  # + 0 because −0 has no code
+    def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
+        scale = self._scale(x, shard)
+        return self._levels(x / divisor(scale), shard, key) + 0, scale  # + 0 because −0 has no code
 
-    def _scale(self, x: Tensor, span: Span) -> Tensor:
-        return largest(x, span)
+    def _scale(self, x: Tensor, shard: Shard) -> Tensor:
+        return largest(x, shard)
 
     @abstractmethod
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         """The levels, whole numbers of any dtype, of coordinates divided by the scale."""
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:

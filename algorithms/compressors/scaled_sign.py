@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible
+from ..utils.seeding import MessageKey
+from .base import Shardable
 from .norms import euclidean
-from .packing import pack_signs, packed_span, signed
-from .shard import Span, whole
+from .packing import pack_signs, packed_shard, signed
+from .shard import Shard, whole
 
 
 class Signs(NamedTuple):
@@ -21,7 +21,7 @@ class Signs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScaledSign(Divisible):
+class ScaledSign(Shardable):
     """C(x) = s·sgn±(x) with s = ‖x‖₁/d (`norm: l1`) or s = ‖x‖₂/√d (`norm: l2`, 1-bit Adam's): d + 32 bits.
 
     sgn±(0) = +1, because one bit has no third value; the CD-Adam authors' code sends 0 there and counts one bit.
@@ -42,16 +42,16 @@ class ScaledSign(Divisible):
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return self.norm == "l1"
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Signs:
-        return Signs(pack_signs(x), self._scale(x, span))
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Signs:
+        return Signs(pack_signs(x), self._scale(x, shard))
 
-    def cut(self, payload: Signs, span: Span) -> Signs:
-        return Signs(packed_span(payload.bits, 1, span), payload.scale)
+    def cut(self, payload: Signs, shard: Shard) -> Signs:
+        return Signs(packed_shard(payload.bits, 1, shard), payload.scale)
 
     def decode(self, payload: Signs, d: int) -> Tensor:
         return signed(payload.bits, d, payload.scale)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         # Many times faster on a CPU than a choice between s and −s; −0 + 0 is +0.
         return torch.copysign(self._scale(x, whole(x.shape[-1])), x + 0)
 
@@ -61,8 +61,8 @@ class ScaledSign(Divisible):
     def bits(self, d: int) -> int:
         return d + 32
 
-    def _scale(self, x: Tensor, span: Span) -> Tensor:
+    def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         if self.norm == "l1":
-            return span.by_piece(x, lambda piece: piece.abs().sum(-1)).sum(-1, keepdim=True) / span.d
-        unit, length = euclidean(x, span)
-        return unit * (length / span.d**0.5)
+            return shard.by_piece(x, lambda piece: piece.abs().sum(-1)).sum(-1, keepdim=True) / shard.d
+        unit, length = euclidean(x, shard)
+        return unit * (length / shard.d**0.5)

@@ -1,4 +1,4 @@
-"""A span of a vector's coordinates: what one process of several has of it."""
+"""A shard of a vector's coordinates: what one process of several has of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def piece(d: int) -> int:
 
 
 @dataclass(frozen=True)
-class Span:
+class Shard:
     """The coordinates cuts[number] to cuts[number + 1] of a vector, whose first cut is 0 and whose last is its d.
 
     As it is, one of whose vector nobody has anything else: `whole(d)`.
@@ -53,8 +53,8 @@ class Span:
         """Whether it is the whole vector."""
         return self.size == self.d
 
-    def within(self, begin: int, size: int) -> Span:
-        """What it has of the block of so many coordinates that begins there: a span, perhaps an empty one, of it."""
+    def within(self, begin: int, size: int) -> Shard:
+        """What it has of the block of so many coordinates that begins there: a shard, perhaps an empty one, of it."""
         return self._of(tuple(min(max(cut - begin, 0), size) for cut in self.cuts))
 
     def is_concerned(self) -> bool:
@@ -90,32 +90,32 @@ class Span:
         return norms if norms.shape[-1] == 1 else torch.linalg.vector_norm(norms, dim=-1, keepdim=True)
 
     def everyones(self, numbers: Tensor) -> Tensor:
-        """Our numbers [...] and those of all other spans, in order: [S, ...].
+        """Our numbers [...] and those of all other shards, in order: [S, ...].
 
         Raises LostContact where it takes others who are gone.
         """
         return numbers.unsqueeze(0) if self.is_whole else self._told(numbers)
 
     def pieces(self) -> list[int]:
-        """How many pieces every span of the vector has."""
+        """How many pieces every shard of the vector has."""
         return [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]
 
-    def _of(self, cuts: tuple[int, ...]) -> Span:
+    def _of(self, cuts: tuple[int, ...]) -> Shard:
         """The same part of another vector."""
-        return Span(cuts, self.number)
+        return Shard(cuts, self.number)
 
     def _gathered(self, mine: Tensor) -> Tensor:
         """Of our pieces [..., p] those of all [..., P]."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
     def _told(self, numbers: Tensor) -> Tensor:
-        """Our numbers [...] and those of all other spans: [S, ...]."""
+        """Our numbers [...] and those of all other shards: [S, ...]."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
 
-def whole(d: int) -> Span:
+def whole(d: int) -> Shard:
     """All d coordinates."""
-    return Span((0, d), 0)
+    return Shard((0, d), 0)
 
 
 def places(d: int) -> Sequence[int]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
-from .base import Divisible
-from .packing import pack_codes, pack_signs, packed_span, unpack, unpack_codes
-from .shard import Span
+from ..utils.seeding import MessageKey
+from .base import Shardable
+from .packing import pack_codes, pack_signs, packed_shard, unpack, unpack_codes
+from .shard import Shard
 
 
 class Levels(NamedTuple):
@@ -20,7 +20,7 @@ class Levels(NamedTuple):
     kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell
 
 
-class Unscaled(Divisible):
+class Unscaled(Shardable):
     """A code of `width` bits for every coordinate, and nothing else: width·d bits.
 
     ‖C(x) − x‖² is bounded by no share of ‖x‖²: neither contractive nor unbiased.
@@ -32,14 +32,14 @@ class Unscaled(Divisible):
     width: int
     """Bits of one code."""
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Levels:
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Levels:
         return Levels(self._packed(x), x[..., :0])
 
     def decode(self, payload: Levels, d: int) -> Tensor:
         return self._values(self._unpacked(payload.codes, d).to(payload.kind.dtype))
 
-    def cut(self, payload: Levels, span: Span) -> Levels:
-        return Levels(packed_span(payload.codes, self.width, span), payload.kind)
+    def cut(self, payload: Levels, shard: Shard) -> Levels:
+        return Levels(packed_shard(payload.codes, self.width, shard), payload.kind)
 
     def bits(self, d: int) -> int:
         return self.width * d

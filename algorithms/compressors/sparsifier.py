@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..utils.rounding import floored_share
-from .base import Divisible
+from .base import Shardable
 
 RATIO = 0.016
 """The CD-Adam paper's (section 7.2): about one bit a coordinate."""
 
 
 @dataclass(frozen=True)
-class Sparsifier(Divisible):
+class Sparsifier(Shardable):
     """Sends k of d coordinates: `k` itself, or max(1, ⌊ratio·d⌋) where `ratio` is given or neither is.
 
     Unscaled it is contractive with π = k/d.
@@ -19,7 +19,7 @@ class Sparsifier(Divisible):
 
     name: ClassVar[str]
 
-    varies = True  # how many of the k lie in a span
+    varies = True  # how many of the k lie in a shard
 
     ratio: float | None = None  # share of the coordinates that are sent, k = max(1, ⌊ratio·d⌋); null: 0.016
     k: int | None = None  # a number of coordinates instead

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .largest import MANY, largest
 from .packing import pack_codes, unpack_codes
-from .shard import Span, whole
+from .shard import Shard, whole
 from .sparsifier import Sparsifier
 
 
@@ -17,7 +17,7 @@ class Sparse(NamedTuple):
     """The payload of chosen coordinates."""
 
     values: Tensor  # [..., k], in the dtype of x
-    indices: Tensor  # int32 [..., k], ascending, or packed, uint8; of a span, from its beginning
+    indices: Tensor  # int32 [..., k], ascending, or packed, uint8; of a shard, from its beginning
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TopK(Sparsifier):
     32 bits an index is a convention: `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
 
     Of equal magnitudes the lower index is kept, so that every device agrees. Of a vector with NaN a message has its
-    size, and nothing else is promised. π = k/d. On spans of several processes
+    size, and nothing else is promised. π = k/d. On shards of several processes
     the k-th largest magnitude is found byte by byte: counts over all of them for every byte of a float.
     Source: Assumption 4.1's canonical example.
     """
@@ -41,31 +41,31 @@ class TopK(Sparsifier):
         if self.index_bits not in ("packed", 32):
             raise ValueError(f"index_bits={self.index_bits!r}: must be 'packed' or 32")
 
-    def encode_span(self, x: Tensor, span: Span, key: Key | None = None) -> Sparse:
-        if span.is_whole and _is_long(x):
-            indices = largest(x.abs(), self.count(span.d))
-            return Sparse(x.gather(-1, indices), self._sent(indices, span.d))
-        keep = self._keep(x, span)
-        indices = _indices(keep, self.count(span.d)) if span.is_whole else ragged(keep)
-        return Sparse(present(x, keep, indices), self._sent(indices, span.d))
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
+        if shard.is_whole and _is_long(x):
+            indices = largest(x.abs(), self.count(shard.d))
+            return Sparse(x.gather(-1, indices), self._sent(indices, shard.d))
+        keep = self._keep(x, shard)
+        indices = _indices(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
+        return Sparse(present(x, keep, indices), self._sent(indices, shard.d))
 
-    def cut(self, payload: Sparse, span: Span) -> Sparse:
-        indices = self._received(payload, span.d)
-        here = (indices >= span.begin) & (indices < span.end)
+    def cut(self, payload: Sparse, shard: Shard) -> Sparse:
+        indices = self._received(payload, shard.d)
+        here = (indices >= shard.begin) & (indices < shard.end)
         places = ragged(here)
-        indices = present(indices - span.begin, here, places)
-        return Sparse(present(payload.values, here, places), self._sent(indices, span.d))
+        indices = present(indices - shard.begin, here, places)
+        return Sparse(present(payload.values, here, places), self._sent(indices, shard.d))
 
     def decode(self, payload: Sparse, d: int) -> Tensor:
-        return self.decode_span(payload, whole(d))
+        return self.decode_shard(payload, whole(d))
 
-    def decode_span(self, payload: Sparse, span: Span) -> Tensor:
+    def decode_shard(self, payload: Sparse, shard: Shard) -> Tensor:
         values = payload.values
-        return values.new_zeros(*values.shape[:-1], span.size).scatter_(-1, self._received(payload, span.d), values)
+        return values.new_zeros(*values.shape[:-1], shard.size).scatter_(-1, self._received(payload, shard.d), values)
 
-    def __call__(self, x: Tensor, key: Key | None = None) -> Tensor:
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         if _is_long(x):
-            return self.decode(self.encode_span(x, whole(x.shape[-1])), x.shape[-1])
+            return self.decode(self.encode_shard(x, whole(x.shape[-1])), x.shape[-1])
         return torch.where(self._keep(x, whole(x.shape[-1])), x, 0)
 
     def bits(self, d: int) -> int:
@@ -80,10 +80,10 @@ class TopK(Sparsifier):
         values, indices = payload
         return (indices if self.index_bits == 32 else unpack_codes(indices, _width(d), values.shape[-1])).long()
 
-    def _keep(self, x: Tensor, span: Span) -> Tensor:
+    def _keep(self, x: Tensor, shard: Shard) -> Tensor:
         """Which coordinates are sent: bool [..., size], exactly k of them true in every whole vector."""
         magnitude = x.abs()
-        threshold, room = _threshold(magnitude, span, self.count(span.d))
+        threshold, room = _threshold(magnitude, shard, self.count(shard.d))
         ties = magnitude == threshold
         return (magnitude > threshold) | (ties & (_counted(ties) <= room))
 
@@ -97,27 +97,27 @@ def _is_long(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.shape[-1] >= MANY
 
 
-def _threshold(magnitude: Tensor, span: Span, k: int) -> tuple[Tensor, Tensor]:
+def _threshold(magnitude: Tensor, shard: Shard, k: int) -> tuple[Tensor, Tensor]:
     """The k-th largest of the whole vector's magnitudes, [..., 1], and how many of those that equal it are among our
     part of the k: int32 [..., 1], less than 1 where there are none."""
-    if span.is_whole:
+    if shard.is_whole:
         threshold = _largest(magnitude, k).amin(-1, keepdim=True)
         return threshold, k - (magnitude > threshold).sum(-1, keepdim=True, dtype=torch.int32)
-    candidates = _largest(magnitude, min(k, span.size))
+    candidates = _largest(magnitude, min(k, shard.size))
     pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
     found = pattern.new_zeros(*pattern.shape[:-1], 1)
     left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin as `found`
-    # How many of these the spans before this one have among their candidates; one with more takes all that is left.
+    # How many of these the shards before this one have among their candidates; one with more takes all that is left.
     before = torch.zeros_like(left)
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
         byte = (pattern >> shift) & 255
-        everyones = span.everyones(_histogram(torch.where(alike, byte, 256)))[..., :256]
+        everyones = shard.everyones(_histogram(torch.where(alike, byte, 256)))[..., :256]
         numbers = everyones.sum(0, dtype=torch.int32)
         from_here_on = numbers.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
         chosen = (from_here_on >= left).sum(-1, keepdim=True).sub_(1).clamp_(min=0)
         left = left - (from_here_on - numbers).gather(-1, chosen)
-        before = everyones[: span.number].sum(0, dtype=torch.int32).gather(-1, chosen)
+        before = everyones[: shard.number].sum(0, dtype=torch.int32).gather(-1, chosen)
         found |= chosen.to(found.dtype) << shift
         alike &= byte == chosen
     return found.view(magnitude.dtype), left - before

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .scaled_codes import ScaledCodes, check_bits
-from .shard import Span
+from .shard import Shard
 
 
 @dataclass(frozen=True, init=False)
@@ -30,5 +30,5 @@ class UniformQuantize(ScaledCodes):
         check_bits("uniform_quantize", bits, 16)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
-    def _levels(self, shares: Tensor, span: Span, key: Key | None) -> Tensor:
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         return (shares * self.top).round()

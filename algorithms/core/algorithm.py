@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..compressors import Compressor, Identity, Payload
 from ..compressors.sign import Unscaled
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .aggregation import Combine, Mean
 from .channels import Channel, Memory, dense
 from .clipping import check_clip, clipped
@@ -120,14 +120,14 @@ class Algorithm:
     combine: Combine = field(default=Mean(), kw_only=True)
 
     is_coordinatewise: ClassVar[bool] = True
-    """Whether `aggregated` and `answer` do to a coordinate what does not depend on the others, but by compressors and
-    the norm they clip by, so that a server may have a span of the vector. Every subclass says so for itself."""
+    """Whether `aggregate` and `server_message` treat every coordinate apart, except in compressors and the norm they
+    clip by, so that a server may have a shard of the vector. Every subclass says so for itself."""
 
     has_local_models: ClassVar[bool] = False
     """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and `local` steps."""
 
     looks_back: ClassVar[bool] = False
-    """Whether workers take gradients at `ReplicaState.previous` too, on the same batch, for `estimated`."""
+    """Whether `variance_reduced_gradient` needs gradients at `ReplicaState.previous` too, on the same batch."""
 
     has_common_model: ClassVar[bool] = True
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
@@ -165,7 +165,7 @@ class Algorithm:
         previous = x if self.looks_back else None
         return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x), previous=previous)
 
-    def estimated(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
+    def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
         """What workers take for their gradients [*T, W, d] of round t, told those at the previous model on the same
         batch, which in round 1 is the model itself. Only a method that looks back is asked."""
         return gradient
@@ -176,37 +176,37 @@ class Algorithm:
         """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
         return state
 
-    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+    def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         """The workers after they have seen the replica of round t, in which something crossed."""
         return state
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
         """What the workers want to send [*T, W, d] for their gradients, and their new moments."""
-        return self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+        return self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
 
     def worker(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
     ) -> tuple[Payload, WorkerState]:
         """What the workers send for their gradients [*T, W, d] in round t, with step size lr (a float or [*T, 1])."""
-        wanted, moments = self.outgoing(gradient, state, replica, lr, t)
-        payload, memory = self.uplink.send(wanted, state.memory, Key(seed, "up", t, tuple(state.ids.tolist())))
+        wanted, moments = self.worker_message(gradient, state, replica, lr, t)
+        payload, memory = self.uplink.send(wanted, state.memory, MessageKey(seed, "up", t, tuple(state.ids.tolist())))
         return payload, replace(state, memory=memory, moments=moments)
 
     def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
         """What the server sends, given the payloads of all n workers."""
-        return self.answer(self.aggregated(payloads, state, t), state, t, seed)
+        return self.server_message(self.aggregate(payloads, state, t), state, t, seed)
 
-    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
+    def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         """ĝ_t [*T, d], what the server makes of the payloads of all n workers."""
         return self.uplink.receive(self.mean(payloads, state.aggregate.shape[-1], t), state.aggregate)
 
-    def answer(
+    def server_message(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
     ) -> tuple[Payload, ServerState]:
         """What the server sends for its aggregate; `norm` as `clipped_aggregate` has it."""
-        payload, memory = self.downlink.send(aggregate, state.memory, Key(seed, "down", t))
+        payload, memory = self.downlink.send(aggregate, state.memory, MessageKey(seed, "down", t))
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
     def mean(self, payloads: Payloads, d: int, t: int) -> Tensor:
@@ -221,13 +221,13 @@ class Algorithm:
 
     def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
         """The replica after round t, with step size lr (a float or [*T, 1])."""
-        return self.moved(self.received(payload, state, t), state, lr, t)
+        return self.apply_signal(self.received(payload, state, t), state, lr, t)
 
     def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
         """g̃_t [*T, d], what a replica makes of the server's payload."""
         return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.signal)
 
-    def moved(
+    def apply_signal(
         self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
     ) -> ReplicaState:
         """The replica after it received a signal; `norm` as `clipped_aggregate` has it."""

@@ -9,7 +9,7 @@ from .algorithm import Algorithm
 
 
 @dataclass
-class Meter:
+class BitCounter:
     """Cumulative communication of one worker: bits up are what it sends to the server, bits down what it receives.
 
     Bits are counted as the literature does (a float is 32 bits, whatever the run's dtype); `payload_bytes` is the
@@ -36,15 +36,15 @@ class Meter:
 
 
 @dataclass
-class GroupedMeter(Meter):
+class GroupedBitCounter(BitCounter):
     """The communication of all parameter groups together, and of each by its number in `groups`."""
 
-    groups: list[Meter] = field(default_factory=list)
+    groups: list[BitCounter] = field(default_factory=list)
 
     @classmethod
     def of(cls, groups: int) -> Self:
         """Of so many groups, before the first round."""
-        return cls(groups=[Meter() for _ in range(groups)])
+        return cls(groups=[BitCounter() for _ in range(groups)])
 
     def count_group(self, number: int, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
         """Add round t of the algorithm of one group on its d coordinates."""
@@ -64,4 +64,4 @@ class GroupedMeter(Meter):
         """What `as_dict` gave."""
         total = {name: value for name, value in saved.items() if name != "groups"}
         parts = saved.get("groups", {"0": total})
-        return cls(**total, groups=[Meter(**part) for part in parts.values()])
+        return cls(**total, groups=[BitCounter(**part) for part in parts.values()])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..compressors import Compressor, Identity, Payload, Unpacked
 from ..compressors.base import payload_bytes
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 
 Memory = Tensor | tuple[Tensor, ...] | None
 """What a sender remembers: a vector a message, a named tuple of several, or nothing."""
@@ -34,7 +34,7 @@ class Channel(ABC):
 
     is_coordinatewise = False
     """Whether a coordinate that is sent or received depends on others by the compressor alone, so that a server may
-    have a span of the vector. Every subclass says so for itself."""
+    have a shard of the vector. Every subclass says so for itself."""
 
     is_mirrored = False
     """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
@@ -47,7 +47,7 @@ class Channel(ABC):
         return torch.zeros_like(like)
 
     @abstractmethod
-    def send(self, w: Tensor, memory: Any, key: Key) -> tuple[Payload, Memory]:
+    def send(self, w: Tensor, memory: Any, key: MessageKey) -> tuple[Payload, Memory]:
         """The payload of w [..., d] in round `key.round`, and the sender's new memory, of the type of `start`'s."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Direct(Channel):
     def start(self, like: Tensor) -> None:
         return None
 
-    def send(self, w: Tensor, memory: None, key: Key) -> tuple[Payload, None]:
+    def send(self, w: Tensor, memory: None, key: MessageKey) -> tuple[Payload, None]:
         return self.codec(key.round).encode(w, key), None
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class ErrorFeedback(Channel):
         if not 0 <= self.decay <= 1:
             raise ValueError(f"decay={self.decay}: must lie in [0, 1]")
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         compensated = w + (memory if self.decay == 1 else self.decay * memory)
         payload = self.codec(key.round).encode(compensated, key)
         return payload, compensated - self.decode(payload, w.shape[-1], key.round)
@@ -149,7 +149,7 @@ class Markov(Channel):
     def __post_init__(self) -> None:
         self._refuse_scaled("the Markov sequence")
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         payload = self.codec(key.round).encode(w - memory, key)
         return payload, memory + self.decode(payload, w.shape[-1], key.round)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..compressors import Compressor, Payload
 from ..compressors.shard import whole
-from ..utils.seeding import Key, keyed_seed
+from ..utils.seeding import MessageKey, keyed_seed
 from .algorithm import Algorithm, Payloads
 from .channels import Channel
 
@@ -26,7 +26,7 @@ class Parts(Compressor):
     compressors: tuple[Compressor, ...]
     sizes: tuple[int, ...]
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Payload:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         parts = zip(self.compressors, x.split(self.sizes, -1), strict=True)
         return tuple(compressor.encode(part, key) for compressor, part in parts)
 
@@ -93,10 +93,10 @@ class SideBySide:
         """What the servers of all parts send."""
         of_parts = payloads if isinstance(payloads, tuple) else map(list, zip(*payloads, strict=True))
         if self._clips_together:
-            aggregates = [part.aggregated(*given, t) for part, *given in self._each(of_parts, states)]
+            aggregates = [part.aggregate(*given, t) for part, *given in self._each(of_parts, states)]
             norm = self._norm(aggregates)
             sent = [
-                part.answer(aggregate, state, t, _seed(seed, number), norm)
+                part.server_message(aggregate, state, t, _seed(seed, number), norm)
                 for number, (part, aggregate, state) in enumerate(self._each(aggregates, states))
             ]
         else:
@@ -111,7 +111,7 @@ class SideBySide:
         """The replicas of all parts after round t."""
         signals = self.received(payloads, states, t)
         norm = self._norm(signals)
-        return tuple(part.moved(*given, t, norm) for part, *given in self._each(signals, states, lrs))
+        return tuple(part.apply_signal(*given, t, norm) for part, *given in self._each(signals, states, lrs))
 
     def received(self, payloads: Payload, states: States, t: int) -> list[Tensor]:
         """What the replicas of all parts make of the servers' payloads."""

@@ -65,7 +65,7 @@ class Update(ABC, Generic[M]):
         """Whether what the replica receives in round t is a gradient, to which weight decay is still to be added."""
         return True
 
-    def outgoing(self, gradient: Tensor, x: Tensor, moments: M, t: int) -> Tensor:
+    def worker_message(self, gradient: Tensor, x: Tensor, moments: M, t: int) -> Tensor:
         """What the workers send for gradients [*T, W, d]: these, unless the method forms something from them."""
         return gradient
 

@@ -58,10 +58,10 @@ class Dasha(Algorithm):
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
         return replace(super().start_workers(x, ids), moments=LastGradient(h=zeros))
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
-        gradient, (h,) = self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+        gradient, (h,) = self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
         if not isinstance(state.memory, Tensor):  # a parameter group that crosses as it is leaves no errors
             return gradient, LastGradient(h=gradient)
         if t == 1 and self.learnt_start:

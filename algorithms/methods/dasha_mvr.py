@@ -27,7 +27,7 @@ class DashaMVR(Dasha):
         if not 0 <= self.b <= 1:
             raise ValueError(f"b={self.b}: must lie in [0, 1]")
 
-    def estimated(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
+    def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
         assert isinstance(state.moments, LastGradient)
         return gradient if t == 1 else gradient + (1 - self.b) * (state.moments.h - earlier)
 

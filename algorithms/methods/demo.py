@@ -13,7 +13,7 @@ from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Direct, ErrorFeedback
 from ..core.update_rules import SGD, Moments
 from ..utils.layout import Layout, check_layout
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .bases.server_weights import of_workers
 
 
@@ -23,7 +23,7 @@ class OfCoefficients(ErrorFeedback):
 
     chunks: Chunks
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         compensated = w + self.decay * memory
         payload = self.codec(key.round).encode(self.chunks.forward(compensated), key)
         sent = self.decode(payload, w.shape[-1], key.round)
@@ -40,7 +40,7 @@ class OfCoefficients(ErrorFeedback):
 class DeMo(Algorithm):
     """Rounds in which workers send steps αg_i."""
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
         return of_workers(lr) * gradient, state.moments

@@ -13,7 +13,7 @@ from ..core.algorithm import Algorithm, Payloads, ServerState
 from ..core.channels import Channel, dense
 from ..core.step_sizes import diana_step_size
 from ..core.update_rules import SGD
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Learning(Channel):
                 "terngrad), or a contractive one and a `rate`"
             )
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         d = w.shape[-1]
         payload = self.codec(key.round).encode(w - memory, key)
         return payload, memory + _rate(self, self.rate, d) * self.decode(payload, d, key.round)
@@ -75,17 +75,17 @@ class Diana(Algorithm):
         state = super().start_server(x)
         return LearningServer(aggregate=state.aggregate, memory=state.memory, h=torch.zeros_like(x))
 
-    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
+    def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         assert isinstance(state, LearningServer)
         mean = self.mean(payloads, state.h.shape[-1], t)
         if self.along == "learnt" and isinstance(self.uplink, Learning):  # nothing is learnt of a dense group
             mean = _rate(self.uplink, self.rate, mean.shape[-1]) * mean
         return self.uplink.receive(mean, state.h)
 
-    def answer(
+    def server_message(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
     ) -> tuple[Payload, LearningServer]:
-        payload, new = super().answer(aggregate, state, t, seed, norm)
+        payload, new = super().server_message(aggregate, state, t, seed, norm)
         assert isinstance(new, LearningServer)
         if self.along == "learnt":
             return payload, replace(new, h=aggregate)

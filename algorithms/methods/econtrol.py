@@ -10,7 +10,7 @@ from ..compressors import Compressor, Payload
 from ..core.algorithm import Algorithm
 from ..core.channels import Channel, dense
 from ..core.update_rules import SGD
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 
 
 class Controlled(NamedTuple):
@@ -37,7 +37,7 @@ class ErrorControl(Channel):
     def start(self, like: Tensor) -> Controlled:
         return Controlled(h=torch.zeros_like(like), e=torch.zeros_like(like))
 
-    def send(self, w: Tensor, memory: Controlled, key: Key) -> tuple[Payload, Controlled]:
+    def send(self, w: Tensor, memory: Controlled, key: MessageKey) -> tuple[Payload, Controlled]:
         d = w.shape[-1]
         payload = self.codec(key.round).encode(w - memory.h + self._gain(d) * memory.e, key)
         h = memory.h + self.decode(payload, d, key.round)

@@ -11,7 +11,7 @@ from ..core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Sta
 from ..core.channels import Markov
 from ..core.update_rules import Adam, Moments, Momentum
 from ..utils.layout import Layout
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .bases.muon import Muon, Scale
 from .bases.server_weights import ServerModel, ServerWeights
 from .ef21_p import FromStart
@@ -51,24 +51,24 @@ class EF21Muon(ServerModel):
     def start_replica(self, x: Tensor) -> ReplicaState:
         return replace(super().start_replica(x), moments=())
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
         (m,) = state.moments
         m = gradient if t == 1 and self.dense_start else (1 - self.beta) * m + self.beta * gradient
         return m, Momentum(m)
 
-    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
-        return Algorithm.aggregated(self, payloads, state, t)
+    def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
+        return Algorithm.aggregate(self, payloads, state, t)
 
-    def answer(
+    def server_message(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
     ) -> tuple[Payload, SteppingServer]:
         assert isinstance(state, SteppingServer)
         assert self.lr is not None  # `stages` gave it
         u = self.clipped_aggregate(aggregate, norm)
         x, moments = self.update.step(state.x, u, state.moments, self.lr, t)
-        payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
+        payload, memory = self.downlink.send(x, state.memory, MessageKey(seed, "down", t))
         return payload, SteppingServer(aggregate=aggregate, memory=memory, x=x, moments=moments)
 
 

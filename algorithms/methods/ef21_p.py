@@ -29,10 +29,10 @@ class PrimalFeedback(ServerModel):
 
     is_coordinatewise = True
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
-        return of_workers(lr) * self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+        return of_workers(lr) * self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
 
 
 def ef21_p(

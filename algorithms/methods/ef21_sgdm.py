@@ -38,10 +38,10 @@ class FirstGradientMomentum(Algorithm):
         moments = DoubleMomentum(v=zeros, u=zeros) if self.double else Momentum(m=zeros)
         return replace(super().start_workers(x, ids), moments=moments)
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
-        average, averages = self.update.outgoing(gradient, replica.x, replica.moments, t), []
+        average, averages = self.update.worker_message(gradient, replica.x, replica.moments, t), []
         for before in state.moments:
             average = average if t == 1 else (1 - self.eta) * before + self.eta * average
             averages.append(average)

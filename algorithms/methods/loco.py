@@ -10,7 +10,7 @@ from ..compressors import Compressor, Int4, Payload
 from ..core.algorithm import Algorithm
 from ..core.channels import Channel
 from ..core.update_rules import Update
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AveragedError(Channel):
         if self.reset is not None and self.reset < 1:
             raise ValueError(f"reset={self.reset}: a number of rounds, at least 1, or null for never")
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         compensated = w + memory
         payload = self.codec(key.round).encode(compensated, key)
         if self.reset and key.round % self.reset == 0:

@@ -11,7 +11,7 @@ from ..core.algorithm import Algorithm, Payloads, ServerState
 from ..core.channels import Channel, dense
 from ..core.step_sizes import marina_step_size
 from ..core.update_rules import SGD
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .bases.shared_coin import Coin
 
 
@@ -33,7 +33,7 @@ class Differences(Channel):
     def codec(self, t: int) -> Compressor:
         return Identity() if self.coin.at(t) else self.compressor
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         news = w if self.coin.at(key.round) else w - memory
         return self.codec(key.round).encode(news, key), w
 
@@ -49,7 +49,7 @@ class Marina(Algorithm):
 
     is_coordinatewise = True
 
-    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
+    def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         mean = self.mean(payloads, state.aggregate.shape[-1], t)
         return mean if self.coin.at(t) else self.uplink.receive(mean, state.aggregate)
 

@@ -44,7 +44,7 @@ class OnebitLamb(Lamb):
         one = torch.ones_like(none)
         return LambMoments(m=zero, v=zero, fresh=zero, ratio=none, factor=one, scale=one)
 
-    def outgoing(self, gradient: Tensor, x: Tensor, moments: LambMoments, t: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def worker_message(self, gradient: Tensor, x: Tensor, moments: LambMoments, t: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         if t <= self.warmup:
             return gradient
         m = self.beta1 * moments.m.unsqueeze(-2) + (1 - self.beta1) * gradient

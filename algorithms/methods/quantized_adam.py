@@ -50,7 +50,7 @@ class QuantizedAdam(ServerModel):
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
         return replace(super().start_workers(x, ids), moments=AdamMoments(m=zeros, v=zeros))
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, AdamMoments]:
         """α_t m_i/√(v_i + ε) for all workers [*T, W, d]."""

@@ -11,7 +11,7 @@ from ..compressors import Blocks, Compressor, Payload, RandomK
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Direct, ErrorFeedback
 from ..core.update_rules import Update
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .bases.local_steps import LocalSteps, Nesterov
 
 
@@ -21,7 +21,7 @@ class SharedUp(ErrorFeedback):
 
     is_coordinatewise = True
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         return super().send(w, memory, _shared(key))
 
 
@@ -31,12 +31,12 @@ class SharedDown(Direct):
 
     is_coordinatewise = True
 
-    def send(self, w: Tensor, memory: None, key: Key) -> tuple[Payload, None]:
+    def send(self, w: Tensor, memory: None, key: MessageKey) -> tuple[Payload, None]:
         return super().send(w, memory, _shared(key))
 
 
-def _shared(key: Key) -> Key:
-    return Key(key.seed, "shared", key.round)
+def _shared(key: MessageKey) -> MessageKey:
+    return MessageKey(key.seed, "shared", key.round)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Sparta(LocalSteps):
     is_coordinatewise = True
     has_common_model = False
 
-    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+    def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         assert state.x is not None
         assert isinstance(state.memory, Tensor)  # x − x_i where it was not sent, zero where it was
         return replace(state, x=torch.where(state.memory == 0, replica.x.unsqueeze(-2), state.x))

@@ -13,7 +13,7 @@ from ..core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
 from ..core.channels import ErrorFeedback
 from ..core.update_rules import Adam, AdamMoments, Moments
 from ..utils.rounding import floored_share
-from ..utils.seeding import Key
+from ..utils.seeding import MessageKey
 from .bases.frozen_adam import warmup_rounds
 from .bases.server_weights import of_workers
 
@@ -60,7 +60,7 @@ class Intermittent(ErrorFeedback):
     def codec(self, t: int) -> Compressor:
         return Identity() if self.schedule.learns(t) else super().codec(t)
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         if self.schedule.learns(key.round):
             return self.codec(key.round).encode(w, key), memory
         begins = key.round == self.schedule.freeze + 1
@@ -123,7 +123,7 @@ class ZeroOneAdam(Algorithm):
         x, moments = self.update.step(_model(state), gradient, moments, of_workers(lr), t)
         return replace(state, x=x, moments=LocalMoments(m=moments.m, lr=own.lr + of_workers(lr)))
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
         if t <= self.update.schedule.freeze:
@@ -131,17 +131,17 @@ class ZeroOneAdam(Algorithm):
         root = self.update.root(_second(replica)).unsqueeze(-2)
         return (_model(state) - replica.x.unsqueeze(-2)) * root, state.moments
 
-    def moved(
+    def apply_signal(
         self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
     ) -> ReplicaState:
         if t <= self.update.schedule.freeze:
-            return super().moved(signal, state, lr, t, norm)
+            return super().apply_signal(signal, state, lr, t, norm)
         v = _second(state)
         u = torch.where(v > 0, self.clipped_aggregate(signal, norm), 0)
         x = state.x + u / self.update.root(v)
         return replace(state, x=x, signal=signal, moments=AdamMoments(m=-u, v=v))
 
-    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+    def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         models = replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2)
         own, m = _own(state), replica.moments[0].unsqueeze(-2)
         if t > self.update.schedule.freeze:

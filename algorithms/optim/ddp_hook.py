@@ -11,17 +11,27 @@ from torch import Tensor
 from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.futures import Future
 
-from ..comm.consistency import AgreeingWire, agree, is_finite
+from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
-from ..core.bit_counter import Meter
+from ..core.bit_counter import BitCounter
 from ..core.grouped import SideBySide
 from ..core.update_rules import SGD, Update
-from ..registry import named
+from ..registry import load_method
 from .flat_params import Flat
 from .optimizer_state import check_state, state_digest, to_device
 
 _STEP_SIZE = 0.0  # gradients do not depend on one
-_OF_GRADIENTS = ("start_workers", "outgoing", "worker", "server", "aggregated", "answer", "mean", "received", "moved")
+_OF_GRADIENTS = (
+    "start_workers",
+    "worker_message",
+    "worker",
+    "server",
+    "aggregate",
+    "server_message",
+    "mean",
+    "received",
+    "apply_signal",
+)
 """What a method may not do in its own way if a hook is to stand for it."""
 
 
@@ -52,11 +62,11 @@ class CompressedGradients:
         self._gradient = self._flat.zeros()
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
-        self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, Meter()
+        self.algorithm, self.seed, self.t, self.skipped, self.meter = algorithm, seed, 0, 0, BitCounter()
         SideBySide((algorithm,), (len(self._gradient),)).check()
         shapes = [tuple(param.shape) for param in self._flat.params]
-        agree(self._flat.device, **self._identity() | {"rank": "any", "shapes": shapes})
-        self._scaler, self._wire = scaler, AgreeingWire(algorithm, seed)
+        check_consistency(self._flat.device, **self._identity() | {"rank": "any", "shapes": shapes})
+        self._scaler, self._wire = scaler, ConsistentGatherBroadcast(algorithm, seed)
         self._replica = algorithm.start_replica(torch.zeros_like(self._gradient))
         self._worker = algorithm.start_workers(self._gradient, torch.tensor([self.rank]))
         self._server = algorithm.start_server(self._gradient) if self.rank == 0 else None
@@ -103,7 +113,7 @@ class CompressedGradients:
         self._worker = from_dicts(here["worker"], self._worker)
         self._server = from_dicts(here["server"], self._server) if self._server else None
         self._replica = replace(self._replica, signal=here["signal"])
-        self.t, self.skipped, self.meter = here["t"], here["skipped"], Meter(**here["meter"])
+        self.t, self.skipped, self.meter = here["t"], here["skipped"], BitCounter(**here["meter"])
 
     def _round(self, gradient: Tensor) -> Tensor:
         """g̃_t [d] for this worker's gradient [d]; NaN where a rank's gradient is not finite."""
@@ -167,7 +177,7 @@ def compressed(
     have the same algorithm, seed and parameter shapes; LostContact.
     """
     if isinstance(algorithm, str):
-        algorithm = named(algorithm, **options)
+        algorithm = load_method(algorithm, **options)
     elif options:
         raise ValueError(f"{', '.join(options)}: options are for an algorithm that is given by its name")
     return CompressedGradients(params, algorithm, seed, scaler), CompressedGradients.take
@@ -176,7 +186,7 @@ def compressed(
 def _check_sends_gradients(algorithm: Algorithm) -> None:
     own, update = type(algorithm), type(algorithm.update)
     differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _OF_GRADIENTS)
-    if differs or update.outgoing is not Update.outgoing:
+    if differs or update.worker_message is not Update.worker_message:
         raise ValueError(
             f"{algorithm}: this method sends something else than gradients, or has a step of its own, which a hook "
             "for gradients cannot take over: use CompressedOptimizer"

@@ -9,10 +9,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import AgreeingWire, agree, is_finite
+from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
 from ..comm.gather_broadcast import contact
 from ..core.algorithm import Algorithm
-from ..core.bit_counter import GroupedMeter
+from ..core.bit_counter import GroupedBitCounter
 from ..core.grouped import SideBySide, States
 from .flat_params import Flat
 from .optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
@@ -97,7 +97,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         x = flat.read()
         if self._is_distributed:
             shapes = [tuple(param.shape) for param in flat.params]
-            agree(x.device, **self._identity(initial, flat) | {"rank": "any", "shapes": shapes})
+            check_consistency(x.device, **self._identity(initial, flat) | {"rank": "any", "shapes": shapes})
             with contact():
                 dist.broadcast(x, src=0)
         flat.write(x)
@@ -106,8 +106,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
         self._servers = initial.start_server(x) if self.rank == 0 else None
-        self._wire = AgreeingWire(initial, self.seed) if self._is_distributed else None
-        self.meter = GroupedMeter.of(len(self.param_groups))
+        self._wire = ConsistentGatherBroadcast(initial, self.seed) if self._is_distributed else None
+        self.meter = GroupedBitCounter.of(len(self.param_groups))
         self._has_started = True
 
     @property
@@ -193,7 +193,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = to_parts(here["replica"], self._replicas)
         self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
         self.t, self.skipped = here["t"], here["skipped"]
-        self.meter = GroupedMeter.from_dict(here["meter"])
+        self.meter = GroupedBitCounter.from_dict(here["meter"])
         self._flat.write(self._master())
 
     def _state(self) -> dict:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.algorithm import Algorithm
 from ..core.grouped import SideBySide
-from ..registry import named, parameters, unlike
+from ..registry import load_method, parameters, unlike
 
 _ELSEWHERE = ("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize")
 """What torch's optimizers let a group set: refused where it would have no effect, since nothing else would tell."""
@@ -23,7 +23,7 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     """
     own = parameters(algorithm) if isinstance(algorithm, str) else []
     if isinstance(algorithm, str):
-        algorithm = named(algorithm, **{name: value for name, value in options.items() if name in own})
+        algorithm = load_method(algorithm, **{name: value for name, value in options.items() if name in own})
     if algorithm.has_local_models:
         raise ValueError(f"{algorithm}: its workers have models of their own, which no optimizer on common ones has")
     if algorithm.looks_back:

@@ -15,7 +15,7 @@ def keyed_seed(*name: int | str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-class Key(NamedTuple):
+class MessageKey(NamedTuple):
     """Names one message of one round: what a randomised compressor draws from, the same before and after a resume,
     in one process or in many."""
 
@@ -25,7 +25,7 @@ class Key(NamedTuple):
     workers: tuple[int, ...] | None = None  # the workers of the worker axis; None for the server's one message
 
     @classmethod
-    def none(cls) -> Key:
+    def none(cls) -> MessageKey:
         """A key for payloads whose content does not matter."""
         return cls(0, "none", 0)
 

@@ -24,7 +24,7 @@ class WorkerMomentum(Algorithm):
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
         return replace(super().start_workers(x, ids), moments=Momentum(m=zeros))
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Momentum]:
         (before,) = state.moments

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from algorithms.compressors import Compressor
 from algorithms.compressors.packing import pack, unpack
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 
 
 class BlockSigns(NamedTuple):
@@ -35,7 +35,7 @@ class BlockSign(Compressor):
         if self.block < 1:
             raise ValueError(f"block={self.block}: a block has at least one coordinate")
 
-    def encode(self, x: Tensor, key: Key | None = None) -> BlockSigns:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> BlockSigns:
         d = x.shape[-1]
         blocks = pad(x.abs(), (0, -d % self.block)).unflatten(-1, (-1, self.block))
         lengths = torch.full((blocks.shape[-2],), self.block)

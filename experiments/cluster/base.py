@@ -69,7 +69,7 @@ class Cluster(ABC):
             down, server = self._exchange(stage, up, server, replica.x, t)
             replica = at_replicas.replica(down, replica, lr, t)
         if stages:
-            workers = self._path.adopted(workers, replica, t)
+            workers = self._path.sync_workers(workers, replica, t)
         return ClusterState(workers, server, replica)
 
     def model(self, state: ClusterState) -> Tensor | None:

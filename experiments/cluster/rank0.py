@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import Wire
+from algorithms.comm.gather_broadcast import GatherBroadcast
 from algorithms.compressors import Payload
 from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from experiments.cluster.torchrun import Torchrun
@@ -16,7 +16,7 @@ class Rank0(Torchrun):
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int) -> None:
         super().__init__(algorithm, ids, shares, seed)
-        self._wire = Wire(algorithm, seed, shares=shares)
+        self._wire = GatherBroadcast(algorithm, seed, shares=shares)
 
     def start_server(self, x: Tensor) -> ServerState | None:
         return super().start_server(x) if self.is_first else None

@@ -7,14 +7,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import contact
-from algorithms.comm.sharded_server import ShardedWire, cuts
+from algorithms.comm.sharded_server import ShardedServer, cuts
 from algorithms.compressors import Payload
 from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from experiments.cluster.torchrun import Torchrun
 
 
 class Sharded(Torchrun):
-    """Every round each rank gets n messages' spans of its own coordinates, and all get its answer.
+    """Every round each rank gets n messages' shards of its own coordinates, and all get its answer.
 
     The numbers are those of the server on rank 0, bit for bit, and so is what is counted. A vector is cut between
     pieces (`algorithms.compressors.shard.piece`), so that one of a few thousand coordinates has one server.
@@ -25,7 +25,7 @@ class Sharded(Torchrun):
     ) -> None:
         super().__init__(algorithm, ids, shares, seed)
         self._cuts = self.cuts = cuts(algorithm, d, len(shares))
-        self._wire = ShardedWire(algorithm, seed, shares, self._cuts, timeout)
+        self._wire = ShardedServer(algorithm, seed, shares, self._cuts, timeout)
         self._replicas = algorithm.unpacked()  # the wire decodes what comes down
 
     def start_server(self, x: Tensor) -> ServerState | None:

@@ -18,10 +18,10 @@ from torch import Tensor
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
 from algorithms.core.algorithm import Algorithm, ReplicaState, as_dicts, from_dicts
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.utils.layout import laid_out
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
@@ -160,9 +160,11 @@ class TestAlgorithm:
         for dtype in (torch.float32, torch.float64):
             algorithm, lrs = build_algorithm(), LRS.to(dtype)
             state = states(algorithm, start(2, dtype=dtype), lrs, rounds=3)[-1]
-            wanted, _ = algorithm.outgoing(seen(algorithm, state, ROUNDS), state.workers, state.replica, lrs, ROUNDS)
-            whole = ("workers.outgoing", "replica.x", "replica.signal", "replica.previous")
-            for name, tensor in {**named(state), "workers.outgoing": wanted}.items():
+            wanted, _ = algorithm.worker_message(
+                seen(algorithm, state, ROUNDS), state.workers, state.replica, lrs, ROUNDS
+            )
+            whole = ("workers.worker_message", "replica.x", "replica.signal", "replica.previous")
+            for name, tensor in {**named(state), "workers.worker_message": wanted}.items():
                 if name != "workers.ids":
                     lead = (2, WORKERS) if name.startswith("workers") else (2,)
                     assert_form(tensor, (*lead, D if name in whole else tensor.shape[-1]), dtype, name)
@@ -205,7 +207,7 @@ class TestAlgorithm:
         """Bits and bytes counted are those of what is sent, up and down, in every round."""
         algorithm = build_algorithm()
         for t, (up, down, _) in enumerate(two_ranks_of(build_algorithm), 1):
-            meter = Meter()
+            meter = BitCounter()
             meter.count(algorithm, D, t, torch.float64)
             ups, downs = tuple(part[0, 0] for part in tensors(up)), tuple(part[0] for part in tensors(down))
             for way, counted, payload in (("up", meter.bits_up, ups), ("down", meter.bits_down, downs)):
@@ -257,7 +259,7 @@ def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
     """What the algorithm sees of the workers' gradients in round t, at the models that they have."""
     workers, previous = state.workers, state.replica.previous
     found = gradients(state.replica.x) if workers.x is None else gradients_at(workers.x)
-    return found if previous is None else algorithm.estimated(found, gradients(previous), workers, t)
+    return found if previous is None else algorithm.variance_reduced_gradient(found, gradients(previous), workers, t)
 
 
 def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState]]]:
@@ -276,7 +278,7 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
         if (previous := replicas[0].previous) is not None:
             earlier = gradients(previous).split(WORKERS // 2, -2)
             parts = [
-                algorithm.estimated(part, before, state, t)
+                algorithm.variance_reduced_gradient(part, before, state, t)
                 for algorithm, part, before, state in zip(ranks, parts, earlier, workers, strict=True)
             ]
         workers = [
@@ -294,11 +296,11 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
             down, server = stages[0].server(ups[-1], server, t, SEED)
             downs.append(down)
             zeros = torch.zeros(2, stages[1].width(D), dtype=replicas[1].x.dtype)
-            like = stages[1].downlink.codec(t).encode(zeros, Key.none())
+            like = stages[1].downlink.codec(t).encode(zeros, MessageKey.none())
             arrived = from_bytes(to_bytes(down, 1), like, 1)
             replicas = [
                 a.replica(message, r, LRS, t) for a, message, r in zip(stages, (down, arrived), replicas, strict=True)
             ]
         if ups:
-            workers = [a.adopted(state, r, t) for a, state, r in zip(ranks, workers, replicas, strict=True)]
+            workers = [a.sync_workers(state, r, t) for a, state, r in zip(ranks, workers, replicas, strict=True)]
         yield tuple(ups), tuple(downs), replicas

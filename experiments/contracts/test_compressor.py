@@ -10,17 +10,18 @@ import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors import Compressor, Divisible, shard, tensors
-from algorithms.compressors.shard import Span
-from algorithms.utils.seeding import Key
+from algorithms.compressors import Compressor, Shardable, tensors
+from algorithms.compressors import shard as module
+from algorithms.compressors.shard import Shard
+from algorithms.utils.seeding import MessageKey
 from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, given
 from experiments.contracts.threads import encoded_apart
 
 SIZES = (1, 2, 8, 37, 300, 70_001)  # the last is beyond 16-bit indices
 DRAWS = 4000
 DTYPES = (torch.float32, torch.float64)
-WORKERS = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
-SERVER = Key(seed=1, direction="down", round=2)
+WORKERS = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
+SERVER = MessageKey(seed=1, direction="down", round=2)
 
 
 class TestCompressor:
@@ -81,7 +82,7 @@ class TestCompressor:
         for d in sizes(compressor):
             for dtype in DTYPES:
                 with given(f"d = {d}, {dtype}"):
-                    payload = compressor.encode(torch.zeros(d, dtype=dtype), Key.none())
+                    payload = compressor.encode(torch.zeros(d, dtype=dtype), MessageKey.none())
                     assert_bits(compressor.bits(d), payload, dtype)
 
     def test_is_a_function(self, compressor: Compressor) -> None:
@@ -99,20 +100,20 @@ class TestCompressor:
         if not is_random(compressor):
             pytest.skip("it is not random")
         x = vectors(middle(compressor))["random"][0, :1]
-        up = [Key(0, "up", t, (0,)) for t in range(1, 17)]
+        up = [MessageKey(0, "up", t, (0,)) for t in range(1, 17)]
         down = [key._replace(direction="down") for key in up]
-        seeds = [Key(k, "up", 1, (0,)) for k in range(16)]
-        workers = [Key(0, "up", 1, (k,)) for k in range(16)]
+        seeds = [MessageKey(k, "up", 1, (0,)) for k in range(16)]
+        workers = [MessageKey(0, "up", 1, (k,)) for k in range(16)]
         for name, keys in {"rounds": up, "seeds": seeds, "workers": workers}.items():
             assert len(draws(compressor, x, keys)) > 1, f"expected different draws for 16 {name}, saw one alone"
         alike = draws(compressor, x, up) == draws(compressor, x, down)
         assert not alike, "expected different draws up and down, saw the same in 16 rounds"
 
     def test_divides(self, compressor: Compressor, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What encode_span makes on spans is what cut takes of a whole payload, and decodes to C(x), bit for bit."""
-        if not isinstance(compressor, Divisible) or not compressor.is_divisible:
+        """encode_shard on shards equals cut of a whole payload, and decodes to C(x), bit for bit."""
+        if not isinstance(compressor, Shardable) or not compressor.is_shardable:
             pytest.skip("it is not divisible")
-        monkeypatch.setattr(shard, "LEAST", 8)
+        monkeypatch.setattr(module, "LEAST", 8)
         for x, where in inputs(compressor):
             d = x.shape[-1]
             cuts = (0, *list(compressor.places(d))[:2], d)
@@ -120,12 +121,12 @@ class TestCompressor:
                 continue
             with where:
                 made, whole = encoded_apart(compressor, x, cuts, WORKERS), compressor.encode(x, WORKERS)
-                spans = [Span(cuts, number) for number in range(len(made))]
-                for payload, one in zip(made, spans, strict=True):
+                shards = [Shard(cuts, number) for number in range(len(made))]
+                for payload, one in zip(made, shards, strict=True):
                     for found, expected in zip(tensors(payload), tensors(compressor.cut(whole, one)), strict=True):
                         assert_same(found, expected, f"coordinates {one.begin} to {one.end} encoded and cut")
-                parts = [compressor.decode_span(payload, one) for payload, one in zip(made, spans, strict=True)]
-                assert_same(torch.cat(parts, -1), compressor(x, WORKERS), "spans decoded and C(x)")
+                parts = [compressor.decode_shard(payload, one) for payload, one in zip(made, shards, strict=True)]
+                assert_same(torch.cat(parts, -1), compressor(x, WORKERS), "shards decoded and C(x)")
 
     def test_contracts(self, compressor: Compressor) -> None:
         """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ where that is not known."""
@@ -220,7 +221,7 @@ def middle(compressor: Compressor) -> int:
     return max((d for d in sizes(compressor) if d <= 37), default=sizes(compressor)[0])
 
 
-def draws(compressor: Compressor, x: Tensor, keys: list[Key]) -> set[tuple]:
+def draws(compressor: Compressor, x: Tensor, keys: list[MessageKey]) -> set[tuple]:
     """The different C(x) among those that these keys give."""
     return {tuple(compressor(x, key).flatten().tolist()) for key in keys}
 
@@ -228,7 +229,9 @@ def draws(compressor: Compressor, x: Tensor, keys: list[Key]) -> set[tuple]:
 def is_random(compressor: Compressor) -> bool:
     """Whether anything in a key makes a difference."""
     x = vectors(middle(compressor))["random"][0, :1]
-    return len(draws(compressor, x, [Key(k, way, k + 1, (k,)) for k in range(16) for way in ("up", "down")])) > 1
+    return (
+        len(draws(compressor, x, [MessageKey(k, way, k + 1, (k,)) for k in range(16) for way in ("up", "down")])) > 1
+    )
 
 
 def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
@@ -236,7 +239,7 @@ def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, 
     rows = {name: batch.flatten(0, 1) for name, batch in vectors(d).items()}
     some = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}
     x = torch.stack(list(some.values()))
-    drawn = compressor(x.unsqueeze(1).repeat(1, count, 1), Key(0, "up", 1, tuple(range(count))))
+    drawn = compressor(x.unsqueeze(1).repeat(1, count, 1), MessageKey(0, "up", 1, tuple(range(count))))
     yield from zip(some, x, drawn, strict=True)
 
 

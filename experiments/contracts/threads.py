@@ -1,4 +1,4 @@
-"""What several processes make of the spans that each has of a vector, tried with threads."""
+"""What several processes make of the shards that each has of a vector, tried with threads."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from threading import Barrier
 import torch
 from torch import Tensor
 
-from algorithms.compressors import Divisible, Payload
-from algorithms.compressors.shard import Span
-from algorithms.utils.seeding import Key
+from algorithms.compressors import Payload, Shardable
+from algorithms.compressors.shard import Shard
+from algorithms.utils.seeding import MessageKey
 
 PATIENCE = 20  # seconds that a thread waits for others who may have failed
 
 
-def encoded_apart(compressor: Divisible, x: Tensor, cuts: tuple[int, ...], key: Key) -> list[Payload]:
-    """What `encode_span` makes of every span of x [..., d], each in a thread that has nothing else of it."""
+def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
+    """What `encode_shard` makes of every shard of x [..., d], each in a thread that has nothing else of it."""
     meeting = _Meeting(Barrier(len(cuts) - 1), {})
-    spans = [_Told(cuts, number, meeting) for number in range(len(cuts) - 1)]
-    with ThreadPoolExecutor(len(spans)) as threads:
-        own = (x[..., span.begin : span.end].clone() for span in spans)
-        return list(threads.map(lambda mine, span: compressor.encode_span(mine, span, key), own, spans))
+    shards = [_Told(cuts, number, meeting) for number in range(len(cuts) - 1)]
+    with ThreadPoolExecutor(len(shards)) as threads:
+        own = (x[..., shard.begin : shard.end].clone() for shard in shards)
+        return list(threads.map(lambda mine, shard: compressor.encode_shard(mine, shard, key), own, shards))
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class _Meeting:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told(Span):
-    """A span of a thread."""
+class _Told(Shard):
+    """A shard of a thread."""
 
     meeting: _Meeting
 

@@ -7,7 +7,7 @@ from functools import partial
 from rich.console import Console
 from rich.filesize import decimal
 
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from common import tables
 from common.errors import RunError, Unavailable, UsageError
 from common.progress import duration
@@ -114,7 +114,7 @@ def _waiting(run: RunConfig, done: int, tried: Trial | None, ranks: Ranks) -> _C
     state = f"at round {done}" if done else "to do"
     if tried is None:
         return _Cost(state)
-    algorithm, meter = build_algorithm(run, tried.layout), Meter()
+    algorithm, meter = build_algorithm(run, tried.layout), BitCounter()
     try:
         algorithm.check(tried.d)
     except ValueError as error:

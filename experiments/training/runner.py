@@ -8,7 +8,7 @@ from types import FrameType
 
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import exchange
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
 from common.signals import handled, stops
@@ -98,7 +98,7 @@ def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
     if not 0 <= t <= trainer.rounds:
         raise ValueError(f"of round {t}, where the run has {trainer.rounds}")
     if row:
-        meter = Meter(**{name: row[name] for name in asdict(trainer.meter)})
+        meter = BitCounter(**{name: row[name] for name in asdict(trainer.meter)})
         for since in range(row["round"] + 1, t + 1):
             meter.count(trainer.cluster.algorithm, trainer.task.d, since, trainer.task.dtype)
         if state["meter"] != asdict(meter):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.algorithm import as_dicts, from_dicts
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.clipping import clipped
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
@@ -48,7 +48,7 @@ class Trainer:
         self.step_sizes = [lr * unit for lr in lrs]
         self._lr = torch.tensor(self.step_sizes, dtype=task.dtype, device=task.device).unsqueeze(-1)
         self.t = 0
-        self.meter = Meter()
+        self.meter = BitCounter()
         self.seconds = 0.0  # of training; evaluation is not counted
         self.state = cluster.start(task.start().expand(len(lrs), -1).clone())
         self.statistics = task.start_statistics().expand(len(lrs), -1, -1).clone()
@@ -74,7 +74,7 @@ class Trainer:
         self.diagnostics = {}
         if diagnose and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
-            wanted, _ = self.cluster.algorithm.outgoing(gradients, workers, before.replica, lr, t)
+            wanted, _ = self.cluster.algorithm.worker_message(gradients, workers, before.replica, lr, t)
             mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state.server)
             self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
 
@@ -141,7 +141,7 @@ class Trainer:
     def load_state_dict(self, state: dict) -> None:
         """Go on from where `state_dict` was taken, with the whole server's state in it."""
         self.t, self.seconds = state["t"], state["seconds"]
-        self.meter, self.statistics = Meter(**state["meter"]), state["statistics"]
+        self.meter, self.statistics = BitCounter(**state["meter"]), state["statistics"]
         server = None if self.state.server is None else _each(state["cluster"]["server"], self._served)
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
 
@@ -159,7 +159,9 @@ class Trainer:
         gradients = self._clipped(gradients, t)
         if replica.previous is not None:
             earlier, _ = self.task.gradients(replica.previous, self.statistics, t)
-            gradients = self.cluster.algorithm.estimated(gradients, self._clipped(earlier, t), workers, t)
+            gradients = self.cluster.algorithm.variance_reduced_gradient(
+                gradients, self._clipped(earlier, t), workers, t
+            )
         return gradients, statistics
 
     def _clipped(self, gradients: Tensor, t: int) -> Tensor:

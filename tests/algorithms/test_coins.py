@@ -11,7 +11,7 @@ from small_support import LR, ROUNDS, SEED, START, assert_close, assert_follows,
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.step_sizes import dasha_step_size, diana_step_size, marina_step_size
 from algorithms.core.update_rules import SGD
 from algorithms.methods.bases.shared_coin import Coin
@@ -21,20 +21,20 @@ from algorithms.methods.ef21 import ef21
 from algorithms.methods.marina import marina
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 
 THIRD = RandomK(k=3, unbiased=True)
 
 
 def drawn(x: list[float], worker: int, t: int) -> list[float]:
     """Natural compression of a worker's message, with the numbers that its key gives."""
-    generator = torch.Generator().manual_seed(Key(SEED, "up", t, (worker,)).seeds().item())
+    generator = torch.Generator().manual_seed(MessageKey(SEED, "up", t, (worker,)).seeds().item())
     return quantizers.natural(x, torch.rand(len(x), dtype=torch.float64, generator=generator).tolist())
 
 
 def sampled(x: list[float], worker: int, t: int) -> list[float]:
     """Unbiased random-3 of a worker's message, of the coordinates that ours keeps of ones."""
-    key = Key(SEED, "up", t, (worker,))
+    key = MessageKey(SEED, "up", t, (worker,))
     kept = THIRD(torch.ones(1, len(x), dtype=torch.float64), key)[0].tolist()
     assert kept.count(0.0) == len(x) - 3
     return [value * len(x) / 3 if keep else 0.0 for value, keep in zip(x, kept, strict=True)]
@@ -109,7 +109,7 @@ def test_a_coin_is_alike_everywhere_and_fair():
 
 
 def test_bits_are_those_of_the_coin():
-    meter, d = Meter(), problem.D
+    meter, d = BitCounter(), problem.D
     algorithm = marina(THIRD, SGD(), SEED, p=0.4)
     for t in range(1, ROUNDS + 1):
         meter.count(algorithm, d, t, torch.float64)

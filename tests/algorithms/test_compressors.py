@@ -35,7 +35,7 @@ from algorithms.compressors.blocks import buckets
 from algorithms.compressors.packing import pack, pack_by_torch, signed, unpack, unpack_by_torch
 from algorithms.compressors.shard import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.contracts.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]
@@ -74,7 +74,7 @@ COMPRESSORS = [
     Blocks(RandomK(k=3), (30, 7)),
     Blocks(Natural(), (30, 7)),
 ]
-KEY = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
+KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
 D = 37  # no multiple of 8: signs are padded
 
 
@@ -206,7 +206,7 @@ def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
 def test_payloads_lie_on_the_device_of_x(compressor):
     """Tried with the device that holds no data."""
-    payload = compressor.encode(torch.zeros(3, D, device="meta"), Key(0, "up", 1, (0, 1, 2)))
+    payload = compressor.encode(torch.zeros(3, D, device="meta"), MessageKey(0, "up", 1, (0, 1, 2)))
     assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
 
 
@@ -233,7 +233,7 @@ def test_top_k_keeps_the_lower_index_of_equal_magnitudes():
 
 def test_random_k_sends_distinct_coordinates_and_the_receiver_finds_them_from_the_seed():
     x = torch.arange(1.0, 101.0)
-    payload = RandomK(k=40).encode(x, Key(5, "down", 1))
+    payload = RandomK(k=40).encode(x, MessageKey(5, "down", 1))
     assert payload.seed.dtype == torch.int64
     assert payload.seed.numel() == 1
     decoded = RandomK(k=40).decode(payload, 100)
@@ -353,5 +353,5 @@ def test_buckets_are_filled_from_the_last_tensor_to_the_first(sizes, expected):
 @pytest.mark.parametrize("compressor", [RandomK(k=3), Qsgd(), Natural()], ids=str)
 def test_blocks_of_one_size_draw_apart(compressor):
     x = torch.randn(20, generator=torch.Generator().manual_seed(0)).repeat(2)
-    first, second = Blocks(compressor, (20, 20))(x, Key(0, "down", 1)).split(20)
+    first, second = Blocks(compressor, (20, 20))(x, MessageKey(0, "down", 1)).split(20)
     assert not torch.equal(first, second)

@@ -9,10 +9,10 @@ from reference import groups as plain
 
 from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Dynamic4, Int4, LinfDither, Nf4, Nuqsgd, TopK
 from algorithms.compressors.base import payload_bytes
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 
 D = 37
-KEY = Key(seed=3, direction="down", round=5)
+KEY = MessageKey(seed=3, direction="down", round=5)
 
 
 def _vectors() -> dict[str, torch.Tensor]:
@@ -180,7 +180,7 @@ def test_the_worst_group_of_dither_attains_its_variance(block, levels):
     r = (math.sqrt(1 + (block - 1) / levels**2) - 1) * levels**2 / (block - 1)
     x = torch.full((block,), r / levels, dtype=torch.float64)
     x[0] = 1
-    compressor, keys = LinfDither(block, levels), Key(0, "up", 1, tuple(range(20_000)))
+    compressor, keys = LinfDither(block, levels), MessageKey(0, "up", 1, tuple(range(20_000)))
     errors = (compressor(x.expand(20_000, -1), keys) - x).square().sum(-1) / x.square().sum()
     assert float(errors.mean()) == pytest.approx(compressor.omega(block), rel=0.02)
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.methods.lamb import Lamb, lamb
 from algorithms.methods.onebit_lamb import onebit_lamb
-from algorithms.registry import named
+from algorithms.registry import load_method
 from algorithms.utils.layout import laid_out
 from experiments.cluster.simulated import Simulated
 
@@ -135,7 +135,7 @@ def test_a_step_is_as_long_as_its_tensor() -> None:
 
 
 def test_its_bits_are_dense_and_then_one_a_coordinate_each_way() -> None:
-    meter, algorithm = Meter(), onebit_lamb(ScaledSign("l2"), 10, LAYOUT, warmup=3)
+    meter, algorithm = BitCounter(), onebit_lamb(ScaledSign("l2"), 10, LAYOUT, warmup=3)
     for t in range(1, 11):
         meter.count(algorithm, problem.D, t, torch.float32)
     assert meter.bits_up == meter.bits_down == 3 * 32 * problem.D + 7 * (problem.D + 32)
@@ -144,4 +144,4 @@ def test_its_bits_are_dense_and_then_one_a_coordinate_each_way() -> None:
 @pytest.mark.parametrize("name", ["lamb", "onebit_lamb"])
 def test_without_shapes_they_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
-        named(name, **({"rounds": 9} if name == "onebit_lamb" else {})).check(problem.D)
+        load_method(name, **({"rounds": 9} if name == "onebit_lamb" else {})).check(problem.D)

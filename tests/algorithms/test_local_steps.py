@@ -11,7 +11,7 @@ from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
 
 from algorithms.compressors import Identity, ScaledSign, TopK
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.channels import dense
 from algorithms.core.update_rules import SGD
 from algorithms.methods.bases.local_steps import LocalSteps
@@ -124,7 +124,7 @@ def test_workers_move_apart_and_meet_again():
 
 
 def test_silent_rounds_cost_nothing():
-    meter, algorithm = Meter(), diloco(TopK(k=2), SGD(), period=5)
+    meter, algorithm = BitCounter(), diloco(TopK(k=2), SGD(), period=5)
     seen = []
     for t in range(1, 16):
         meter.count(algorithm, 10, t, torch.float32)

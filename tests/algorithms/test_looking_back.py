@@ -13,7 +13,7 @@ from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.dasha_mvr import dasha_mvr
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from common.errors import RunError
 from data.synthetic import synthetic
 from experiments.cluster.simulated import Simulated
@@ -34,7 +34,7 @@ def row_gradient(i: int, x: list[float], t: int) -> list[float]:
 
 def natural(x: list[float], worker: int, t: int) -> list[float]:
     """Natural compression of a worker's message, with the numbers that its key gives."""
-    generator = torch.Generator().manual_seed(Key(SEED, "up", t, (worker,)).seeds().item())
+    generator = torch.Generator().manual_seed(MessageKey(SEED, "up", t, (worker,)).seeds().item())
     return quantizers.natural(x, torch.rand(len(x), dtype=torch.float64, generator=generator).tolist())
 
 
@@ -49,7 +49,7 @@ def run(algorithm: Algorithm) -> torch.Tensor:
     for t in range(1, ROUNDS + 1):
         seen, previous = gradients(state.replica.x, t), state.replica.previous
         if previous is not None:
-            seen = algorithm.estimated(seen, gradients(previous, t), state.workers, t)
+            seen = algorithm.variance_reduced_gradient(seen, gradients(previous, t), state.workers, t)
         state = cluster.round(seen, state, LR, t)
         path.append(state.replica.x)
     return torch.stack(path)

@@ -15,7 +15,7 @@ from algorithms.comm.sharded_server import cuts
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, DctTopK, Identity, ScaledSign, TopK
 from algorithms.core.aggregation import Mean, SendersMean
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam
 from algorithms.methods.adam import adam
 from algorithms.methods.bases.low_rank import Factored, LowRank
@@ -27,7 +27,7 @@ from algorithms.methods.muon import muon
 from algorithms.methods.powersgd import powersgd
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.registry import named
+from algorithms.registry import load_method
 from algorithms.utils.layout import Block, Layout, Split, check_layout, laid_out, of_vectors, with_ends
 from experiments.cluster.simulated import Simulated
 from experiments.models.flat import FlatModel
@@ -91,7 +91,7 @@ def test_a_layout_of_something_else_is_refused():
     with pytest.raises(ValueError, match="blocks of 27 coordinates in all; the vectors have d = 28"):
         check_layout(LAYOUT, problem.D + 1)
     with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
-        named("muon").check(problem.D)
+        load_method("muon").check(problem.D)
 
 
 # AdamW and Muon.
@@ -107,7 +107,7 @@ def test_adamw_is_torch_s_on_the_mean_gradient(weight_decay):
         optimizer.step()
         path.append(x.detach().clone())
     update = Adam(form="torch", decoupled=True, beta2=0.999, weight_decay=weight_decay)
-    assert named("adamw").update == Adam(form="torch", decoupled=True, beta2=0.999)
+    assert load_method("adamw").update == Adam(form="torch", decoupled=True, beta2=0.999)
     assert_close(run(adam(Identity(), update)), torch.stack(path), 1e-12)
 
 
@@ -230,7 +230,7 @@ def test_powersgd_goes_on_after_a_round_without_gradient():
 @pytest.mark.parametrize(("rank", "floats"), [(1, 45_935), (2, 82_260), (4, 154_910)])
 def test_powersgd_sends_of_a_resnet_what_its_authors_count(rank, floats):
     model = FlatModel(resnet18(), "cpu")
-    algorithm, meter = powersgd(Identity(), model.layout, rank=rank), Meter()
+    algorithm, meter = powersgd(Identity(), model.layout, rank=rank), BitCounter()
     algorithm.check(model.d)
     meter.count(algorithm, model.d, 1, torch.float32)
     assert (meter.bits_up, meter.bits_down) == (32 * floats, 32 * floats)
@@ -348,11 +348,11 @@ def test_demo_goes_down():
 
 
 def test_demo_s_layout_is_its_compressor_s():
-    assert demo(DctTopK(layout=LAYOUT)) == demo(DctTopK(), LAYOUT) == named("demo", layout=LAYOUT)
+    assert demo(DctTopK(layout=LAYOUT)) == demo(DctTopK(), LAYOUT) == load_method("demo", layout=LAYOUT)
     with pytest.raises(ValueError, match="needs layout="):
-        named("demo").check(problem.D)
+        load_method("demo").check(problem.D)
     with pytest.raises(ValueError, match=r"cluster\.server=rank0"):
-        cuts(named("demo", layout=LAYOUT), problem.D, 2)
+        cuts(load_method("demo", layout=LAYOUT), problem.D, 2)
 
 
 # EF21-Muon.
@@ -445,7 +445,7 @@ def test_dion_of_full_rank_finds_the_polar_factor_of_a_momentum_that_stays():
 
 
 def test_dion_sends_factors_of_matrices_and_all_else_as_it_is():
-    meter = Meter()
+    meter = BitCounter()
     meter.count(dion(Identity(), LAYOUT, fraction=0.5), problem.D, 1, torch.float64)
     assert meter.bits_up == meter.bits_down == 32 * (4 + 2 + 3 + 2 + 13)
     with pytest.raises(ValueError, match="fraction=0"):

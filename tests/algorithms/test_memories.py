@@ -28,7 +28,7 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.loco import AveragedError, loco
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.cluster.simulated import Simulated
 
 COMPRESSORS = {
@@ -101,7 +101,7 @@ def test_econtrol_and_diana_without_compression_are_gradient_descent():
 
 def drawn(x: list[float], worker: int, t: int) -> list[float]:
     """Natural compression of a worker's message, with the numbers that its key gives."""
-    generator = torch.Generator().manual_seed(Key(SEED, "up", t, (worker,)).seeds().item())
+    generator = torch.Generator().manual_seed(MessageKey(SEED, "up", t, (worker,)).seeds().item())
     return quantizers.natural(x, torch.rand(len(x), dtype=torch.float64, generator=generator).tolist())
 
 
@@ -169,7 +169,7 @@ def test_an_error_in_eight_bits_is_near_the_whole_one():
     """Within half a level, 1/127 of the largest of 64 neighbours."""
     w, e = torch.randn(2, 3, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).unbind()
     channels = (loco(TopK(k=2), SGD(), error_bits=bits).uplink for bits in (32, 8))
-    whole, coded = (channel.send(w, e, Key(SEED, "up", 1, (0, 1, 2)))[1] for channel in channels)
+    whole, coded = (channel.send(w, e, MessageKey(SEED, "up", 1, (0, 1, 2)))[1] for channel in channels)
     assert isinstance(whole, torch.Tensor)
     assert isinstance(coded, torch.Tensor)
     off = torch.stack([(whole - coded)[..., j : j + 64].abs().amax(-1) for j in range(0, 200, 64)])

@@ -9,7 +9,7 @@ from reference import methods, problem, updates
 
 from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
@@ -137,7 +137,7 @@ def test_identity_compression_is_the_uncompressed_method(method, update):
     ],
 )
 def test_bits_of_ten_rounds(algorithm, up, down):
-    meter = Meter()
+    meter = BitCounter()
     for t in range(1, 11):
         meter.count(algorithm, 100, t, torch.float32)
     assert (meter.bits_up, meter.bits_down, meter.bits) == (up, down, up + down)
@@ -152,7 +152,7 @@ def test_bits_of_ten_rounds(algorithm, up, down):
     ids=["a dense start", "directions that differ"],
 )
 def test_payload_bytes_of_two_rounds(algorithm, dtype, payload_bytes):
-    meter = Meter()
+    meter = BitCounter()
     for t in (1, 2):
         meter.count(algorithm, 100, t, dtype)
     assert meter.payload_bytes == payload_bytes

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from algorithms.compressors import BinMeans, Compressor, Identity, ScaledSign
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.methods.muloco import muloco
 from algorithms.methods.muon import muon
-from algorithms.registry import named
+from algorithms.registry import load_method
 from algorithms.utils.layout import laid_out
 from experiments.cluster.simulated import Simulated
 
@@ -64,7 +64,7 @@ def test_of_one_worker_it_is_muon(period: int) -> None:
 
 
 def test_its_bits_are_two_a_coordinate_up() -> None:
-    meter, algorithm = Meter(), muloco(BinMeans(), LAYOUT, period=3)
+    meter, algorithm = BitCounter(), muloco(BinMeans(), LAYOUT, period=3)
     for t in range(1, 7):
         meter.count(algorithm, problem.D, t, torch.float32)
     assert (meter.bits_up, meter.bits_down) == (2 * (2 * problem.D + 160), 2 * 32 * problem.D)
@@ -72,4 +72,4 @@ def test_its_bits_are_two_a_coordinate_up() -> None:
 
 def test_without_shapes_it_is_refused() -> None:
     with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
-        named("muloco").check(problem.D)
+        load_method("muloco").check(problem.D)

@@ -13,7 +13,7 @@ from algorithms.core.update_rules import SGD
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.registry import named, names, parameters
+from algorithms.registry import load_method, names, parameters
 from experiments.config.run import load_run
 from experiments.training.build import build_algorithm
 
@@ -23,7 +23,7 @@ def test_a_name_is_what_the_harness_makes_of_it(name: str) -> None:
     run = load_run([f"algorithm={name}", "rounds=150"])
     told = {"rounds": 150, "workers": run.cluster.workers}
     given = {option: value for option, value in told.items() if option in parameters(name)}
-    assert repr(named(name, **given)) == repr(build_algorithm(run))
+    assert repr(load_method(name, **given)) == repr(build_algorithm(run))
 
 
 def test_every_file_has_a_name() -> None:
@@ -32,7 +32,7 @@ def test_every_file_has_a_name() -> None:
 
 
 def test_options_stand_before_the_file() -> None:
-    assert named("ef21", compressor=TopK(k=3), dense_start=False) == ef21(TopK(k=3), SGD(), dense_start=False)
+    assert load_method("ef21", compressor=TopK(k=3), dense_start=False) == ef21(TopK(k=3), SGD(), dense_start=False)
 
 
 def optimizer(name: str, **options: object) -> CompressedOptimizer:
@@ -69,7 +69,7 @@ def test_what_cannot_be_made_is_said(name: str, options: dict, said: str) -> Non
 
 def test_an_explicit_algorithm_takes_no_options_of_its_function() -> None:
     with pytest.raises(ValueError, match="no option 'uplink_only'; there are weight_decay, betas"):
-        CompressedOptimizer([torch.ones(3, requires_grad=True)], named("cd_adam"), lr=0.1, uplink_only=True)
+        CompressedOptimizer([torch.ones(3, requires_grad=True)], load_method("cd_adam"), lr=0.1, uplink_only=True)
 
 
 @pytest.fixture
@@ -83,15 +83,15 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_file_for_hydra_alone_is_refused(conf: Path) -> None:
     (conf / "mine.yaml").write_text("defaults:\n  - cd_adam\n")
     with pytest.raises(ValueError, match=r"conf/algorithm/mine.yaml: its default 'cd_adam' is for Hydra alone"):
-        named("mine")
+        load_method("mine")
 
 
 def test_without_the_files_it_says_where_they_would_lie(conf: Path) -> None:
     with pytest.raises(ValueError, match=rf"no file lies in {conf}; call a function of algorithms.methods"):
-        named("cd_adam")
+        load_method("cd_adam")
 
 
 def test_without_yaml_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ModuleNotFoundError, match="algorithm 'cd_adam': its file is read by the package pyyaml"):
-        named("cd_adam")
+        load_method("cd_adam")

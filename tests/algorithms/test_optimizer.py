@@ -13,7 +13,7 @@ from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import ScaledSign, TopK
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.optimizer import CompressedOptimizer
@@ -77,7 +77,7 @@ def test_two_ranks_equal_the_simulation_bit_for_bit(name, two_ranks):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_bits_are_counted_across_a_restart(name, two_ranks):
-    meter = Meter()
+    meter = BitCounter()
     for t in range(1, ROUNDS + 1):
         meter.count(ALGORITHMS[name], sum(SIZES), t, torch.float32)
     assert two_ranks[0][name]["bits"] == two_ranks[1][name]["bits"] == meter.bits

@@ -10,7 +10,7 @@ from reference.compressors import scaled_sign
 
 from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD, AdamMoments
 from algorithms.methods.apmsqueeze import apmsqueeze
@@ -144,7 +144,7 @@ def test_both_directions_are_checked(where):
 
 def test_bits_of_both_phases_are_counted():
     """1-bit Adam with 13 of 100 rounds dense spends about (13·32 + 87)/100 ≈ 5.03 times one bit a coordinate."""
-    d, meter = 10**6, Meter()
+    d, meter = 10**6, BitCounter()
     algorithm = onebit_adam(ScaledSign("l2"), 100, 0.13)
     for t in range(1, 101):
         meter.count(algorithm, d, t, torch.float32)

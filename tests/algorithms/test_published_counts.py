@@ -7,7 +7,7 @@ import torch
 
 from algorithms.compressors import DctTopK, Identity, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.demo import demo
@@ -36,7 +36,7 @@ D = 836_992
 def bits_up(algorithm: Algorithm) -> int:
     """What a worker sends in round 1, in all stages; the same is received of a low rank."""
     algorithm.check(D)
-    meter = Meter()
+    meter = BitCounter()
     meter.count(algorithm, D, 1, torch.float32)
     return meter.bits_up
 

@@ -9,10 +9,10 @@ from reference import quantizers as plain
 from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, Natural, Qsgd, ScaledSign, UniformQuantize
 from algorithms.compressors.packing import pack_codes, unpack_codes
 from algorithms.core.channels import ErrorFeedback, Markov
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 
 D = 37
-SERVER = Key(seed=3, direction="down", round=5)
+SERVER = MessageKey(seed=3, direction="down", round=5)
 DETERMINISTIC = [MinMaxUint8(), *(LogQuantize(b) for b in (2, 3, 5, 8)), *(UniformQuantize(b) for b in (2, 4, 8, 16))]
 RANDOM = [Qsgd(1), Qsgd(), Qsgd(127), Qsgd(32767), Natural()]
 QUANTIZERS = DETERMINISTIC + RANDOM
@@ -46,7 +46,7 @@ VECTORS = _vectors()
 every_vector = pytest.mark.parametrize("x", VECTORS.values(), ids=VECTORS)
 
 
-def _uniform(key: Key, d: int) -> list[float]:
+def _uniform(key: MessageKey, d: int) -> list[float]:
     """The numbers that the one message of a key is rounded with."""
     generator = torch.Generator().manual_seed(key.seeds().item())
     return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
@@ -170,7 +170,7 @@ DRAWS = 4000
 def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
     """Over 4000 draws, to 5 standard deviations of the mean."""
     x = VECTORS[name].masked_fill(VECTORS[name] == 0, 1e-3)
-    draws = compressor(x.expand(DRAWS, D), Key(0, "up", 1, tuple(range(DRAWS))))
+    draws = compressor(x.expand(DRAWS, D), MessageKey(0, "up", 1, tuple(range(DRAWS))))
     gap, chance = _chances(compressor, x)
     variance = gap**2 * chance * (1 - chance)
     assert ((draws.mean(0) - x).abs() <= 5 * (variance / DRAWS).sqrt() + 1e-12 * x.norm()).all()
@@ -184,7 +184,7 @@ def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
 def test_natural_at_the_ends_of_float32():
     smallest, largest = 2.0**-126, 2.0**127
     x = torch.tensor([smallest / 4, -smallest / 4, smallest, largest, 1.5 * largest, -1e200], dtype=torch.float64)
-    draws = Natural()(x.expand(DRAWS, 6), Key(0, "up", 1, tuple(range(DRAWS))))
+    draws = Natural()(x.expand(DRAWS, 6), MessageKey(0, "up", 1, tuple(range(DRAWS))))
     assert set(draws[:, :2].abs().flatten().tolist()) == {0.0, smallest}
     assert (draws[:, 0] / smallest).mean().item() == pytest.approx(1 / 4, abs=5 * math.sqrt(3 / 16 / DRAWS))
     assert (draws[:, 2:] == torch.tensor([smallest, largest, largest, -largest])).all()

@@ -130,7 +130,7 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
             replica = stage.replica(down, replica, lr, t)
             assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
         if path.stages(t, lr):
-            workers = path.adopted(workers, replica, t)
+            workers = path.sync_workers(workers, replica, t)
 
 
 def crossed(payload, lead: int):

@@ -8,7 +8,7 @@ from reference import matrices as plain
 
 from algorithms.compressors import Blocks, ChunkTopK, DctTopK, RankK, tensors
 from algorithms.utils.layout import laid_out
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.contracts.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]
@@ -21,7 +21,7 @@ COMPRESSORS = [
     RankK(9, LAYOUT),
     *(DctTopK(2, 4, dct, LAYOUT) for dct in (True, False)),
 ]
-KEY = Key(seed=1, direction="up", round=2, workers=(0, 1, 2))
+KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
 
 
 @pytest.fixture(params=COMPRESSORS, ids=lambda compressor: repr(compressor).partition(", layout")[0])

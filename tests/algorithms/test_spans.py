@@ -1,4 +1,4 @@
-"""Several processes that each have a span of a vector make, together, what one makes of the whole."""
+"""Several processes that each have a shard of a vector make, together, what one makes of the whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from algorithms.compressors import (
     Blocks,
     ChunkTopK,
     Compressor,
-    Divisible,
     Dynamic4,
     Identity,
     Int4,
@@ -29,6 +28,7 @@ from algorithms.compressors import (
     Qsgd,
     RandomK,
     ScaledSign,
+    Shardable,
     Sign,
     SignMean,
     TopK,
@@ -36,32 +36,32 @@ from algorithms.compressors import (
     Unpacked,
     tensors,
 )
-from algorithms.compressors import shard as spans
-from algorithms.compressors.shard import Span
+from algorithms.compressors import shard as module
+from algorithms.compressors.shard import Shard
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Direct
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.quantized_adam import quantized_adam
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.config.compose import CONF
 from experiments.contracts.threads import encoded_apart
 
 D = 200
 SIZES = (1, 100, 3, 7, 89)
-PLAIN: list[Divisible] = [
+PLAIN: list[Shardable] = [
     *(Identity(), ScaledSign(), ScaledSign(norm="l2"), TopK(k=9), TopK(ratio=0.3), RandomK(k=30)),
     *(RandomK(k=30, unbiased=True), MinMaxUint8(), LogQuantize(), LogQuantize(bits=5), UniformQuantize(bits=12)),
     *(Nf4(10), Dynamic4(10), Qsgd(), Qsgd(levels=1), Natural(), Sign(), Sign(zero=True), SignMean(20)),
     *(Int4(10), LinfDither(10, levels=1), Nuqsgd(12), BinMeans(), ChunkTopK(3, 10), TopK(k=9, index_bits="packed")),
 ]
-BLOCKWISE: list[Divisible] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]
+BLOCKWISE: list[Shardable] = [Blocks(one, SIZES) for one in (ScaledSign(), ScaledSign(norm="l2"), Qsgd(), Natural())]
 BLOCKWISE += [Blocks(TopK(k=1), SIZES), Blocks(TopK(ratio=0.4), SIZES), Blocks(RandomK(ratio=0.4), SIZES)]
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "LEAST", 16)
+    monkeypatch.setattr(module, "LEAST", 16)
 
 
 def vectors(dtype: torch.dtype = torch.float64) -> Tensor:
@@ -73,7 +73,7 @@ def vectors(dtype: torch.dtype = torch.float64) -> Tensor:
     return x.to(dtype)
 
 
-def cut(compressor: Divisible, parts: int) -> tuple[int, ...]:
+def cut(compressor: Shardable, parts: int) -> tuple[int, ...]:
     return cuts(cd_adam(compressor, AMSGrad()) if compressor.contractive else _naive(compressor), D, parts)
 
 
@@ -86,32 +86,32 @@ def _naive(compressor: Compressor):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("parts", [2, 3, 5])
 @pytest.mark.parametrize("compressor", PLAIN + BLOCKWISE, ids=str)
-def test_spans_make_what_the_whole_makes(compressor: Divisible, parts: int, dtype: torch.dtype) -> None:
-    x, key = vectors(dtype), Key(3, "up", 4, (0, 1, 2))
+def test_spans_make_what_the_whole_makes(compressor: Shardable, parts: int, dtype: torch.dtype) -> None:
+    x, key = vectors(dtype), MessageKey(3, "up", 4, (0, 1, 2))
     places = cut(compressor, parts)
     assert len(places) > 2
     made, whole = encoded_apart(compressor, x, places, key), compressor.encode(x, key)
-    alone = [Span(places, number) for number in range(len(made))]
-    for payload, span in zip(made, alone, strict=True):
-        expected = list(tensors(compressor.cut(whole, span)))
+    alone = [Shard(places, number) for number in range(len(made))]
+    for payload, shard in zip(made, alone, strict=True):
+        expected = list(tensors(compressor.cut(whole, shard)))
         found = list(tensors(payload))
         assert [one.dtype for one in found] == [one.dtype for one in expected]
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
-    decoded = [compressor.decode_span(payload, span) for payload, span in zip(made, alone, strict=True)]
+    decoded = [compressor.decode_shard(payload, shard) for payload, shard in zip(made, alone, strict=True)]
     assert torch.equal(torch.cat(decoded, -1), compressor(x, key))
 
 
 @pytest.mark.parametrize("compressor", PLAIN + BLOCKWISE, ids=str)
-def test_a_message_can_be_read_without_those_it_was_cut_beside(compressor: Divisible) -> None:
-    """A server reads one worker's span at a time, which was cut with the others of its rank."""
+def test_a_message_can_be_read_without_those_it_was_cut_beside(compressor: Shardable) -> None:
+    """A server reads one worker's shard at a time, which was cut with the others of its rank."""
     x, places = vectors(), cut(compressor, 3)
-    payload = compressor.encode(x, Key(3, "up", 4, (0, 1, 2)))
+    payload = compressor.encode(x, MessageKey(3, "up", 4, (0, 1, 2)))
     for number in range(len(places) - 1):
-        span = Span(places, number)
-        part = compressor.cut(payload, span)
-        together = compressor.decode_span(part, span)
+        shard = Shard(places, number)
+        part = compressor.cut(payload, shard)
+        together = compressor.decode_shard(part, shard)
         for worker in range(3):
-            assert torch.equal(compressor.decode_span(_select(part, worker), span), together[:, worker])
+            assert torch.equal(compressor.decode_shard(_select(part, worker), shard), together[:, worker])
 
 
 def _select(payload: tuple, worker: int) -> tuple:
@@ -123,7 +123,7 @@ def test_every_compressor_is_tried() -> None:
     tried = {type(compressor).__name__.lower() for compressor in PLAIN}
     files = (yaml.safe_load(path.read_text()) for path in (CONF / "compressor").glob("*.yaml"))
     made = [get_object(file["defaults"][0]["/target@_here_"]) for file in files]
-    configured = {one.__name__.lower() for one in made if one.is_divisible}
+    configured = {one.__name__.lower() for one in made if one.is_shardable}
     assert len(configured) > 10
     assert configured <= tried
 
@@ -157,7 +157,7 @@ def test_where_a_server_clips_by_a_norm_spans_begin_between_pieces() -> None:
     ],
     ids=str,
 )
-def test_exchanges_are_those_up_and_down_and_of_servers_that_know_a_part(compressor: Divisible, others: int) -> None:
+def test_exchanges_are_those_up_and_down_and_of_servers_that_know_a_part(compressor: Shardable, others: int) -> None:
     one = cd_adam(compressor, AMSGrad()) if compressor.contractive else _naive(compressor)
     assert exchange(one, D, torch.float32).exchanges == 2 + others
 
@@ -208,7 +208,7 @@ def test_parts_that_do_not_say_that_they_may_be_divided_are_refused() -> None:
 
 
 def test_a_vector_of_one_piece_is_served_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "LEAST", 2**12)
+    monkeypatch.setattr(module, "LEAST", 2**12)
     assert cut(ScaledSign(), 4) == (0, D)
 
 
@@ -221,5 +221,5 @@ def test_a_compressor_that_needs_the_whole_vector_is_refused() -> None:
 def test_sums_of_long_vectors_are_sums_of_pieces() -> None:
     x = vectors(torch.float32)[0, 0]
     pieces = torch.stack([piece.sum() for piece in x.split(16)])
-    assert torch.equal(spans.whole(D).total(x), pieces.sum(0, keepdim=True))
-    assert torch.equal(spans.whole(16).total(x[:16]), x[:16].sum(0, keepdim=True))
+    assert torch.equal(module.whole(D).total(x), pieces.sum(0, keepdim=True))
+    assert torch.equal(module.whole(16).total(x[:16]), x[:16].sum(0, keepdim=True))

@@ -9,7 +9,7 @@ from reference.local_steps import adamw, sgd
 from reference.sparseloco import sparseloco as plain_sparseloco
 
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sparseloco import sparseloco
@@ -82,7 +82,7 @@ def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():
 
 def test_its_bits():
     """Of 7 coordinates in chunks of 4 and 3, one of each: 2 + 2 bits and 160 up; from n = 2 two values of 34 down."""
-    meter, algorithm = Meter(), sparseloco(ChunkTopKBins(1, 4, value_bits=3), SGD(), 2, period=5)
+    meter, algorithm = BitCounter(), sparseloco(ChunkTopKBins(1, 4, value_bits=3), SGD(), 2, period=5)
     for t in range(1, 16):
         meter.count(algorithm, 7, t, torch.float32)
     assert (meter.bits_up, meter.bits_down) == (3 * (2 * (3 + 2) + 32 * 9), 3 * (2 * 2 * 34))

@@ -9,11 +9,11 @@ from reference.local_steps import sgd as plain_sgd
 from reference.sparta import sparta as plain_sparta
 
 from algorithms.compressors import Blocks, Identity, RandomK, TopK
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sparta import sparta
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.cluster.simulated import Simulated
 
 LR, D = 0.05, problem.D
@@ -21,7 +21,7 @@ LR, D = 0.05, problem.D
 
 def chosen(k, t, d=D):
     """S of round t."""
-    return RandomK(k=k)(torch.ones(d), Key(SEED, "shared", t)).nonzero().flatten().tolist()
+    return RandomK(k=k)(torch.ones(d), MessageKey(SEED, "shared", t)).nonzero().flatten().tolist()
 
 
 @pytest.mark.parametrize("k", [1, 3, 7])
@@ -78,7 +78,7 @@ def test_what_is_measured_is_the_mean_of_the_models():
 
 
 def test_its_bits():
-    meter, algorithm = Meter(), sparta(RandomK(ratio=0.005), SGD())
+    meter, algorithm = BitCounter(), sparta(RandomK(ratio=0.005), SGD())
     for t in range(1, 11):
         meter.count(algorithm, 1000, t, torch.float32)
     assert (meter.bits_up, meter.bits_down, meter.payload_bytes) == (10 * (5 * 32 + 64), 10 * (5 * 32 + 64), 10 * 56)

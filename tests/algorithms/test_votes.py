@@ -10,7 +10,7 @@ from reference import problem, votes
 from small_support import ROUNDS, START, N, assert_follows, gradients
 
 from algorithms.compressors import Sign, SignMean, TopK
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.channels import dense
 from algorithms.core.update_rules import SGD
 from algorithms.methods.distributed_lion import distributed_lion
@@ -111,7 +111,7 @@ def test_every_mean_of_signs_crosses_exactly(workers, dtype):
     ],
 )
 def test_no_scale_is_counted(algorithm, up, down):
-    meter = Meter()
+    meter = BitCounter()
     meter.count(algorithm, 100, 1, torch.float32)
     assert (meter.bits_up, meter.bits_down) == (up, down)
 

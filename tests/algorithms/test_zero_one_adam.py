@@ -13,7 +13,7 @@ from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm, as_dicts, from_dicts
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.channels import dense
 from algorithms.core.update_rules import Adam
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
@@ -84,7 +84,7 @@ def test_what_crosses_is_what_the_counters_say(schedule: tuple[int, ...]) -> Non
     ours = Schedule(freeze=freeze, kappa=kappa, stretch=stretch, longest=longest)
     letters = ["d" if ours.learns(t) else "c" if ours.exchanges(t) else "." for t in range(1, rounds + 1)]
     assert "".join(letters) == crossed
-    meter, algorithm = Meter(), zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest)
+    meter, algorithm = BitCounter(), zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest)
     for t in range(1, rounds + 1):
         meter.count(algorithm, 50, t, torch.float32)
     assert meter.bits_up == meter.bits_down == 32 * 50 * crossed.count("d") + (50 + 32) * crossed.count("c")

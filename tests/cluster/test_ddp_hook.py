@@ -21,7 +21,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
@@ -288,7 +288,7 @@ def test_torchs_optimizer_on_compressed_gradients_is_the_harness_round(name: str
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_bits_are_those_of_the_method(name: str, ranks: list[dict]) -> None:
-    meter = Meter()
+    meter = BitCounter()
     for t in range(1, STEPS + 1):
         meter.count(ALGORITHMS[name], D, t, torch.float64)
     for results in ranks:

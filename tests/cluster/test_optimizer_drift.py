@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from algorithms.comm.consistency import BYTES, Disagreement
 from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import payload_bytes
-from algorithms.core.bit_counter import Meter
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
@@ -323,7 +323,7 @@ def test_a_gradient_that_is_not_finite_leaves_the_round_out_on_all_ranks(
     name: str, which: str, ranks: list[dict]
 ) -> None:
     expected = simulated(ALGORITHMS[which], len(ranks))
-    meter = Meter()
+    meter = BitCounter()
     for t in range(1, STEPS):
         meter.count(ALGORITHMS[which], D, t, torch.float32)
     for results in ranks:

@@ -25,7 +25,7 @@ from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.optim.checkpoint import distributed_state, load_distributed
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.registry import named
+from algorithms.registry import load_method
 from experiments.cluster.simulated import Simulated
 
 SAVED, STEPS, LR = 3, 4, 0.05
@@ -43,7 +43,7 @@ ALGORITHMS = {
     "error_feedback": error_feedback(RandomK(k=4), SGD(momentum=0.9)),
     "onebit_adam": onebit_adam(ScaledSign("l2"), 2 * STEPS, warmup=2),
     "naive": naive(ScaledSign(), AMSGrad()),
-    "amsgrad": named("amsgrad"),
+    "amsgrad": load_method("amsgrad"),
 }
 REFUSED = {
     "quantized_adam": (quantized_adam(TopK(k=5)), "every worker has moments of its own, which are not others' to"),

@@ -16,7 +16,8 @@ from run_support import timeless
 
 from algorithms.comm import sharded_server as wire_sharded
 from algorithms.comm.sharded_server import exchange
-from algorithms.compressors import ScaledSign, shard
+from algorithms.compressors import ScaledSign
+from algorithms.compressors import shard as module
 from experiments.cluster import launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
@@ -37,13 +38,13 @@ VARIANTS = test_equality.VARIANTS | {
 
 
 def in_small_pieces(runs: list[RunConfig]) -> None:
-    shard.LEAST = PIECE
+    module.LEAST = PIECE
     run_each(runs)
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard, "LEAST", PIECE)
+    monkeypatch.setattr(module, "LEAST", PIECE)
 
 
 def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[RunConfig]:
@@ -71,11 +72,11 @@ def test_ranks_that_share_the_server_equal_the_simulation(
         assert len(timeless(expected)) >= 2 * 3
         assert timeless(found) == timeless(expected)
         one, server = joined(expected)
-        other, spans = joined(found)
-        assert 2 <= len(spans) <= ranks
+        other, shards = joined(found)
+        assert 2 <= len(shards) <= ranks
         assert other == one
         for name, whole in server[0].items():
-            assert whole is None or torch.equal(torch.cat([span_of[name] for span_of in spans], -1), whole)
+            assert whole is None or torch.equal(torch.cat([span_of[name] for span_of in shards], -1), whole)
 
 
 def joined(path: Path) -> tuple[bytes, list[dict]]:
@@ -83,9 +84,9 @@ def joined(path: Path) -> tuple[bytes, list[dict]]:
     newest = path / "checkpoint" / (path / "checkpoint" / "latest").read_text().strip()
     files = {file.stem: content(file) for file in sorted(newest.iterdir())}
     server = files["shared"]["cluster"].pop("server", None)
-    spans = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
+    shards = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
     tensors = [tensor for file in files.values() for tensor in leaves(file)]
-    return b"".join(tensor.numpy().tobytes() for tensor in tensors), spans or [server]
+    return b"".join(tensor.numpy().tobytes() for tensor in tensors), shards or [server]
 
 
 def leaves(node: object) -> list[torch.Tensor]:
@@ -182,13 +183,13 @@ def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> 
 
 
 def undivided(runs: list[RunConfig]) -> None:
-    ScaledSign.is_divisible = False
+    ScaledSign.is_shardable = False
     in_small_pieces(runs)
 
 
 def held(target: Path, runs: list[RunConfig]) -> None:
     """What each process says that it holds of other workers' messages, written to a file."""
-    shard.LEAST = PIECE
+    module.LEAST = PIECE
     with launch.joined(launch.launch(), "cpu", 60) as ranks:
         clusters = [build_trainer(run, ranks).cluster for run in runs]
         arriving = [cluster.arriving(30, torch.float64, 2) for cluster in clusters]

@@ -15,7 +15,7 @@ from cluster_support import fine, launched, run_each, variant
 from run_support import rows
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import Wire, from_bytes, to_bytes
+from algorithms.comm.gather_broadcast import GatherBroadcast, from_bytes, to_bytes
 from algorithms.compressors import (
     Blocks,
     Identity,
@@ -28,7 +28,7 @@ from algorithms.compressors import (
     TopK,
 )
 from algorithms.compressors.base import payload_bytes, tensors
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from experiments.cluster.ranks import Group
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
@@ -118,10 +118,10 @@ def test_the_parts_of_two_ranks_are_the_payload_of_all_workers(compressor: objec
     w = torch.randn(*lead, workers, d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     parts = []
     for ids in ((0, 1), (2, 3)):
-        payload = compressor.encode(w[..., ids, :], Key(5, "up", 2, ids))
+        payload = compressor.encode(w[..., ids, :], MessageKey(5, "up", 2, ids))
         parts.append(to_bytes(payload, len(lead) + 1))
     arrived = from_bytes(torch.cat(parts, -2), payload, len(lead) + 1)
-    assert torch.equal(compressor.decode(arrived, d), compressor(w, Key(5, "up", 2, tuple(range(workers)))))
+    assert torch.equal(compressor.decode(arrived, d), compressor(w, MessageKey(5, "up", 2, tuple(range(workers)))))
     messages = workers * math.prod(lead)
     assert sum(part.nbytes for part in parts) == messages * payload_bytes(compressor, d, torch.float64)
 
@@ -193,7 +193,7 @@ def watched(target: Path, runs: list[RunConfig]) -> None:
         watch(name)
     for name in OTHERS:
         forbid(name)
-    mark(Wire, "exchange", "round")
+    mark(GatherBroadcast, "exchange", "round")
     mark(Torchrun, "mean", "measurement")
     mark(Group, "agree", "start")
     Torchrun.__init__ = begin

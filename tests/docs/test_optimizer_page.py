@@ -12,7 +12,7 @@ from docs_support import ROOT
 
 from algorithms.optim.ddp_hook import compressed
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.registry import named, names, parameters
+from algorithms.registry import load_method, names, parameters
 from algorithms.utils.layout import laid_out
 
 D, STEPS = 4000, 5
@@ -34,7 +34,7 @@ def told(name: str) -> list[str]:
     given: dict[str, Any] = {}
     while True:
         try:
-            named(name, **given).check(D)
+            load_method(name, **given).check(D)
         except ValueError as error:
             found = re.findall(r"(\w+)=", str(error))
             asked += found

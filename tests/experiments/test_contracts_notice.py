@@ -18,12 +18,12 @@ from torch.nn.functional import pad
 from algorithms.compressors import Compressor, Identity, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.compressors.base import Vector
 from algorithms.compressors.scaled_sign import Signs
-from algorithms.compressors.shard import Span, whole
+from algorithms.compressors.shard import Shard, whole
 from algorithms.compressors.top_k import Sparse
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Channel, Direct, Markov
 from algorithms.core.update_rules import SGD
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
@@ -37,7 +37,7 @@ def broken(base: type, *options: Any, **attributes: Any) -> Any:
     return type(base.__name__, (base,), attributes)(*options)
 
 
-def drop_in_place(self: TopK, x: Tensor, key: Key | None = None) -> tuple:
+def drop_in_place(self: TopK, x: Tensor, key: MessageKey | None = None) -> tuple:
     x[~self._keep(x, whole(x.shape[-1]))] = 0
     return TopK.encode(self, x)
 
@@ -48,7 +48,7 @@ def consume(self: TopK, payload: Sparse, d: int) -> Tensor:
     return decoded
 
 
-def short_indices(self: TopK, x: Tensor, key: Key | None = None) -> Sparse:
+def short_indices(self: TopK, x: Tensor, key: MessageKey | None = None) -> Sparse:
     payload = TopK.encode(self, x)
     return payload._replace(indices=payload.indices.to(torch.int16))
 
@@ -61,8 +61,8 @@ def encodes(base: type, encode: Callable[[Tensor], Any], **attributes: Any) -> A
 def blind(**parts: Callable[[], Any]) -> RandomK:
     """Draws without a look at one part of the key, which it makes up."""
 
-    def sample(self: RandomK, x: Tensor, span: Span, key: Key) -> tuple:
-        return RandomK._sample(self, x, span, key._replace(**{name: make() for name, make in parts.items()}))
+    def sample(self: RandomK, x: Tensor, shard: Shard, key: MessageKey) -> tuple:
+        return RandomK._sample(self, x, shard, key._replace(**{name: make() for name, make in parts.items()}))
 
     return broken(RandomK, 0.1, _sample=sample)
 
@@ -72,12 +72,12 @@ COMPRESSORS = [
     ("has_a_name", broken(Identity, __hash__=None), "unhashable type"),
     (
         "keeps_shape_and_dtype",
-        broken(ScaledSign, _scale=lambda self, x, span: x.square().mean(-1, keepdim=True).sqrt()),
+        broken(ScaledSign, _scale=lambda self, x, shard: x.square().mean(-1, keepdim=True).sqrt()),
         "saw inf\nfor huge vectors, d = 1",
     ),
     (
         "keeps_shape_and_dtype",
-        broken(ScaledSign, _scale=lambda self, x, span: ScaledSign()._scale(x, span) + 1),
+        broken(ScaledSign, _scale=lambda self, x, shard: ScaledSign()._scale(x, shard) + 1),
         "0, saw [1.0",
     ),
     (
@@ -92,7 +92,7 @@ COMPRESSORS = [
     ),
     (
         "takes_vectors_apart",
-        broken(ScaledSign, _scale=lambda self, x, span: x.abs().mean().expand(*x.shape[:-1], 1)),
+        broken(ScaledSign, _scale=lambda self, x, shard: x.abs().mean().expand(*x.shape[:-1], 1)),
         "C(x) alone and in [T, d]: ",
     ),
     (
@@ -125,10 +125,14 @@ COMPRESSORS = [
     ("draws_apart", blind(workers=lambda: (0,)), "different draws for 16 workers"),
     (
         "divides",
-        broken(ScaledSign, _scale=lambda self, x, span: ScaledSign()._scale(x, whole(x.shape[-1]))),
+        broken(ScaledSign, _scale=lambda self, x, shard: ScaledSign()._scale(x, whole(x.shape[-1]))),
         "coordinates 0 to 8 encoded and cut: ",
     ),
-    ("divides", broken(Qsgd, decode_span=lambda self, payload, span: -self.decode(payload, span.size)), "and C(x): "),
+    (
+        "divides",
+        broken(Qsgd, decode_shard=lambda self, payload, shard: -self.decode(payload, shard.size)),
+        "and C(x): ",
+    ),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.25 (± 1e-09) times"),
     ("contracts", broken(RandomK, None, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
     ("contracts", broken(Identity, pi=lambda self, d: 2.0), "0 < pi(1) ≤ 1, saw 2.0"),
@@ -193,7 +197,7 @@ def looks_ahead(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> A
 class InPlace(Markov):
     """The memory that was handed in is the new one."""
 
-    def send(self, w: Tensor, memory: Tensor, key: Key) -> tuple:
+    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple:
         payload = self.codec(key.round).encode(w - memory, key)
         return payload, memory.add_(self.decode(payload, w.shape[-1], key.round))
 

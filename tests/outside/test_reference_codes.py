@@ -35,7 +35,7 @@ from algorithms.methods.dion import dion
 from algorithms.methods.distributed_lion import distributed_lion
 from algorithms.methods.marina import marina
 from algorithms.utils.layout import laid_out
-from algorithms.utils.seeding import Key
+from algorithms.utils.seeding import MessageKey
 from data.libsvm import load
 from experiments.cluster.simulated import Simulated
 from experiments.tasks.logreg import LogisticRegression
@@ -292,7 +292,7 @@ class Drawn(Compressor):
     contractive = False
     unbiased = True
 
-    def encode(self, x: Tensor, key: Key | None = None) -> Sparse:
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Sparse:
         assert key is not None
         assert key.workers is not None
         indices = torch.stack([self.draws[key.round, i] for i in key.workers])
@@ -452,7 +452,7 @@ def test_diana():
         for i, client in enumerate(clients):
             names["mutils"].get_gradient.return_value = g[i]
             client["client_compressor"] = MagicMock(last_need_to_send_advance=k)
-            key = Key(0, "up", t, (i,))
+            key = MessageKey(0, "up", t, (i,))
             client["client_compressor"].compressVector = lambda v, key=key: compressor(v[None], key)[0]
             _, message = theirs.localGradientEvaluation(client, None, None, None, False, (0, 1))
             answers.append({"model": x - message, "client_state": {"weight": 1.0}})

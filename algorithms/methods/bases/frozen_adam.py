@@ -37,7 +37,7 @@ class FrozenAdam(Adam):
     def receives_gradient(self, t: int) -> bool:
         return t <= self.warmup or self.signal == "gradient"
 
-    def outgoing(self, gradient: Tensor, x: Tensor, moments: AdamMoments, t: int) -> Tensor:
+    def worker_message(self, gradient: Tensor, x: Tensor, moments: AdamMoments, t: int) -> Tensor:
         if self.receives_gradient(t):
             return gradient
         if self.weight_decay and not self.decoupled:

@@ -56,7 +56,7 @@ class LocalSteps(Algorithm):
     In the others Δ_i = x − x_i goes up, replicas move by `update` with what comes down, the outer step, and every
     x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update; the outer one steps
     with 1, or what it has of its own, as `Nesterov` its η: `SGD()` averages. A method with local steps of another
-    kind overrides `local`, `outgoing` or `adopted`.
+    kind overrides `local`, `worker_message` or `sync_workers`.
     """
 
     inner: Update
@@ -84,19 +84,19 @@ class LocalSteps(Algorithm):
         x, moments = self.inner.step(state.x, gradient, state.moments, of_workers(lr), t)
         return replace(state, x=x, moments=moments)
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
         assert state.x is not None
         return replica.x.unsqueeze(-2) - state.x, state.moments
 
-    def adopted(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+    def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         return replace(state, x=replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2))
 
-    def moved(
+    def apply_signal(
         self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
     ) -> ReplicaState:
-        return super().moved(signal, state, 1.0, t, norm)
+        return super().apply_signal(signal, state, 1.0, t, norm)
 
     def check(self, d: int) -> None:
         super().check(d)

@@ -15,7 +15,7 @@ from ...core.channels import Channel
 from ...core.update_rules import Moments
 from ...utils.layout import Block, Layout, Split, check_layout
 from ...utils.linalg import cut, joined, orthonormal, product
-from ...utils.seeding import Key, keyed_seed
+from ...utils.seeding import MessageKey, keyed_seed
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Factored(ReplicaState):
 class LowRank(Algorithm):
     """Rounds in which D = P Rᵀ of rank r stands for mean_i M_i, for every matrix of a layout that is compressed.
 
-        worker   M_i of the gradient and of what is left of the round before       (`outgoing`)
+        worker   M_i of the gradient and of what is left of the round before       (`worker_message`)
         stage 1  up M_i Q, and what is no matrix;  down their means;  P = orth(mean_i M_i Q)
         stage 2  up M_iᵀ P;  down R = mean_i M_iᵀ P;  D = P Rᵀ;  Q for the next round of R
 
@@ -76,7 +76,7 @@ class LowRank(Algorithm):
         q = self._drawn().to(x).expand(*x.shape[:-1], -1).clone()
         return Factored(x=state.x, signal=state.signal, moments=state.moments, p=p, q=q)
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
         matrices, others = self.split.apart(gradient)
@@ -151,10 +151,10 @@ class _Averaging:
     def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
         """The mean of what all n workers sent."""
         mean = self.of.mean(payloads, 0, t)
-        return self.downlink.send(mean, None, Key(seed, "down", t))[0], state
+        return self.downlink.send(mean, None, MessageKey(seed, "down", t))[0], state
 
     def _sent(self, numbers: Tensor, state: WorkerState, t: int, seed: int) -> Payload:
-        return self.uplink.send(numbers, None, Key(seed, "up", t, tuple(state.ids.tolist())))[0]
+        return self.uplink.send(numbers, None, MessageKey(seed, "up", t, tuple(state.ids.tolist())))[0]
 
     def _received(self, payload: Payload, t: int) -> Tensor:
         return self.downlink.decode(payload, 0, t)
@@ -171,7 +171,7 @@ class LeftFactor(_Averaging):
         self, gradient: Tensor, state: WorkerState, replica: Any, lr: float | Tensor, t: int, seed: int
     ) -> tuple[Payload, WorkerState]:
         """What the workers send, and M_i in their memory."""
-        wanted, moments = self.of.outgoing(gradient, state, replica, lr, t)
+        wanted, moments = self.of.worker_message(gradient, state, replica, lr, t)
         memory, others = self.of.split.apart(wanted)
         q = self.of.factors(replica.q.unsqueeze(-2), rows=False)
         left = [product(m, one) for m, one in zip(self.of.matrices(memory), q, strict=True)]

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ...compressors import Payload
 from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState
-from ...utils.seeding import Key
+from ...utils.seeding import MessageKey
 
 
 @dataclass
@@ -30,21 +30,21 @@ class ServerModel(Algorithm):
         state = super().start_server(x)
         return ServerWeights(aggregate=state.aggregate, memory=state.memory, x=x)
 
-    def aggregated(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
+    def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         return self.mean(payloads, state.aggregate.shape[-1], t)
 
-    def answer(
+    def server_message(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
     ) -> tuple[Payload, ServerWeights]:
         assert isinstance(state, ServerWeights)
         x = state.x - self.clipped_aggregate(aggregate, norm)
-        payload, memory = self.downlink.send(x, state.memory, Key(seed, "down", t))
+        payload, memory = self.downlink.send(x, state.memory, MessageKey(seed, "down", t))
         return payload, ServerWeights(aggregate=aggregate, memory=memory, x=x)
 
     def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
         return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.x)
 
-    def moved(
+    def apply_signal(
         self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
     ) -> ReplicaState:
         return ReplicaState(x=signal, signal=state.x - signal, moments=state.moments)

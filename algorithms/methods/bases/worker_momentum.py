@@ -30,10 +30,10 @@ class WorkerMomentum(Algorithm):
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
         return replace(super().start_workers(x, ids), moments=Momentum(m=zeros))
 
-    def outgoing(
+    def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> tuple[Tensor, Moments]:
-        gradient, (m,) = self.update.outgoing(gradient, replica.x, replica.moments, t), state.moments
+        gradient, (m,) = self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
         return self.beta1 * m + (1 - self.beta1) * gradient, Momentum(self.beta2 * m + (1 - self.beta2) * gradient)
 
 
@@ -44,6 +44,6 @@ class DecaySent(SGD):
     def receives_gradient(self, t: int) -> bool:
         return False
 
-    def outgoing(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
+    def worker_message(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
         coupled = self.weight_decay and not self.decoupled
         return gradient + self.weight_decay * x.unsqueeze(-2) if coupled else gradient
