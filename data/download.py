@@ -1,16 +1,12 @@
 """Fetching a file, from its host or by npm, once, checked before it is kept."""
 
-import errno
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, wait
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import TypeVar
 
 from common.errors import DataError, Unavailable, is_full
@@ -18,7 +14,6 @@ from common.files import atomic
 from data.limits import Bounded, in_words
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
-LONGEST = 3600.0  # seconds in all: enough for CIFAR-10 at 50 kB a second
 PATIENCE = 600.0  # seconds that npm may take
 CHUNK = 2**16  # bytes; an answer packed against the asking is no longer than a thousand times this at once
 PLAIN = {"Accept-Encoding": "identity"}
@@ -32,8 +27,8 @@ def download(url: str, target: Path, check: Callable[[Path], Checked], most: int
     most: bytes at which to stop, whatever the host goes on to send.
     check: reads the file it is given (not yet `target`) and raises DataError where it is not what it should
     be; the file is then thrown away.
-    Raises Unavailable where the host cannot be reached, answers with an error, stops halfway or takes too long, or
-    the file cannot be written, and DataError where it does not end: nothing is left behind.
+    Raises Unavailable where the host cannot be reached, answers with an error or stops halfway, or the
+    file cannot be written, and DataError where it does not end: nothing is left behind.
     """
     print(f"downloading {url}", file=sys.stderr, flush=True)
     try:
@@ -42,7 +37,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked], most: int
         with atomic(target) as temporary:
             with temporary.open("wb") as file:
                 fetch = HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, headers=PLAIN)
-                _within(LONGEST, partial(fetch, url, Bounded(file, most, url), None))
+                fetch(url, Bounded(file, most, url), None)
             return check(temporary)
     except ImportError as error:
         raise Unavailable(f"{_by_hand(url, target)} ({error})") from error
@@ -84,20 +79,3 @@ def _by_hand(url: str, target: Path) -> str:
         f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
         "data_dir= or DATA_DIR"
     )
-
-
-def _within(seconds: float, action: Callable[[], object]) -> None:
-    """Do it in a thread that is left alone after so many seconds: a host that drips, or a name that is never found,
-    holds a thread for ever, whatever the time-out of each byte. Raises what it raises, and TimeoutError."""
-    done: Future[object] = Future()
-
-    def do() -> None:
-        try:
-            done.set_result(action())
-        except BaseException as error:
-            done.set_exception(error)
-
-    Thread(target=do, daemon=True).start()
-    if not wait([done], seconds).done:
-        raise TimeoutError(errno.ETIMEDOUT, f"not whole after {seconds:g} seconds")
-    done.result()

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import tarfile
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -263,35 +262,6 @@ def test_an_answer_that_does_not_end(
     with at_most(200 * MIB), pytest.raises(DataError, match=r"/tiny is longer than 16 MiB, the most that it can be"):
         libsvm.load("tiny", tmp_path, web.url)
     assert sent < 64 * MIB
-    assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".lock"]
-
-
-@pytest.mark.parametrize("status_first", [True, False])
-@pytest.mark.usefixtures("soon")
-def test_an_answer_that_drips(
-    status_first: bool, web: Web, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    over = threading.Event()
-
-    def answer(self: BaseHTTPRequestHandler) -> None:
-        if status_first:
-            self.send_response(200)
-            self.end_headers()
-        while not over.wait(0.02):  # always well before the time-out of a byte
-            try:
-                self.wfile.write(b"1")
-            except OSError:
-                return
-
-    monkeypatch.setattr(web.server.RequestHandlerClass, "do_GET", answer)
-    monkeypatch.setattr(download, "LONGEST", 0.3)
-    with pytest.raises(Unavailable) as refused:
-        libsvm.load("tiny", tmp_path, web.url)
-    over.set()
-    said = str(refused.value)
-    assert f"could not download {web.url}/tiny: " in said
-    assert f"put it at {tmp_path / 'libsvm' / 'tiny'} or " in said
-    assert "not whole after 0.3 seconds" in said
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".lock"]
 
 
