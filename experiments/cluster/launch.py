@@ -18,9 +18,8 @@ from common.errors import RunError, UsageError
 from experiments.cluster.attempt import own_part
 from experiments.cluster.deadline import deadline, ending_at_once
 from experiments.cluster.ranks import Group, Ranks
-from experiments.cluster.roll_call import RollCall
 
-_PATIENCE = 3.0  # seconds beyond the time-out: for an answer that is under way, and for the others to report
+_PATIENCE = 3.0  # seconds beyond the time-out, for an answer that is under way
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
 
@@ -124,11 +123,15 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
             store = own_part(_store(place, within), place.rank, place.size)
             backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
             dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)
-            roll = RollCall(store, place.rank, place.size, _PATIENCE)
+            ranks = Group(place.local_rank, place.local_size)
     except (LostContact, ValueError) as error:
         raise RunError(unreachable.format(error)) from error
-    with roll.naming():
-        yield Group(place.local_rank, place.local_size, roll.missing)
+    try:
+        yield ranks
+    except Exception as error:
+        if who := ranks.missing(error):
+            raise RunError(f"{who}; {error}") from error
+        raise
     gc.collect()  # a module in DDP that outlives its group ends it holding the lock for which gloo's threads may wait
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end

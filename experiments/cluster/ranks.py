@@ -1,13 +1,18 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-from algorithms.comm.gather_broadcast import contact
+from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError
+from experiments.cluster.deadline import deadline
+
+_PATIENCE = 3.0  # seconds that other ranks have to say that they wait, too
 
 
 def shares(workers: int, ranks: int) -> list[int]:
@@ -67,11 +72,13 @@ class Ranks:
 class Group(Ranks):
     """Those of the default process group, over CPU tensors. Every method raises LostContact."""
 
-    def __init__(self, local_rank: int, local_size: int, missing: Callable[[BaseException], str]) -> None:
-        self._missing = missing
+    def __init__(self, local_rank: int, local_size: int) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_rank, self.local_size = local_rank, local_size
         self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `soon`, and not yet answered
+        # A group of its own, since a collective that ran into its time-out closes the connections of its group.
+        self._roll_call = dist.new_group(backend="gloo")
+        self._missing: str | None = None
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
         self._answer()  # who said so then says so again
@@ -141,10 +148,32 @@ class Group(Ranks):
         return f"rank{'s' * (len(others) > 1)} {', '.join(others)}"
 
     def missing(self, error: BaseException) -> str:
-        return self._missing(error)
+        if not _is_timeout(error):
+            return ""
+        if self._missing is None:
+            with deadline(
+                2 * _PATIENCE, f"no answer from rank 0; {error}"
+            ):  # only rank 0 keeps to the time-out below
+                self._missing = self._call_roll()
+        return self._missing
+
+    def _call_roll(self) -> str:
+        try:
+            dist.monitored_barrier(self._roll_call, timedelta(seconds=_PATIENCE), wait_all_ranks=True)
+        except RuntimeError as error:
+            if named := re.search(r"[Rr]anks? ([\d, ]+) failed to pass", str(error)):
+                return f"no answer from rank{'s' * (',' in named[1])} {named[1]}"
+        return ""
 
     def told(self, value: int) -> int:
         number = torch.tensor([value], dtype=torch.int64)
         with contact():
             dist.broadcast(number, src=0)
         return int(number)
+
+
+def _is_timeout(error: BaseException | None) -> bool:
+    """Whether an error is a collective's time-out, or was raised from one."""
+    while error is not None and not isinstance(error, LostContact):
+        error = error.__cause__
+    return "imed out" in str(error)

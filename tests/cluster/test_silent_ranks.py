@@ -46,27 +46,22 @@ def _hang() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "silent", "size"), [(_stop, 1, 2), (_stop, 0, 2), (_stop, 2, 4), (_hang, 1, 2)])
-def test_a_rank_that_does_not_answer_is_named_and_ended(
+def test_a_rank_that_does_not_answer_is_named(
     how: Callable, silent: int, size: int, run: RunConfig, tmp_path: Path
 ) -> None:
     launch = Launch(tmp_path / "first", size, partial(at_round, 7, silent, how, partial(run_each, [run])))
-    others = [rank for number, rank in enumerate(launch.ranks) if number != silent]
-    for process in others:
-        process.join(60)
-    # Where rank 0, which has the store of a launch without torchrun, is the one, nobody can look up what to end.
-    launch.ranks[silent].join(5 if silent else 0)
-    code = launch.ranks[silent].exitcode
-    ranks = launch.ended(timeout=0)  # which would kill it
+    for number, process in enumerate(launch.ranks):
+        if number != silent:
+            process.join(60)
+    ranks = launch.ended(timeout=0)  # which kills the silent one, as a launcher does
     ranks.pop(silent)
-    assert code == (-signal.SIGKILL if silent else None)
     assert [rank.code for rank in ranks] == [1] * (size - 1)
     for rank in ranks:
         assert f"the same command goes on from the last checkpoint: {folder(run)}" in rank.said
         assert "Traceback" not in rank.said
-    name = f"no answer from rank {silent} (process {launch.ranks[silent].pid} on {socket.gethostname()}); lost"
-    assert (name if silent else "rank 0, or the machine of the launch's store, does not answer") in ranks[0].said
+    assert f"no answer from rank {silent}; lost contact" in ranks[0].said
     assert status(folder(run))["status"] == ("failed" if silent else "running")
-    assert status(folder(run)).get("error", "").startswith(name.removesuffix("lost") if silent else "")
+    assert status(folder(run)).get("error", "").startswith(f"no answer from rank {silent}; " if silent else "")
     fine(launched(tmp_path / "again", 2, partial(run_each, [replace(run, cluster=ClusterConfig(workers=4))])))
     assert status(folder(run))["status"] == "finished"
 

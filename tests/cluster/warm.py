@@ -1,4 +1,4 @@
-"""What the process that ranks are forked from does first, so that none of them has to: it imports and composes."""
+"""What the process that ranks are forked from does first, so that none of them has to: it imports."""
 
 import pytest  # noqa: F401
 import sklearn.datasets  # noqa: F401
@@ -6,8 +6,3 @@ import torch._dynamo  # noqa: F401  which every optimizer of torch's imports
 
 import data.embedded  # noqa: F401
 import experiments.training.session  # noqa: F401
-from experiments.config.identity import code
-from experiments.config.run import load_run
-
-for task in ("logreg/breast_cancer", "digits"):
-    code(load_run([f"task={task}"]))
