@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -77,7 +78,7 @@ class Group(Ranks):
         self.local_rank, self.local_size = local_rank, local_size
         self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `soon`, and not yet answered
         # A group of its own, since a collective that ran into its time-out closes the connections of its group.
-        self._roll_call = dist.new_group(backend="gloo")
+        self._roll_call = cast(dist.ProcessGroup, dist.new_group(backend="gloo"))
         self._missing: str | None = None
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:

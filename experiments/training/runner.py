@@ -59,7 +59,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
                 with explained(trainer), chosen(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:
-                        _train(trainer, run, folder, display, ranks, fresh, log)
+                        _Rounds(trainer, run, folder, display, ranks, log).run(fresh)
     except LostContact as error:
         raise RunError(f"{lost_contact(error)}: {folder.path}") from error
     return folder
@@ -106,78 +106,102 @@ def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
     trainer.load_state_dict(state)
 
 
-def _train(
-    trainer: Trainer,
-    run: RunConfig,
-    folder: RunFolder,
-    display: Display,
-    ranks: Ranks,
-    fresh: bool,
-    log: Callable[[Iterable[Row]], None],
-) -> None:
-    """Do the rounds that are left, and leave the folder whole however they end."""
+class _Rounds:
+    """The rounds that are left of a run. It leaves the folder whole however they end."""
 
-    def evaluate() -> None:
-        rows = trainer.evaluate()
-        folder.append(rows)  # first: a logger may fail
-        log(rows)
+    def __init__(
+        self,
+        trainer: Trainer,
+        run: RunConfig,
+        folder: RunFolder,
+        display: Display,
+        ranks: Ranks,
+        log: Callable[[Iterable[Row]], None],
+    ) -> None:
+        self._trainer, self._run, self._folder = trainer, run, folder
+        self._display, self._ranks, self._log = display, ranks, log
+        self._snapshot = folder.snapshot(trainer.state_dict())  # of the last round that is verified
 
-    ids = trainer.cluster.ids
-    snapshot = folder.snapshot(trainer.state_dict())
-    stopping = False
-    try:
+    def run(self, fresh: bool) -> None:
+        """Do them, beginning with an evaluation if the run is fresh. Raises Interrupted where it was stopped."""
+        trainer, folder = self._trainer, self._folder
+        try:
+            stopped = self._train(fresh)
+            is_over = trainer.t == trainer.rounds
+            summary = summarised(folder.rows(), trainer.lrs) if is_over and self._ranks.is_first else {}
+        except BaseException as error:
+            self._keep(error)
+            raise
+        folder.save(self._snapshot, trainer.cluster.ids)
+        if not is_over:
+            message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
+            folder.set_status("interrupted", round=trainer.t, error=message)
+            raise Interrupted(message)
+        folder.finish(self._run.packages, summary)
+        folder.tidy(keep=1)
+        if stopped:
+            raise Interrupted(f"stopped; this run was just finished: {folder.path}")
+
+    def _train(self, fresh: bool) -> bool:
+        """Train to the end, or until a signal asks to stop. Returns whether one did."""
+        trainer, ranks, stopping = self._trainer, self._ranks, False
         ranks.any(False, trainer.fingerprints)
         if fresh:
-            evaluate()
-            snapshot = folder.snapshot(trainer.state_dict())
+            self._evaluate()
+            self._take_snapshot()
         with _stop_requests() as requests:
             while trainer.t < trainer.rounds and not stopping:
-                due = run.is_due(trainer.t + 1)
-                trainer.step(diagnose=due)
-                saves = trainer.t % run.checkpoint_every == 0
-                compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
-                # Compared before anything of this round is kept.
-                stop = bool(requests)
-                stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.soon(stop)
-                if due:
-                    evaluate()
-                if saves:
-                    trainer.verify()
-                    folder.save(folder.snapshot(trainer.state_dict()), ids)
-                if trainer.verified:
-                    snapshot = folder.snapshot(trainer.state_dict())
-                display.advance(1)
+                stopping = self._round(requests)
+                self._display.advance(1)
         trainer.verify()
         ranks.any(False, trainer.fingerprints)
-        snapshot = folder.snapshot(trainer.state_dict())
-        is_over = trainer.t == trainer.rounds
-        summary = summarised(folder.rows(), trainer.lrs) if is_over and ranks.is_first else {}
-    except BaseException as error:
+        self._take_snapshot()
+        return stopping
+
+    def _round(self, requests: list[int]) -> bool:
+        """One round, with what is due after it. Returns whether to stop, on any rank."""
+        trainer, run, ranks = self._trainer, self._run, self._ranks
+        due = run.is_due(trainer.t + 1)
+        trainer.step(diagnose=due)
+        saves = trainer.t % run.checkpoint_every == 0
+        compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
+        # Ranks are compared before anything of this round is kept.
+        stop = bool(requests)
+        stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.soon(stop)
+        if due:
+            self._evaluate()
+        if saves:
+            trainer.verify()
+            self._folder.save(self._folder.snapshot(trainer.state_dict()), trainer.cluster.ids)
+        if trainer.verified:
+            self._take_snapshot()
+        return stopping
+
+    def _evaluate(self) -> None:
+        rows = self._trainer.evaluate()
+        self._folder.append(rows)  # first: a logger may fail
+        self._log(rows)
+
+    def _take_snapshot(self) -> None:
+        self._snapshot = self._folder.snapshot(self._trainer.state_dict())
+
+    def _keep(self, error: BaseException) -> None:
+        """Save the last verified round and record the error that ended the run."""
+        folder, ranks, round = self._folder, self._ranks, self._snapshot["t"]
         folder.check_there()
-        # On a full disk the checkpoint before stays, and less room may do for the status; a GPU that is lost to this
-        # process gives nothing back, and what it was lost by is what is to be told.
+        # A full disk leaves the checkpoint before, and may have room for the status. A GPU that is lost gives nothing
+        # back, and the error to report is the one that it was lost by.
         with suppress(OSError, RuntimeError):
             # Without rows the next try begins with the first evaluation again.
-            if snapshot["metrics_size"] and ranks.size == 1:
-                folder.save(snapshot, ids)
+            if self._snapshot["metrics_size"] and ranks.size == 1:
+                folder.save(self._snapshot, self._trainer.cluster.ids)
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         with suppress(OSError):
             said = str(error) or repr(error)
             more = {"diverged": True} if isinstance(error, Diverged) else {}
-            folder.set_status(status, round=snapshot["t"], error=said, **more)
-            # Found out within seconds; the other ranks do so once they have said what they were at.
-            if ranks.is_first and (who := ranks.missing(error)):
-                folder.set_status(status, round=snapshot["t"], error=f"{who}; {said}")
-        raise
-    folder.save(snapshot, ids)
-    if not is_over:
-        message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
-        folder.set_status("interrupted", round=trainer.t, error=message)
-        raise Interrupted(message)
-    folder.finish(run.packages, summary)
-    folder.tidy(keep=1)
-    if stopping:
-        raise Interrupted(f"stopped; this run was just finished: {folder.path}")
+            folder.set_status(status, round=round, error=said, **more)
+            if ranks.is_first and (who := ranks.missing(error)):  # takes seconds, so it comes second
+                folder.set_status(status, round=round, error=f"{who}; {said}")
 
 
 @contextmanager
