@@ -40,7 +40,8 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     edge = " $^{*}$\\,no smaller, or no larger, step size was tried." if found["edge"].any() else ""
     best = f"Best step sizes: {escaped(rule_in_words(frame, metric))}.{edge}"
     parts = ["% needs \\usepackage{booktabs}", _table(found.assign(cell=sizes), labels, best)]
-    for name, some in found.groupby("metric", sort=False):
+    for key, some in found.groupby("metric", sort=False):
+        name = str(key)
         measured = escaped(in_words(name))
         cells = _means(some, "final", "final_low", "final_high", some["seeds"] > 1)
         ends = f"The {measured} at the last evaluation, each method with its best step size; {seeds}."

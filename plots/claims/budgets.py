@@ -184,11 +184,11 @@ class FewerBits(Check):
             said = f"{metric} {bests[0]:.3g} and {bests[1]:.3g}"
             return Finding(NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
         ends = [level(curve, metric) for curve in (mine, theirs)]
-        is_alike = all(_gets_as_far(metric, *pair, self.alike) for pair in (bests, ends))
+        is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         verdict, text = self._verdict(_cost(*ways, target), is_alike)
         text = f"{metric} {sign(metric) * target:.3g}: {text}"
         if not is_alike:
-            best, end = (_against(metric, *pair, self.alike) for pair in (bests, ends))
+            best, end = (_against(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
         further = _bits_beyond(ways[1], metric, bests[0], self.alike) / ways[0]["bits"].max()
         if further < self._least:

@@ -133,10 +133,11 @@ def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> tuple[str, str]:
 
 def _by_seed(rows: pd.DataFrame, claim: Claim) -> Iterator[tuple[int, Finding]]:
     """The finding of each seed that all the claim's methods have."""
-    for seed, some in rows.groupby("seed"):
+    for seed in sorted(rows["seed"].unique()):
+        some = rows[rows["seed"] == seed]
         curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
         if claim.check.named_methods <= set(curves):
-            yield seed, _in_one_seed(curves, claim)
+            yield int(seed), _in_one_seed(curves, claim)
 
 
 def _in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:

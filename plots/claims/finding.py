@@ -72,8 +72,8 @@ def both_distinct(mine: float, theirs: float, is_so: Callable[[float, float], bo
     for digits in range(3, 17):
         texts = f"{mine:.{digits}g}", f"{theirs:.{digits}g}"
         if is_so(*map(float, texts)):
-            break
-    return texts
+            return texts
+    return repr(mine), repr(theirs)
 
 
 def short_exponent(text: str) -> str:

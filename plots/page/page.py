@@ -214,7 +214,7 @@ def _on_dark(color: str) -> str:
     """A colour with as much white as it takes to be seen on the dark ground, by the contrast of WCAG 2."""
 
     def luminance(rgb: np.ndarray) -> float:
-        return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
+        return float(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722))
 
     own, ground = np.array(to_rgb(color)), luminance(np.array(to_rgb(_DARK)))
     mixed = (own + share * (1 - own) for share in np.linspace(0, 1, 21))

@@ -208,7 +208,7 @@ RULES = [
     Rule(r"python -m experiments\.upload", is_there, "wandb takes seconds", call),
     Rule(r"python -m experiments\.dashboard", define, "an account: the page is written to a file"),
     Rule(r"python -m experiments\.check ", find, "takes a second", call),
-    Rule(r"python -m (experiments\.(status|report|time)|plots\.plot) ", call),
+    Rule(r"python -m (experiments\.(status|report|network_time)|plots\.plot) ", call),
     Rule(r"python -m data ", fetch),
     Rule(r"python -m pytest ", is_there, "the tests themselves"),
     Rule(r"torchrun --nnodes=2 .*\.py ", is_there, "a second machine"),
