@@ -88,11 +88,3 @@ def test_a_file_that_a_page_shows_is_used_by_a_command(block):
 def test_yaml_is_a_file(page):
     """So that a command composes it."""
     assert all(block.file for block in blocks(page, "yaml"))
-
-
-@pytest.mark.parametrize("group", ["algorithm", "compressor", "update"])
-def test_the_choices_in_the_table_of_keys_exist(group):
-    lines = [line for page in PAGES for line in page.read_text().splitlines()]
-    [row] = [line for line in lines if line.startswith(f"| `{group}` |")]
-    names = re.findall(r"`(\w+)`", row.partition("|")[2].partition("|")[2])
-    assert set(names) == {file.stem for file in (ROOT / "conf" / group).glob("*.yaml")}
