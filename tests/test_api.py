@@ -66,10 +66,9 @@ def test_with_a_folder_an_extended_grid_trains_what_is_new(place: Path) -> None:
     assert last[0] == pytest.approx(last[1], rel=1e-13)
 
 
-def test_a_comparison_of_seeds_trains_one_where_nothing_is_drawn(place: Path) -> None:
+def test_seeds_differ_where_something_is_drawn(place: Path) -> None:
     rows = compare(*SMALL, seed=[0, 1], results_dir="results")
-    assert rows["seed"].unique().tolist() == [0, 1]
-    assert rows.groupby("seed")["seconds"].max().nunique() == 1  # the clocks of the one that was trained
+    assert rows.groupby("seed")["grad_norm"].min().nunique() == 1
     drawn = compare(*SMALL, seed=[0, 1], results_dir="results", **{"task.batch_size": 3})
     assert drawn.groupby("seed")["grad_norm"].min().nunique() == 2
 
@@ -130,7 +129,7 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
         ({"sede": 3}, "did you mean seed?"),
         ({"lr": -1.0}, "lr=-1.0: must be greater than 0"),
         ({"seed": [0, -1]}, "seed=-1: must be greater than or equal to 0"),
-        ({"compressor": None}, "compressor=null: is no choice"),
+        ({"compressor": None}, "compressor=null: no such choice"),
         ({"study": 'a "quoted" é'}, "study="),
         *(({key: 2}, f"{key}=2: is for commands") for key in ("jobs", "ranks")),
     ):

@@ -95,7 +95,8 @@ def _check_choice(group: str, value: object, roots: list[Path]) -> None:
         str(path.relative_to(group_)).removesuffix(".yaml") for path, group_ in files if path.name[0] != "_"
     )
     if value not in names:
-        raise UsageError(unknown(f"{group}={value}: no such choice", str(value), names) + f" (conf/{group}/)")
+        shown = "null" if value is None else str(value)
+        raise UsageError(unknown(f"{group}={shown}: no such choice", shown, names) + f" (conf/{group}/)")
 
 
 def _check_key(override: Override, keys: list[str]) -> None:

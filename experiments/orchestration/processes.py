@@ -57,9 +57,8 @@ class Job:
         with naming(self.log), self.log.open("ab", buffering=0) as log:
             log.write(f"# {datetime.now(UTC).isoformat(timespec='seconds')}\n".encode())
             self._log_before = log.tell()
-        self._process = _server.Process(
-            target=_work, args=(self.log.absolute(), self._environment(slot), *self._call)
-        )
+        environment = {**os.environ, **self._environment(slot)}
+        self._process = _server.Process(target=_work, args=(self.log.absolute(), environment, *self._call))
         self._begin = time.monotonic()
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")  # or the job would import the command, or the user's script
@@ -118,6 +117,7 @@ def _work(log: Path, environment: dict[str, str], function: Callable[..., object
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
+    os.environ.clear()  # the fork server's, which may have started under another environment
     os.environ.update(environment)
     function(*arguments)
 

@@ -151,7 +151,7 @@ def method(channel: type[Channel] = Direct, **attributes: Any) -> Callable[..., 
 
 
 def sends(change: Callable[[Tensor], Tensor]) -> Callable[..., Algorithm]:
-    return method(outgoing=lambda self, gradient, *rest: (change(gradient), ()))
+    return method(worker_message=lambda self, gradient, *rest: (change(gradient), ()))
 
 
 def whisper(self: Algorithm, gradient: Tensor, *rest: Any) -> tuple:
@@ -231,7 +231,7 @@ ALGORITHMS = [
     ("is_distributed_as_simulated", method(worker=whisper, mean=overhear), "x on two ranks and simulated: "),
     ("is_distributed_as_simulated", method(server=favour, replica=moved), "the second rank and the first: signal: "),
     ("is_distributed_as_simulated", sends(lambda g: g + torch.randn_like(g)), "x on two ranks and simulated: "),
-    ("resumes", method(outgoing=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
+    ("resumes", method(worker_message=hidden_momentum), "x of round 9, resumed and uninterrupted: "),
     ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
     ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
     ("leaves_gradients_and_state", method(InPlace), "later and before: 1.workers.memory: "),

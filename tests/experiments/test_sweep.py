@@ -99,7 +99,7 @@ REFUSED = {
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "job_timeout=0": "job_timeout=0.0: must be greater than 0; it counts seconds",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
-    "seed=0,1 algorithm=null": "algorithm=null: is no choice; leave algorithm out",
+    "seed=0,1 algorithm=null": "algorithm=null: no such choice",
     "results_dir=a,b": "results_dir: must be the same for all runs of a sweep",
     "study=a,b": "study: must be the same for all runs of a sweep",
     "seed=0,x hydra/launcher=basic": "seed=x: must be a valid integer",
