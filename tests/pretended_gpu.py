@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from algorithms.compressors.tables import table
+from algorithms.compressors.packing import table
 
 GPU = torch.device("cuda", 0)
 

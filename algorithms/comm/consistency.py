@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..compressors import Payload
+from ..compressors.base import Payload
 from ..utils.seeding import MessageKey, keyed_seed
 from .gather_broadcast import GatherBroadcast, contact
 

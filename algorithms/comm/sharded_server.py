@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..compressors import Compressor, Identity, Payload, Shardable
-from ..compressors.base import Vector, Wrapper, rebuild, tensors
+from ..compressors.base import Compressor, Payload, Shardable, Vector, Wrapper, rebuild, tensors
+from ..compressors.identity import Identity
 from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
 from ..core.channels import Channel

@@ -1,93 +1,49 @@
 """Compressors C(x): what a vector becomes on the wire, and how many bits that takes. One family a file."""
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from .base import Compressor, Payload, Shardable, Unpacked, tensors
-    from .bin_means import BinMeans
-    from .blocks import Blocks
-    from .chunk_top_k import ChunkTopK
-    from .chunk_top_k_bins import ChunkTopKBins
-    from .dct import DctTopK
-    from .dither import LinfDither, Nuqsgd
-    from .four_bits import Dynamic4, Nf4
-    from .identity import Identity
-    from .int4 import Int4
-    from .log_quantize import LogQuantize
-    from .min_max import MinMaxUint8
-    from .natural import Natural
-    from .qsgd import Qsgd
-    from .random_k import RandomK
-    from .rank_k import RankK
-    from .scaled_sign import ScaledSign
-    from .sign import Sign, SignMean
-    from .top_k import TopK
-    from .uniform_quantize import UniformQuantize
+if TYPE_CHECKING:  # also where `__getattr__` looks names up
+    from .base import Compressor as Compressor
+    from .base import Payload as Payload
+    from .base import Shardable as Shardable
+    from .base import Unpacked as Unpacked
+    from .base import tensors as tensors
+    from .bin_means import BinMeans as BinMeans
+    from .blocks import Blocks as Blocks
+    from .chunk_top_k import ChunkTopK as ChunkTopK
+    from .chunk_top_k_bins import ChunkTopKBins as ChunkTopKBins
+    from .dct import DctTopK as DctTopK
+    from .dither import LinfDither as LinfDither
+    from .dither import Nuqsgd as Nuqsgd
+    from .four_bits import Dynamic4 as Dynamic4
+    from .four_bits import Nf4 as Nf4
+    from .identity import Identity as Identity
+    from .int4 import Int4 as Int4
+    from .log_quantize import LogQuantize as LogQuantize
+    from .min_max import MinMaxUint8 as MinMaxUint8
+    from .natural import Natural as Natural
+    from .qsgd import Qsgd as Qsgd
+    from .random_k import RandomK as RandomK
+    from .rank_k import RankK as RankK
+    from .scaled_sign import ScaledSign as ScaledSign
+    from .sign import Sign as Sign
+    from .sign import SignMean as SignMean
+    from .top_k import TopK as TopK
+    from .uniform_quantize import UniformQuantize as UniformQuantize
 
 _MODULES = {
-    "Compressor": "base",
-    "Shardable": "base",
-    "Payload": "base",
-    "Unpacked": "base",
-    "tensors": "base",
-    "BinMeans": "bin_means",
-    "Blocks": "blocks",
-    "ChunkTopK": "chunk_top_k",
-    "ChunkTopKBins": "chunk_top_k_bins",
-    "DctTopK": "dct",
-    "LinfDither": "dither",
-    "Nuqsgd": "dither",
-    "Dynamic4": "four_bits",
-    "Nf4": "four_bits",
-    "Identity": "identity",
-    "Int4": "int4",
-    "LogQuantize": "log_quantize",
-    "MinMaxUint8": "min_max",
-    "Natural": "natural",
-    "Qsgd": "qsgd",
-    "RandomK": "random_k",
-    "RankK": "rank_k",
-    "ScaledSign": "scaled_sign",
-    "Sign": "sign",
-    "SignMean": "sign",
-    "TopK": "top_k",
-    "UniformQuantize": "uniform_quantize",
+    alias.name: node.module
+    for node in ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+    if isinstance(node, ast.ImportFrom) and node.level
+    for alias in node.names
 }
-
-__all__ = [
-    "BinMeans",
-    "Blocks",
-    "ChunkTopK",
-    "ChunkTopKBins",
-    "Compressor",
-    "DctTopK",
-    "Dynamic4",
-    "Identity",
-    "Int4",
-    "LinfDither",
-    "LogQuantize",
-    "MinMaxUint8",
-    "Natural",
-    "Nf4",
-    "Nuqsgd",
-    "Payload",
-    "Qsgd",
-    "RandomK",
-    "RankK",
-    "ScaledSign",
-    "Shardable",
-    "Sign",
-    "SignMean",
-    "TopK",
-    "UniformQuantize",
-    "Unpacked",
-    "tensors",
-]
 
 
 def __getattr__(name: str) -> Any:
-    """A module is loaded when something of it is asked for, so that a run loads those alone that it uses."""
+    """Load a module when something of it is asked for: a run loads only what it uses."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

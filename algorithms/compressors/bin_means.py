@@ -8,9 +8,8 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .norms import divisor, euclidean
 from .packing import pack_codes, packed_shard, unpack_codes
-from .shard import Shard
+from .shard import Shard, divisor, euclidean
 
 
 class Bins(NamedTuple):

@@ -125,5 +125,31 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
         return self.compressor
 
 
+@dataclass(frozen=True)
+class Parts(Compressor):
+    """C(x) = (C₁(x₁), …, C_B(x_B)) for consecutive parts of the given sizes, each with a compressor of its own."""
+
+    compressors: tuple[Compressor, ...]
+    sizes: tuple[int, ...]
+
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
+        parts = zip(self.compressors, x.split(self.sizes, -1), strict=True)
+        return tuple(compressor.encode(part, key) for compressor, part in parts)
+
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        parts = zip(self.compressors, payload, self.sizes, strict=True)
+        return torch.cat([compressor.decode(part, size) for compressor, part, size in parts], -1)
+
+    def sent(self, payload: Payload, d: int) -> Tensor:
+        parts = zip(self.compressors, payload, self.sizes, strict=True)
+        return torch.cat([compressor.sent(part, size) for compressor, part, size in parts], -1)
+
+    def bits(self, d: int) -> int:
+        return sum(compressor.bits(size) for compressor, size in zip(self.compressors, self.sizes, strict=True))
+
+    def pi(self, d: int) -> float:
+        return min(compressor.pi(size) for compressor, size in zip(self.compressors, self.sizes, strict=True))
+
+
 def _of_block(key: MessageKey | None, number: int) -> MessageKey | None:
     return None if key is None else key._replace(direction=f"{key.direction}/{number}")

@@ -11,9 +11,10 @@ from ..utils.layout import Block, Layout, check_layout
 from ..utils.linalg import product
 from ..utils.seeding import MessageKey
 from .base import Compressor, Payload
+from .blocks import Parts
 from .chunk_top_k import ChunkTopK
 from .identity import Identity
-from .tables import table
+from .packing import table
 
 
 @dataclass(frozen=True)
@@ -58,37 +59,6 @@ class Chunks:
 
 
 @dataclass(frozen=True)
-class InTurn(Compressor):
-    """C(x) = (C₁(x₁), …, C_B(x_B)) for consecutive parts of the given sizes, each with a compressor of its own."""
-
-    compressors: tuple[Compressor, ...]
-    sizes: tuple[int, ...]
-
-    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        return tuple(
-            one.encode(part, key) for one, part in zip(self.compressors, x.split(self.sizes, -1), strict=True)
-        )
-
-    def decode(self, payload: Payload, d: int) -> Tensor:
-        parts = zip(self.compressors, payload, self.sizes, strict=True)
-        return torch.cat([one.decode(part, size) for one, part, size in parts], -1)
-
-    def sent(self, payload: Payload, d: int) -> Tensor:
-        parts = zip(self.compressors, payload, self.sizes, strict=True)
-        return torch.cat([one.sent(part, size) for one, part, size in parts], -1)
-
-    def bits(self, d: int) -> int:
-        return sum(one.bits(size) for one, size in zip(self.compressors, self.sizes, strict=True))
-
-    def pi(self, d: int) -> float:
-        return min(one.pi(size) for one, size in zip(self.compressors, self.sizes, strict=True))
-
-    def check(self, d: int) -> None:
-        if sum(self.sizes) != d:
-            raise ValueError(f"parts of {sum(self.sizes)} coordinates in all: the vectors have d = {d}")
-
-
-@dataclass(frozen=True)
 class DctTopK(Compressor):
     """C(x) keeps of every chunk of a tensor the k largest coefficients of its DCT: k(32 + ⌈log₂ hw⌉) bits a chunk.
 
@@ -114,11 +84,11 @@ class DctTopK(Compressor):
         return Chunks(self.layout, self.side, self.dct)
 
     @property
-    def of_coefficients(self) -> InTurn:
+    def of_coefficients(self) -> Parts:
         """What it does to coefficients."""
         sizes = {block: prod(self.chunks.shape(block)) for block in self.layout}
         chosen = (ChunkTopK(min(self.k, size), size) if size > 1 else Identity() for size in sizes.values())
-        return InTurn(tuple(chosen), tuple(block.size for block in sizes))
+        return Parts(tuple(chosen), tuple(block.size for block in sizes))
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.of_coefficients.encode(self.chunks.forward(x), key)

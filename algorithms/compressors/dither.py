@@ -7,10 +7,8 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .group_codes import GroupCodes
-from .noise import uniform
-from .norms import divisor
-from .shard import Shard
-from .tables import table
+from .packing import table
+from .shard import Shard, divisor, uniform
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .group_codes import GroupCodes
+from .packing import table
 from .shard import Shard
-from .tables import table
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..utils.seeding import MessageKey
-from .norms import divisor
 from .packing import unpack_codes
 from .scaled_codes import Codes, ScaledCodes
-from .shard import Shard, whole
+from .shard import Shard, divisor, whole
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
+from .packing import table
 from .scaled_codes import ScaledCodes, check_bits
 from .shard import Shard
-from .tables import table
 
 
 @dataclass(frozen=True, init=False)

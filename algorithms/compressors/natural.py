@@ -8,10 +8,8 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .noise import uniform
-from .packing import pack, packed_shard, unpack
-from .shard import Shard, whole
-from .tables import table
+from .packing import pack, packed_shard, table, unpack
+from .shard import Shard, uniform, whole
 
 _SMALLEST, _LARGEST = -126, 127  # exponents of the normal float32 numbers; codes are their exponent fields, 1 to 254
 _NOT_FINITE = 255

@@ -8,10 +8,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .shard import Shard
-from .tables import table
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
 _CHUNK = 1 << 16  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
+
+
+@cache
+def table(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Constants [len(values)] to look numbers up in, made once: copying a new table would wait for the GPU."""
+    return torch.tensor(values, dtype=dtype, device=device)
 
 
 def pack(flags: Tensor) -> Tensor:

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
-from .noise import uniform
-from .norms import euclidean
 from .scaled_codes import ScaledCodes
-from .shard import Shard
+from .shard import Shard, euclidean, uniform
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .norms import divisor, largest
 from .packing import pack_codes, packed_shard, unpack_codes
-from .shard import Shard, whole
+from .shard import Shard, divisor, whole
 
 
 class Codes(NamedTuple):
@@ -58,7 +57,7 @@ class ScaledCodes(Shardable):
         return self._levels(x / divisor(scale), shard, key) + 0, scale  # + 0 because −0 has no code
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
-        return largest(x, shard)
+        return shard.largest(x.abs())
 
     @abstractmethod
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .norms import euclidean
 from .packing import pack_signs, packed_shard, signed
-from .shard import Shard, whole
+from .shard import Shard, euclidean, whole
 
 
 class Signs(NamedTuple):

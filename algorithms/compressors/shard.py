@@ -1,4 +1,4 @@
-"""A shard of a vector's coordinates: what one process of several has of it."""
+"""A shard of a vector's coordinates: its sums, norms and random numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+
+from ..utils.seeding import MessageKey
 
 LEAST, MOST = 2**12, 2**18
 """Coordinates of a piece."""
@@ -24,9 +26,9 @@ def piece(d: int) -> int:
 
 @dataclass(frozen=True)
 class Shard:
-    """The coordinates cuts[number] to cuts[number + 1] of a vector, whose first cut is 0 and whose last is its d.
+    """The coordinates cuts[number] to cuts[number + 1] of a vector. The first cut is 0, the last is d.
 
-    As it is, one of whose vector nobody has anything else: `whole(d)`.
+    The base class covers the whole vector, `whole(d)`: a subclass asks the processes that have the other shards.
     """
 
     cuts: tuple[int, ...]
@@ -121,3 +123,34 @@ def whole(d: int) -> Shard:
 def places(d: int) -> Sequence[int]:
     """Where a vector of d coordinates may be cut: between pieces."""
     return range(piece(d), d, piece(d))
+
+
+def divisor(scale: Tensor) -> Tensor:
+    """The scale, or 1 where it is zero: a zero vector divided by it stays zero."""
+    return torch.where(scale > 0, scale, 1)
+
+
+def euclidean(x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
+    """(u, ‖x/u‖₂) as [..., 1] each with u = ‖x‖∞ or 1: ‖x‖₂ is their product.
+
+    Squares of x itself would overflow for huge x and vanish for tiny x.
+    """
+    unit = divisor(shard.largest(x.abs()))
+    return unit, shard.norm(x / unit)
+
+
+def uniform(name: str, key: MessageKey | None, x: Tensor, shard: Shard) -> Tensor:
+    """Uniform numbers in [0, 1) of the shape of x, float64, for the compressor `name`.
+
+    They are drawn on the CPU, one generator a message, and depend on (seed, direction, worker, round) alone: not on
+    the device, the dtype of x, its shard or which workers share a process. Trials share them.
+    """
+    if key is None:
+        raise ValueError(f"{name} draws from a key: pass one that names seed, direction, round and workers")
+    seeds = key.seeds()
+    draws = [
+        torch.rand(shard.d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        for seed in seeds.flatten().tolist()
+    ]
+    drawn = torch.stack(draws).view(*seeds.shape, -1)[..., shard.begin : shard.end]
+    return drawn.to(x.device).expand(x.shape)

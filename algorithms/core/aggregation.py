@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Payload
+from ..compressors.base import Compressor, Payload
 
 
 def mean_of(vectors: Iterable[Tensor]) -> Tensor:

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Identity, Payload
+from ..compressors.base import Compressor, Payload
+from ..compressors.identity import Identity
+from ..compressors.shard import whole
 from ..compressors.sign import Unscaled
 from ..utils.seeding import MessageKey
 from .aggregation import Combine, Mean
 from .channels import Channel, Memory, dense
-from .clipping import check_clip, clipped
-from .step_sizes import markov_step_size
 from .update_rules import Moments, Update
 
 
@@ -133,7 +133,8 @@ class Algorithm:
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
 
     def __post_init__(self) -> None:
-        check_clip(self.clip, "clip")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip={self.clip}: a norm above 0, or null for no clipping")
 
     @classmethod
     def both_ways(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
@@ -285,3 +286,28 @@ class Algorithm:
         self.uplink.check(d)
         self.downlink.check(d)
         self.update.check(d)
+
+
+_MARGIN = 1e-6  # as in torch.nn.utils.clip_grad_norm_
+
+
+def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:
+    """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector of [..., d], each by its own norm; themselves where c is None.
+
+    norm [..., 1]: instead of their own norms, for vectors that are parts of longer ones.
+    """
+    if most is None:
+        return vectors
+    norm = whole(vectors.shape[-1]).norm(vectors) if norm is None else norm
+    return vectors * (most / (norm + _MARGIN)).clamp(max=1.0)
+
+
+def markov_step_size(smoothness: float, worker_smoothness: float, pi: float) -> float:
+    """γ = 1/(L + L̃√(β/θ)) for gradient descent on a Markov sequence, up to which EF21 is proven to converge.
+
+    θ = 1 − √(1−π) and β = (1−π)/θ, so that √(β/θ) = √(1−π)/(1 − √(1−π)). `smoothness` is L of f,
+    `worker_smoothness` L̃ = √(mean_i L_i²), `pi` the compressor's contraction (Assumption 4.1), k/d for top-k.
+    Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1, which is about a dense downlink.
+    """
+    root = (1 - pi) ** 0.5
+    return 1 / (smoothness + worker_smoothness * root / (1 - root))

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Identity, Payload, Unpacked
-from ..compressors.base import payload_bytes
+from ..compressors.base import Compressor, Payload, Unpacked, payload_bytes
+from ..compressors.identity import Identity
 from ..utils.seeding import MessageKey
 
 Memory = Tensor | tuple[Tensor, ...] | None

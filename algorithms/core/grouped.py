@@ -9,33 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Payload
+from ..compressors.base import Payload
+from ..compressors.blocks import Parts
 from ..compressors.shard import whole
-from ..utils.seeding import MessageKey, keyed_seed
+from ..utils.seeding import keyed_seed
 from .algorithm import Algorithm, Payloads
 from .channels import Channel
 
 States = tuple[Any, ...]
 """A state of every part."""
-
-
-@dataclass(frozen=True)
-class Parts(Compressor):
-    """C(x) = (C₁(x₁), …, C_G(x_G)) for consecutive parts of the given sizes, each with a compressor of its own."""
-
-    compressors: tuple[Compressor, ...]
-    sizes: tuple[int, ...]
-
-    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        parts = zip(self.compressors, x.split(self.sizes, -1), strict=True)
-        return tuple(compressor.encode(part, key) for compressor, part in parts)
-
-    def decode(self, payload: Payload, d: int) -> Tensor:
-        parts = zip(self.compressors, payload, self.sizes, strict=True)
-        return torch.cat([compressor.decode(part, size) for compressor, part, size in parts], -1)
-
-    def bits(self, d: int) -> int:
-        return sum(compressor.bits(size) for compressor, size in zip(self.compressors, self.sizes, strict=True))
 
 
 @dataclass(frozen=True)

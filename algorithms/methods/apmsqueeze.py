@@ -1,6 +1,6 @@
 """APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, the forerunner of 1-bit Adam."""
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.channels import ErrorFeedback
 from .bases.frozen_adam import FrozenAdam, warmup_rounds

@@ -1,6 +1,6 @@
 """CD-Adam: communication-compressed AMSGrad by Markov sequences in both directions."""
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.channels import Markov
 from ..core.update_rules import AMSGrad

@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple, get_args
 
 from torch import Tensor
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Markov, dense
-from ..core.step_sizes import dasha_step_size
 from ..core.update_rules import SGD, Moments
 
 Start = Literal["dense", "zero", "share"]
@@ -117,3 +116,15 @@ def started(compressor: Compressor, start: Start) -> UnbiasedMarkov:
     if start not in get_args(Start):
         raise ValueError(f"start={start!r}: must be one of {', '.join(get_args(Start))}")
     return UnbiasedMarkov(compressor, dense_rounds=int(start == "dense"))
+
+
+def dasha_step_size(
+    smoothness: float, worker_smoothness: float, omega: float, workers: int, form: Literal["code", "paper"] = "code"
+) -> float:
+    """γ = 1/(L + L̃√(ω(4ω+1)/n)) for DASHA on full gradients of n workers; form `paper`: √(16ω(2ω+1)/n).
+
+    Source: the code of Tyurin and Richtárik 2023, which takes mean_i L_i for L. The form of their paper, Theorem 6.1,
+    is recalled, unverified.
+    """
+    variance = omega * (4 * omega + 1) if form == "code" else 16 * omega * (2 * omega + 1)
+    return 1 / (smoothness + worker_smoothness * (variance / workers) ** 0.5)

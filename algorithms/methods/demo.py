@@ -5,8 +5,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..compressors import DctTopK, Payload
-from ..compressors.dct import Chunks
+from ..compressors.base import Payload
+from ..compressors.dct import Chunks, DctTopK
 from ..compressors.sign import vote
 from ..core.aggregation import SendersMean
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState

@@ -8,10 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Payload
+from ..compressors.base import Compressor, Payload
 from ..core.algorithm import Algorithm, Payloads, ServerState
 from ..core.channels import Channel, dense
-from ..core.step_sizes import diana_step_size
 from ..core.update_rules import SGD
 from ..utils.seeding import MessageKey
 
@@ -122,3 +121,11 @@ def diana(
 def _rate(channel: Channel, rate: float | None, d: int) -> float:
     """a, for vectors of d coordinates."""
     return 1 / (1 + channel.compressor.omega(d)) if rate is None else rate
+
+
+def diana_step_size(smoothness: float, omega: float, workers: int) -> float:
+    """γ = 1/(10L√(1 + ω/n)(2 + ω)) for DIANA on full gradients of n workers, nonconvex.
+
+    Source: the code of MARINA's authors, which names Theorem 4 of arXiv 1904.05115, with m = 1.
+    """
+    return 1 / (10 * smoothness * (1 + omega / workers) ** 0.5 * (2 + omega))

@@ -5,7 +5,7 @@ from math import ceil
 
 from torch import Tensor
 
-from ..compressors import Identity
+from ..compressors.identity import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import Adam

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Payload
+from ..compressors.base import Compressor, Payload
 from ..core.algorithm import Algorithm
 from ..core.channels import Channel, dense
 from ..core.update_rules import SGD

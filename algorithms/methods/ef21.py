@@ -1,6 +1,6 @@
 """EF21: SGD on Markov sequences."""
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.channels import Markov, dense
 from ..core.update_rules import SGD

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from ..compressors import Compressor, Identity, Payload
+from ..compressors.base import Compressor, Payload
+from ..compressors.identity import Identity
 from ..core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
 from ..core.channels import Markov
 from ..core.update_rules import Adam, Moments, Momentum

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Markov, dense
 from ..core.update_rules import Moments

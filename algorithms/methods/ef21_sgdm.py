@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Markov, dense
 from ..core.update_rules import Moments, Momentum

@@ -1,6 +1,6 @@
 """Error feedback on gradients, in both directions."""
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.channels import ErrorFeedback
 from ..core.update_rules import Update

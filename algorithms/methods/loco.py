@@ -6,7 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Int4, Payload
+from ..compressors.base import Compressor, Payload
+from ..compressors.int4 import Int4
 from ..core.algorithm import Algorithm
 from ..core.channels import Channel
 from ..core.update_rules import Update

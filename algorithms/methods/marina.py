@@ -6,13 +6,39 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..compressors import Compressor, Identity, Payload
+from ..compressors.base import Compressor, Payload
+from ..compressors.identity import Identity
 from ..core.algorithm import Algorithm, Payloads, ServerState
 from ..core.channels import Channel, dense
-from ..core.step_sizes import marina_step_size
 from ..core.update_rules import SGD
-from ..utils.seeding import MessageKey
-from .bases.shared_coin import Coin
+from ..utils.seeding import MessageKey, keyed_seed
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Shows heads in round 1, and in every later one with probability p, by (seed, "coin", round) alone.
+
+    So every process knows it without being told, and so does a resumed run: 0 bits on the wire, where papers let the
+    server send 1. `p` is None as long as nobody knows it.
+    """
+
+    p: float | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.p is not None and not 0 < self.p <= 1:
+            raise ValueError(f"p={self.p}: must lie in (0, 1]")
+
+    @property
+    def chance(self) -> float:
+        """p. Raises ValueError where it is not known."""
+        if self.p is None:
+            raise ValueError("needs p=, how often the coin shows heads, or d=, the number of coordinates")
+        return self.p
+
+    def at(self, t: int) -> bool:
+        """Whether it shows heads in round t (from 1). Raises ValueError as `chance`."""
+        return t == 1 or keyed_seed(self.seed, "coin", t) < self.chance * 2**63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +109,7 @@ def marina(
     2021 (arXiv 2102.07845), Algorithm 1, whose p is ζ/d for ζ expected non-zeros; its authors' code has 1/(1+ω), the
     same for random-k. It is about full gradients: with `task.batch_size` the differences are between batches, which
     is not VR-MARINA. With θ_t = 0 throughout it is DASHA with a = 0. On logistic regression `task.step_unit=theory`
-    counts in `algorithms.core.step_sizes.marina_step_size`.
+    counts in `marina_step_size`.
     Differences: Every process draws the coin from the seed, at no bits; the paper's server would send one bit per
     round. The authors count the uplink alone; here the dense downlink counts too.
     """
@@ -91,3 +117,12 @@ def marina(
         p = 1 / (1 + compressor.omega(d))
     coin = Coin(p, seed)
     return Marina(uplink=Differences(compressor, coin=coin), downlink=dense(), update=update, coin=coin)
+
+
+def marina_step_size(smoothness: float, worker_smoothness: float, omega: float, p: float, workers: int) -> float:
+    """γ = 1/(L + L̃√((1−p)ω/(pn))) for MARINA on full gradients of n workers.
+
+    ω is the compressor's variance, d/k − 1 for unbiased random-k. Source: Gorbunov, Burlachenko, Li and Richtárik
+    2021, Theorem 2.1 has 1/(L̃(1 + √…)); L of f in the first term is DASHA's authors' code, with the true L.
+    """
+    return 1 / (smoothness + worker_smoothness * ((1 - p) * omega / (p * workers)) ** 0.5)

@@ -1,6 +1,6 @@
 """MuLoCo: many steps of Muon apart, then one Nesterov step on the mean of how far workers came, in few bits."""
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.update_rules import Adam
 from ..utils.layout import Layout

@@ -1,6 +1,6 @@
 """Muon, uncompressed: momentum made orthogonal."""
 
-from ..compressors import Identity
+from ..compressors.identity import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import Adam

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.channels import ErrorFeedback
 from .bases.frozen_adam import FrozenAdam, warmup_rounds

@@ -1,6 +1,6 @@
 """QAdam: dense Adam for a while, then 8-bit momentum under a frozen second moment."""
 
-from ..compressors import Compressor
+from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm
 from ..core.channels import Direct
 from .bases.frozen_adam import FrozenAdam, warmup_rounds

@@ -5,7 +5,8 @@ from typing import Any, Literal, Self
 
 from torch import Tensor
 
-from ..compressors import Compressor, UniformQuantize
+from ..compressors.base import Compressor
+from ..compressors.uniform_quantize import UniformQuantize
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Direct, ErrorFeedback, dense
 from ..core.update_rules import SGD, AdamMoments

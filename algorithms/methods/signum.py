@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from ..compressors import Sign
-from ..compressors.sign import check_signs, vote
+from ..compressors.sign import Sign, check_signs, vote
 from ..core.algorithm import Algorithm
 from ..core.channels import Direct
 from ..core.update_rules import SGD

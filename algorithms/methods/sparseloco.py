@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..compressors import ChunkTopK
+from ..compressors.chunk_top_k import ChunkTopK
 from ..core.aggregation import Mean, SendersMean
 from ..core.algorithm import Algorithm
 from ..core.channels import Direct, ErrorFeedback, dense

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..compressors import Blocks, Compressor, Payload, RandomK
+from ..compressors.base import Compressor, Payload
+from ..compressors.blocks import Blocks
+from ..compressors.random_k import RandomK
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Direct, ErrorFeedback
 from ..core.update_rules import Update

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..compressors import Compressor, Identity, Payload
+from ..compressors.base import Compressor, Payload
+from ..compressors.identity import Identity
 from ..core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
 from ..core.channels import ErrorFeedback
 from ..core.update_rules import Adam, AdamMoments, Moments

@@ -83,6 +83,7 @@ class Source:
     def public(self) -> list[str]:
         """The classes and functions that others may take from it."""
         here = [node.name for node in _statements(self.tree.body) if isinstance(node, Definition)]
+        here += [name for name, (place, _) in self.exports.items() if place.startswith(f"{self.module}.")]
         listed = self.constant("__all__")
         names = ast.literal_eval(listed) if isinstance(listed, ast.List | ast.Tuple) else here
         return sorted(name for name in names if not name.startswith("_"))

@@ -9,9 +9,8 @@ import torch.distributed as dist
 
 from algorithms.comm.gather_broadcast import contact
 from algorithms.compressors import Compressor, Identity
-from algorithms.core.algorithm import Algorithm
+from algorithms.core.algorithm import Algorithm, clipped
 from algorithms.core.channels import dense
-from algorithms.core.clipping import clipped
 from algorithms.core.lr_schedules import factor
 from algorithms.core.update_rules import SGD
 from common.errors import RunError, UsageError, lost_contact

@@ -10,9 +10,8 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import as_dicts, from_dicts
+from algorithms.core.algorithm import as_dicts, clipped, from_dicts
 from algorithms.core.bit_counter import BitCounter
-from algorithms.core.clipping import clipped
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster, ClusterState

@@ -8,7 +8,7 @@ from optimizer_support import ALGORITHMS, ROUNDS, loss, model
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import Identity, LogQuantize
-from algorithms.core.clipping import clipped
+from algorithms.core.algorithm import clipped
 from algorithms.core.update_rules import SGD, Adam
 from algorithms.methods.adam import adam
 from algorithms.methods.quantized_adam import quantized_adam

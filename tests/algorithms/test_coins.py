@@ -12,13 +12,11 @@ from small_support import LR, ROUNDS, SEED, START, assert_close, assert_follows,
 from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
-from algorithms.core.step_sizes import dasha_step_size, diana_step_size, marina_step_size
 from algorithms.core.update_rules import SGD
-from algorithms.methods.bases.shared_coin import Coin
-from algorithms.methods.dasha import dasha
-from algorithms.methods.diana import diana
+from algorithms.methods.dasha import dasha, dasha_step_size
+from algorithms.methods.diana import diana, diana_step_size
 from algorithms.methods.ef21 import ef21
-from algorithms.methods.marina import marina
+from algorithms.methods.marina import Coin, marina, marina_step_size
 from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
 from algorithms.utils.seeding import MessageKey

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.compressors import TopK, largest
+from algorithms.compressors import TopK
+from algorithms.compressors import top_k as largest
 from algorithms.compressors.shard import whole
 
 D = 70_001

@@ -132,9 +132,9 @@ def test_an_edit_of_a_compressor_concerns_its_users_alone(tmp_path: Path) -> Non
     assert "other code" not in called(tmp_path, "experiments.status")
 
     core = tmp_path / "algorithms" / "core"
-    (core / "clipping.py").rename(core / "norm_limits.py")
+    (core / "aggregation.py").rename(core / "combining.py")
     for file in [*tmp_path.glob("algorithms/**/*.py"), *tmp_path.glob("experiments/**/*.py")]:
-        file.write_text(file.read_text().replace(".clipping import", ".norm_limits import"))
+        file.write_text(file.read_text().replace(".aggregation import", ".combining import"))
     assert "other code" not in called(tmp_path, "experiments.status")
 
     with (tmp_path / "algorithms/compressors/top_k.py").open("a") as file:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from run_support import go, rows
 
-from algorithms.core.step_sizes import markov_step_size
+from algorithms.core.algorithm import markov_step_size
 from benchmarks.plain_loop import LAMBDA, parts
 from benchmarks.plain_loop import local_gradient as gradient
 from common.errors import UsageError

@@ -25,15 +25,14 @@ from torch import Tensor
 from algorithms.compressors import Compressor, DctTopK, Identity, Sign
 from algorithms.compressors.top_k import Sparse
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.step_sizes import dasha_step_size, diana_step_size, marina_step_size
 from algorithms.core.update_rules import SGD
 from algorithms.methods.bases.low_rank import Factored, LowRank
-from algorithms.methods.dasha import dasha
+from algorithms.methods.dasha import dasha, dasha_step_size
 from algorithms.methods.demo import demo
-from algorithms.methods.diana import diana
+from algorithms.methods.diana import diana, diana_step_size
 from algorithms.methods.dion import dion
 from algorithms.methods.distributed_lion import distributed_lion
-from algorithms.methods.marina import marina
+from algorithms.methods.marina import marina, marina_step_size
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import MessageKey
 from data.libsvm import load

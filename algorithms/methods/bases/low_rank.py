@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...compressors import Payload
+from ...compressors.base import Payload
 from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
 from ...core.channels import Channel
 from ...core.update_rules import Moments

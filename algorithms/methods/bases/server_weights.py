@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ...compressors import Payload
+from ...compressors.base import Payload
 from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState
 from ...utils.seeding import MessageKey
 
