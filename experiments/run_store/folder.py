@@ -152,7 +152,7 @@ class RunFolder:
     @_by_first_rank
     def append(self, rows: list[dict]) -> None:
         """Add rows to metrics.jsonl, all of them or none."""
-        lines, last = [], self._last_checksum()
+        lines, last = [], last_checksum(self.metrics) if self._last is None else self._last
         for row in rows:
             line, last = as_row(row, last)
             lines.append(line)
@@ -255,11 +255,8 @@ class RunFolder:
         in between, or goes on after a kill in between, finds a whole folder."""
         self._last = last_checksum(self.metrics, size)
         if (self.path / STATUS).exists():
-            self._write_status(self._read_json(STATUS))
+            self._write_status(self._read_json(STATUS), size)
         os.truncate(self.metrics, size)
-
-    def _last_checksum(self) -> int:
-        return last_checksum(self.metrics) if self._last is None else self._last
 
     def _whole(self) -> RunRecord | None:
         """What lies there, verified; None on the other ranks and where it was never begun."""
@@ -283,9 +280,9 @@ class RunFolder:
     def _write_json(self, name: str, content: dict) -> None:
         self._write(name, as_json(content, self._run))
 
-    def _write_status(self, content: dict) -> None:
-        """Write status.json, which counts on the rows so far; on a full disk over the one before."""
-        content = {**content, "last_row": f"{self._last_checksum():08x}"}
+    def _write_status(self, content: dict, size: int | None = None) -> None:
+        """Write status.json, which counts on the first `size` bytes of rows or all; on a full disk over the last."""
+        content = {**content, "metrics_size": self.metrics.stat().st_size if size is None else size}
         try:
             self._write_json(STATUS, content)
         except OSError as error:

@@ -171,7 +171,7 @@ def kept_evaluations(length: int, most: int) -> np.ndarray:
 
 
 def _evaluations(run: RunRecord) -> int:
-    return -(-run.height // len(run.lrs))
+    return -(-len(run.rows) // len(run.lrs))
 
 
 def _tasks(variants: Sequence[Variant]) -> list[dict]:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.names import unknown
-from plots.runs.columns import declare
-from plots.runs.files import FINISHED
+from plots.runs.files import FILES
 from plots.runs.read import RunRecord, open_run
-from plots.runs.workers import each
 
 CHOOSING = ("study", "task", "algorithm", "seed", "state")
 """What runs can be chosen by, in this order."""
@@ -22,13 +20,11 @@ def find(root: Path) -> list[RunRecord]:
 
     In order of task, algorithm and id.
     """
-    found = each(_opened, list(folders(root)))
-    begun = {run.id for run in found}
-    frozen = {file.stem: file for file in sorted(root.glob("sweeps/**/jobs/*.yaml"))}
-    found += each(_opened, [file for id, file in frozen.items() if id not in begun])
-    for run in found:
-        declare(run.environment.get("columns", []))  # in this process too
-    return found
+    found = {run.id: run for run in map(_opened, sorted(root.glob("sweeps/**/jobs/*.yaml")))}
+    begun = [_opened(folder) for folder in folders(root)]
+    for run in begun:
+        found.pop(run.id, None)
+    return [*begun, *found.values()]
 
 
 def folders(root: Path) -> Iterator[Path]:
@@ -36,7 +32,7 @@ def folders(root: Path) -> Iterator[Path]:
     for path, inner, files in os.walk(root):
         # Neither half of a copy nor <id>.1, what other code had computed.
         inner[:] = sorted(name for name in inner if not re.fullmatch(r"\..*|[0-9a-f]{12}\.\d+", name))
-        if not set(FINISHED).isdisjoint(files):
+        if not set(FILES).isdisjoint(files):
             yield Path(path)
             inner.clear()
         elif Path(path) == root:
@@ -50,7 +46,7 @@ def with_rows(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
     """Those that are not damaged after all of their rows are verified, with a notice of each of the others."""
-    return _told(each(_verified, list(runs)))
+    return _told(map(_verified, runs))
 
 
 def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
@@ -80,7 +76,7 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
 def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[RunRecord]:
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
-    listed = {str(file.parent.relative_to(sweeps)): _words(file) for file in sweeps.rglob("cells.txt")}
+    listed = {str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")}
     begun = {str(run.study) for run in runs if run.study}
     if study not in {*listed, *begun}:
         raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
@@ -97,15 +93,10 @@ def _told(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def _verified(run: RunRecord) -> RunRecord:
-    """A run with its rows read; where they seem damaged, after a second look at the whole folder."""
     try:
-        _ = run.last and run.numbers
-    except (OSError, ValueError):
-        run = _opened(run.folder)
-        try:
-            _ = run.last and run.numbers
-        except (OSError, ValueError) as error:
-            return _damaged(run.folder, error)
+        _ = run.last and run.rows
+    except (OSError, ValueError) as error:
+        return _damaged(run.folder, error)
     return run
 
 
@@ -117,10 +108,5 @@ def _opened(place: Path) -> RunRecord:
 
 
 def _damaged(place: Path, error: Exception) -> RunRecord:
-    return RunRecord(
-        place, "damaged", error=f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
-    )
-
-
-def _words(file: Path) -> list[str]:
-    return file.read_bytes().decode(errors="replace").split()
+    text = f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
+    return RunRecord(place, "damaged", error=text)

@@ -72,7 +72,7 @@ def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
         return {"algorithm": variant.name, "label": variant.label, "color": variant.color, "dash": variant.dash}
 
     frame = read.table(runs).assign(**beside(runs, facts))
-    return frame[[lr in variant.lrs for variant in variants for lr in variant.run.numbers["lr"]]]
+    return frame[[lr in variant.lrs for variant in variants for lr in variant.run.rows["lr"]]]
 
 
 def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:

@@ -20,12 +20,12 @@ from cluster_support import (
     this_rank,
     variant,
 )
+from renewing import renew
 from run_support import go, status, timeless
 
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.run_store import checkpoint
-from plots.runs.checksums import renew
 
 COMMON = ("rounds=9", "eval_every=5", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
 RUNS = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from renewing import renew
 
 from common.progress import Display
 from experiments.config.identity import folder
@@ -15,7 +16,6 @@ from experiments.config.schema import RunConfig
 from experiments.run import main as run_command
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
-from plots.runs.checksums import renew
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from renewing import renew
 from run_support import SMALL, go, stopped
 
 from common import tables
 from common.characters import visible
 from experiments import status
 from plots.figure.markdown import row_table
-from plots.runs.checksums import renew
 
 SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2029", "\ud800"]
 

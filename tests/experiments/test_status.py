@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from renewing import renew
 from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
 from terminal_support import printed
 
@@ -17,7 +18,6 @@ from experiments import status
 from experiments.config.compose import CONF
 from experiments.orchestration.study import StudyFolder, cells
 from experiments.run_store.folder import RunFolder
-from plots.runs.checksums import renew
 
 
 def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[dict[str, dict[str, str]], list[str]]:

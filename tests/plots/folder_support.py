@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-
-from plots.runs.checksums import renew
+from renewing import renew
 
 LOOKS = {"plain": ("#111111", "o"), "noisy": ("#cc0000", "s")}
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from folder_support import change, folder, rewrite
+from renewing import renew
 
 from common.errors import UsageError
 from plots.runs import columns
-from plots.runs.checksums import renew
 from plots.runs.choose import Choice, best
 from plots.runs.find import find
 

@@ -20,7 +20,7 @@ from plots.figure.curves import draw
 from plots.figure.lettering import drawable
 from plots.figure.spec import Panel
 from plots.runs.columns import label
-from plots.runs.read import open_run
+from plots.runs.read import open_run, table
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
@@ -234,7 +234,7 @@ def test_the_rows_of_runs(tmp_path: Path) -> None:
     for algorithm in ("plain", "noisy"):
         folder(tmp_path, algorithm, algorithm=algorithm, lrs=(0.1, 0.3), seed=3, norm=lambda t, lr, seed: 1 / (3 + t))
     folders = [tmp_path / "toy" / name / name for name in ("plain", "noisy")]
-    frame = pd.concat([open_run(path).frame() for path in folders], ignore_index=True)
+    frame = table([open_run(path) for path in folders])
     written = [json.loads(line) for path in folders for line in (path / "metrics.jsonl").read_text().splitlines()]
     assert len(frame) == len(written) == 2 * 11 * 2
     for (_, row), expected in zip(frame.iterrows(), written, strict=True):

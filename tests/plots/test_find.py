@@ -1,26 +1,15 @@
-"""Many run folders are read by several processes, and what they share is read once: nothing else changes."""
+"""What is found below a results folder, and what is said of damage."""
 
-import json
-import os
 import pickle
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from folder_support import change, folder
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from plots.runs import columns, files, find, workers
+from plots.runs import columns, files, find
 from plots.runs.files import configuration
 from plots.runs.read import open_run
-from plots.runs.variants import distinguish, latest, variant_rows
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -40,92 +29,39 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def several(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Two processes whatever there are; how many processes were begun."""
-    begun: list[int] = []
-    pool = workers.ProcessPoolExecutor
-
-    def counted(processes: int, *details: object) -> object:
-        begun.append(processes)
-        return pool(processes, *details)
-
-    monkeypatch.setattr(workers, "ProcessPoolExecutor", counted)
-    monkeypatch.setattr(workers, "EACH", 2)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    return begun
-
-
-def found(results: Path, capsys: pytest.CaptureFixture) -> tuple:
-    """What is found, what is whole, its rows, and what is said of the rest."""
-    runs = find.find(results)
-    whole = find.whole(find.with_rows(runs))
-    return runs, whole, variant_rows(latest(distinguish(whole))), capsys.readouterr().err
-
-
-def test_several_processes_find_what_one_finds(
-    results: Path, several: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_every_state_is_found_and_damage_named(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(columns, "_declared", {})
-    runs, whole, rows, said = found(results, capsys)
-    assert several == [2, 2]
+    runs = find.find(results)
+    assert {run.id: run.state for run in runs} == {
+        **dict.fromkeys("01234", "finished"),
+        "begun": "gone",
+        "own": "finished",
+        "small": "damaged",
+        "rows": "damaged",
+        "missing": "missing",
+    }
     assert columns.column("mine").better == "higher"
-    monkeypatch.setattr(workers, "EACH", 1000)
-    others, also_whole, same_rows, also_said = found(results, capsys)
-    assert several == [2, 2]
-    assert runs == others
-    assert {run.id for run in whole} == {*"01234", "begun", "own"} == {run.id for run in also_whole}
-    assert rows.equals(same_rows)
-    assert said == also_said
+    assert {run.id for run in find.whole(find.with_rows(runs))} == {*"01234", "begun", "own"}
+    said = capsys.readouterr().err
     assert "small: not a whole run" in said
     assert "line 2: its checksum is not that of its content" in said
 
 
-def _die(thing: int) -> int:
-    """Doubled; a process that was begun for it is killed."""
-    if os.getpid() != _parent and thing == 3:
-        os.kill(os.getpid(), 9)
-    return 2 * thing
-
-
-_parent = os.getpid()
-
-
-def test_a_process_that_is_killed_changes_nothing(several: list[int]) -> None:
-    assert workers.each(_die, range(10)) == [2 * thing for thing in range(10)]
-    assert several == [2]
-
-
-def test_an_error_is_that_of_the_thing(several: list[int]) -> None:
-    with pytest.raises(ValueError, match="invalid literal"):
-        workers.each(int, ["1"] * 9 + ["x"])
-
-
-def test_no_process_is_left_when_the_command_is_killed(tmp_path: Path) -> None:
-    code = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom plots.runs import workers\n"
-        "workers.EACH = 1\nos.sched_getaffinity = lambda _: {0, 1}\n"
-        "def wait(place):\n    Path(place, str(os.getpid())).touch()\n    time.sleep(60)\n"
-        "workers._AT_ONCE = 1\nworkers.each(wait, [sys.argv[1]] * 2)\n"
-    )
-    command = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    command.kill()
-    command.wait()
-    left = {int(file.name) for file in tmp_path.iterdir()}
-    assert len(left) == 2
-    while left and time.monotonic() < deadline:
-        time.sleep(0.05)
-        left = {process for process in left if _is_there(process)}
-    assert not left
-
-
-def _is_there(process: int) -> bool:
-    with suppress(ProcessLookupError, FileNotFoundError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+def test_damage_far_from_the_end_is_seen_with_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A run's state needs only its last rows."""
+    long = folder(tmp_path, "long", rounds=10_000)
+    rows = long / "metrics.jsonl"
+    content = rows.read_text()
+    rows.write_text(content.replace('"round": 10,', '"round": 11,'))
+    [run] = find.find(tmp_path)
+    assert (run.state, run.round) == ("finished", 10_000)
+    assert find.whole([run]) == []
+    assert "line 2: its checksum" in capsys.readouterr().err
+    rows.write_text(content.replace('"round": 9990,', '"round": 9991,'))
+    [run] = find.find(tmp_path)
+    assert "metrics.jsonl, near its end: its checksum" in run.error
 
 
 def test_a_run_can_be_sent_with_its_rows(results: Path) -> None:
@@ -135,68 +71,13 @@ def test_a_run_can_be_sent_with_its_rows(results: Path) -> None:
     assert pickle.loads(pickle.dumps(run)).rows.equals(rows)
 
 
-# configurations, of which what many have in common is parsed once
-
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
-
-_names = st.text("abct_:#-&*! \"'\n", min_size=1, max_size=6) | st.sampled_from(
-    ["a", "lr", "_target_", "crc32", "true"]
-)
-_leaves = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text("aé \n:\\\u2028", max_size=9)
-    | _names
-)
-_nodes = st.recursive(
-    _leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3), max_leaves=8
-)
-
-
-@QUICK
-@given(st.dictionaries(_names, _nodes, max_size=5), st.booleans(), st.integers(20, 200))
-def test_entries_parsed_apart_are_the_document(config: dict, shared: bool, width: int) -> None:
-    if shared and config:  # which YAML writes with an anchor
-        config["again"] = next(iter(config.values()))
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=width) + "# crc32: 01234567\n"
-    assert files._document(text.encode()) == yaml.safe_load(text) == config
-
-
-@QUICK
-@given(st.dictionaries(_names, _nodes, max_size=4), st.data())
-def test_what_is_no_document_is_refused_or_read_the_same(config: dict, data: st.DataObject) -> None:
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-    place = data.draw(st.integers(0, len(text)))
-    text = (
-        text[:place]
-        + data.draw(st.sampled_from(["", "\n", " ", "# ", "a: ", "'", "[", "- ", "|\n", "\n...\n", "---\n", "*a "]))
-        + text[place:]
-    )
-    try:
-        expected = yaml.safe_load(text)
-    except yaml.YAMLError:
-        with pytest.raises(yaml.YAMLError):
-            files._document(text.encode())
-    else:
-        assert files._document(text.encode()) == expected
-
-
-@pytest.mark.parametrize("text", ["a: 1\n...\nb: 2\n", " a: 1\nb: 2\n", "a: 1\n---\nb: 2\n", "a: &x 1\nb: *y\n"])
-def test_what_yaml_refuses_is_refused_though_its_entries_are_well(text: str) -> None:
-    for load in (yaml.safe_load, lambda text: files._document(text.encode())):
-        with pytest.raises(yaml.YAMLError):
-            load(text)
-
-
-def test_what_runs_share_is_parsed_once(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_is_that_of_yaml_and_what_runs_share_is_parsed_once(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parsed: list[bytes] = []
     load = yaml.load
     monkeypatch.setattr(yaml, "load", lambda content, Loader: parsed.append(content) or load(content, Loader))
     files._entry.cache_clear()
-    for seed in range(5):
-        place = results / "toy" / ("plain" if seed % 2 else "noisy") / str(seed) / "config.yaml"
-        assert configuration(place, place.read_bytes())["seed"] == seed
+    for place in sorted(results.glob("toy/*/[0-4]/config.yaml")):
+        assert configuration(place.read_bytes()) == load(place.read_bytes(), yaml.SafeLoader)
     assert len(parsed) == len(set(parsed)) < 25
-    assert json.dumps(open_run(results / "toy" / "plain" / "1").config)

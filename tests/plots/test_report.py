@@ -11,6 +11,7 @@ import pytest
 import yaml
 from curve_support import claim, curve, labelled
 from folder_support import folder, rewrite
+from renewing import renew
 from rich.console import Console
 
 from plots.figure import curves
@@ -18,7 +19,6 @@ from plots.figure.derive import MinimumOverRounds, Ratio
 from plots.figure.look import Look
 from plots.figure.publish import Displays, publish, rows_of, show
 from plots.figure.spec import Figure, Panel, Target
-from plots.runs.checksums import renew
 from plots.runs.read import open_run, table
 from plots.runs.seeds import over_seeds
 

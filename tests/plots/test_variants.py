@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from folder_support import folder, rewrite
 from matplotlib.colors import to_rgb
+from renewing import renew
 
 from common.errors import UsageError
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
-from plots.runs.checksums import renew
 from plots.runs.find import find, select, with_rows
+from plots.runs.read import table
 from plots.runs.variants import DASHES, distinguish, latest, variant_rows
 
 
@@ -190,7 +191,7 @@ def test_the_rows_of_a_run(tmp_path):
     (path / "environment.json").write_text("{}")
     rewrite(path, lambda row: row | {"wall_time": 1700000000.5})
     [run] = find(tmp_path)
-    assert run.frame()["d"].isna().all()  # a task need not say how many parameters it has
+    assert table([run])["d"].isna().all()  # a task need not say how many parameters it has
     with (path / "metrics.jsonl").open("a") as file:
         file.write('{"round": 110, "wa')  # a row that is being written
     [run] = find(tmp_path)
