@@ -3,7 +3,7 @@
     defaults: [/target@_here_: algorithms.compressors.TopK]
 
 in a file of conf/ gives `_target_` and every option of that class whose default is a plain value, so that a default
-stands once, in the class. The source is read, not imported.
+stands once, in the class.
 """
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -13,7 +13,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from common.errors import UsageError
-from experiments.config.signatures import defaults
+from experiments.config.classes import PACKAGES, Classes, defaults
 
 _GROUP = "target/"
 
@@ -22,11 +22,12 @@ class TargetPath(SearchPathPlugin):
     """So that Hydra looks there, whatever the primary configuration."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        search_path.append("targets", "target://")
+        for package in PACKAGES:
+            search_path.append("targets", f"target://{package}")
 
 
 class TargetSource(ConfigSource):
-    """The scheme `target://`."""
+    """The scheme `target://`, followed by the package that the classes are of."""
 
     @staticmethod
     def scheme() -> str:
@@ -39,12 +40,13 @@ class TargetSource(ConfigSource):
         return False
 
     def is_config(self, config_path: str) -> bool:
-        return config_path.startswith(_GROUP)
+        return config_path.startswith(f"{_GROUP}{self.path}.")
 
     def load_config(self, config_path: str) -> ConfigResult:
         target = config_path.removeprefix(_GROUP).removesuffix(".yaml")
         try:
-            config = OmegaConf.create({"_target_": target, **defaults(target)})
+            found = Classes([self.path]).imported({"_target_": target}, target)
+            config = OmegaConf.create({"_target_": target, **defaults(found)})
         except UsageError as error:
             raise ConfigLoadError(str(error)) from error
         return ConfigResult(self.provider, f"target://{target}", config, header={"package": None})

@@ -95,25 +95,3 @@ def test_no_code_outside_algorithms_knows_a_method(package):
         names |= {alias.name.rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
                   for alias in node.names}  # fmt: skip
         assert not methods & (words | names), file
-
-
-def test_a_wrong_key_is_answered_without_torch():
-    """Which takes seconds to import: neither `common` nor `experiments.config` needs it."""
-    modules = [path.relative_to(ROOT).with_suffix("") for name in ("common", "experiments/config")
-               for path in (ROOT / name).glob("[!_]*.py")]  # fmt: skip
-    code = f"""
-import importlib, sys
-from common.errors import UsageError
-from experiments.config.run import load_run
-try:
-    load_run(["task=logreg/digits", "sede=3"])
-except UsageError as error:
-    print(error)
-for module in {[".".join(path.parts) for path in modules]}:
-    importlib.import_module(module)
-print("torch" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    said, torch = done.stdout.splitlines()
-    assert "did you mean seed?" in said
-    assert torch == "False"

@@ -1,7 +1,8 @@
 """What can be configured: the keys of the schema, and of every choice of a group the options of what it names."""
 
+import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -11,9 +12,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from experiments.config import schema
+from experiments.config.classes import locate, parameters
 from experiments.config.compose import CONF, compose
 from experiments.config.schema import KeySpec
-from experiments.config.signatures import options
 
 KEYS = {
     "of a run": schema.RunConfig,
@@ -81,12 +82,21 @@ def shown(value: object) -> str:
 
 
 def _below(node: Mapping[str, Any], prefix: str) -> Iterator[Setting]:
-    known = options(node["_target_"]) if node.get("_target_") else {}
+    target = locate(node["_target_"]) if node.get("_target_") else None
+    known = parameters(target) if target else {}
     for key, value in node.items():
         if isinstance(value, Mapping) and "_target_" in value:
             yield from _below(value, f"{prefix}{key}.")
         elif key in known or key not in ("_target_", "name", "display"):
-            yield Setting(f"{prefix}{key}", value, known[key].comment if key in known else "")
+            yield Setting(f"{prefix}{key}", value, _comment(target, key) if key in known else "")
+
+
+def _comment(target: Callable[..., Any] | None, key: str) -> str:
+    """The comment behind an option of a class or function, or of the base that a dataclass has it from."""
+    for source in map(inspect.getsource, getattr(target, "__mro__", [target, object])[:-1]):
+        if found := re.search(rf"^\s+{key}\b[^\n#]*#\s*(.*)$", source, re.MULTILINE):
+            return found[1]
+    return ""
 
 
 def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

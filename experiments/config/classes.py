@@ -3,18 +3,21 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from common.errors import UsageError
 from common.names import unknown
-from experiments.config import signatures
 from experiments.config.schema import Part
 from experiments.config.values import validate
 
 PACKAGES = ("algorithms", "data", "experiments")
 """This project's own."""
+
+_GIVEN = ("compressor", "update", "rounds", "workers", "seed", "d", "layout", "ids", "device")
+"""What a class is called with besides its options."""
 
 Node = Mapping[str, Any]
 """A class or function, `_target_`, and options to call it with."""
@@ -27,11 +30,11 @@ class Classes:
         self.packages = (*PACKAGES, *packages)
 
     def check(self, node: Node, path: str) -> None:
-        """Check every option of a node against the parameter that it will become, by its source alone.
+        """Check every option of a node, which lies at `path`, against the parameter that it will become.
 
-        Raises UsageError; `path` is the node's key.
+        Raises UsageError.
         """
-        known = signatures.options(self._covered(node, path))
+        known = parameters(self.imported(node, path))
         for key, value in node.items():
             if key == "_target_":
                 continue
@@ -59,10 +62,11 @@ class Classes:
 
     def imported(self, node: Node, path: str) -> Callable[..., Any]:
         """The `_target_` of a node, whatever it makes. Raises UsageError where it is none of theirs."""
-        name = self._covered(node, path)
-        module, _, last = name.rpartition(".")
+        name = str(node.get("_target_"))
+        if "." not in name or not self._covers(name):
+            raise self._foreign(name, path)
         try:
-            target = getattr(import_module(module), last)
+            target = locate(name)
         except Exception as error:  # a user's module may raise anything
             raise UsageError(f"{path}._target_={name}: {type(error).__name__}: {error}") from error
         # A module of ours leads to every module that it imports: what counts is where the object was defined.
@@ -77,19 +81,18 @@ class Classes:
         """
         self.check(node, path)
         target = self.find(node, path, kind)
-        without = missing(target, {*node, *extra})
+        known, given = parameters(target), {*node, *extra}
+        without = [name for name, one in known.items() if one.default is one.empty and name not in given]
         if without:
             raise UsageError(f"{path}: {node['_target_']} needs {', '.join(without)}, for which there is no default")
-        hints = parameter_types(target)
-        options = {
-            key: self.build(value, f"{path}.{key}", hints.get(key)) if _is_node(value) else value
-            for key, value in node.items()
-            if key != "_target_"
-        }
-        for key, wanted in hints.items():
-            ours = inspect.isclass(wanted) and self._covers(wanted.__module__) and not _is_protocol(wanted)
-            if ours and key in options and not isinstance(options[key], wanted):
-                raise UsageError(f"{path}.{key}={node[key]}: must be a {wanted.__name__}, with a _target_ of its own")
+        options = {}
+        for key, value in node.items():
+            if key != "_target_":
+                kind = known[key].annotation
+                options[key] = self.build(value, f"{path}.{key}", kind) if _is_node(value) else value
+                is_ours = inspect.isclass(kind) and self._covers(kind.__module__) and not _is_protocol(kind)
+                if is_ours and not isinstance(options[key], kind):
+                    raise UsageError(f"{path}.{key}={value}: must be a {kind.__name__}, with a _target_ of its own")
         try:
             return target(**options, **extra)
         except (ValueError, TypeError) as error:
@@ -97,20 +100,17 @@ class Classes:
                 raise
             raise UsageError(f"{path}: {error}") from error
 
-    def _covered(self, node: Node, path: str) -> str:
-        name = str(node.get("_target_"))
-        if "." not in name or not self._covers(name):
-            raise self._foreign(name, path)
-        return name
-
     def _covers(self, name: str) -> bool:
-        return any(name == package or name.startswith(f"{package}.") for package in self.packages)
+        return name.partition(".")[0] in self.packages
 
     def _foreign(self, name: str, path: str) -> UsageError:
-        return UsageError(
-            f"{path}._target_={name}: must be a class or function of {', '.join(self.packages)}; a package of "
-            f"your own is let in by packages=[{name.partition('.')[0]}]"
-        )
+        return UsageError(f"{path}._target_={name}: must be a class or function of {foreign(name, self.packages)}")
+
+
+def foreign(name: str, packages: Iterable[str] = PACKAGES) -> str:
+    """The packages that a target may be of, and how to let in another one."""
+    top = name.partition(".")[0]
+    return f"{', '.join(packages)}; a package of your own is let in by packages=[{top}]"
 
 
 def called(part: Part) -> dict[str, Any]:
@@ -127,22 +127,46 @@ def targets(node: object) -> Iterable[str]:
             yield from targets(value)
 
 
+def locate(name: str) -> Any:
+    """What `package.module.Name` names, imported."""
+    module, _, last = name.rpartition(".")
+    return getattr(import_module(module), last)
+
+
+@cache
+def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What a class or function is called with, by name, each annotated by its type. Raises UsageError."""
+    plain, hints = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY), parameter_types(target)
+    found = inspect.signature(target).parameters.values()
+    return {one.name: one.replace(annotation=hints.get(one.name, Any)) for one in found if one.kind in plain}
+
+
 def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
     """The types of what a class or function is called with, by name. Raises UsageError."""
     known: dict[str, Any] = {}
     for kind in reversed(inspect.getmro(target)) if inspect.isclass(target) else ():
         known |= vars(sys.modules[kind.__module__])  # a dataclass has fields of its bases, written for their modules
     try:
-        return get_type_hints(target.__init__, localns=known) if known else get_type_hints(target)
+        if known:
+            return get_type_hints(target.__init__, localns=known, include_extras=True)
+        return get_type_hints(target, include_extras=True)
     except NameError as error:
         raise UsageError(f"{target.__module__}.{target.__qualname__}: an annotation is no type: {error}") from error
 
 
-def missing(target: Callable[..., Any], given: Iterable[str]) -> list[str]:
-    """The parameters without default that are not among those given."""
-    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = [some for some in inspect.signature(target).parameters.values() if some.kind in plain]
-    return [some.name for some in parameters if some.default is some.empty and some.name not in given]
+def defaults(target: Callable[..., Any]) -> dict[str, Any]:
+    """The options that a configuration has without being told: those with a default that it can write."""
+    found = {name: one.default for name, one in parameters(target).items() if name not in _GIVEN}
+    return {name: default for name, default in found.items() if _is_plain(default)}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    return all(map(_is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, _SCALARS)
+
+
+_SCALARS = (NoneType, bool, int, float, str)
 
 
 def _check_kind(target: Callable[..., Any], hints: Mapping[str, Any], kind: Any, place: str) -> None:

@@ -119,7 +119,8 @@ def _is_of_hydra(choice: InputDefault) -> bool:
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
     """The override by which Hydra also looks in these packages and folders, if any."""
     found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    places = [f"file://{Path(folder).absolute()}" for folder in [*found, *folders]]
+    places = [*(f"target://{name}" for name in packages)]
+    places += [f"file://{Path(folder).absolute()}" for folder in [*found, *folders]]
     return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if places else []
 
 

@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from experiments.config import schema, signatures
-from experiments.config.classes import PACKAGES, called
+from experiments.config import schema
+from experiments.config.classes import PACKAGES, called, locate, parameters
 from experiments.config.schema import ClusterConfig, Part, RunConfig
 
 
@@ -42,11 +42,11 @@ def _of_numbers(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
 
 def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
     """A node's options without places."""
-    known = signatures.options(node["_target_"]) if node.get("_target_") else {}
+    known = parameters(locate(node["_target_"])) if node.get("_target_") else {}
     return {
         key: _relevant(value) if isinstance(value, Mapping) else _name(value) if key == "_target_" else value
         for key, value in node.items()
-        if key not in known or "Place" not in (known[key].annotation or "")
+        if key not in known or "place" not in getattr(known[key].annotation, "__metadata__", ())
     }
 
 

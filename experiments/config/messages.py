@@ -14,6 +14,7 @@ from yaml import MarkedYAMLError
 from common.errors import UsageError
 from common.names import meant, unknown
 from experiments.config import schema
+from experiments.config.classes import foreign
 from experiments.config.compose import CONF, compose, dotted, folder_of_package, packages_of, parse
 from experiments.config.values import check_value
 
@@ -34,6 +35,10 @@ def explained(
         raise UsageError(f"{where}not YAML ({error.problem})") from error
     except (HydraException, OmegaConfBaseException) as error:
         _explain(list(overrides), name, also, folders)
+        missing = str(getattr(error, "missing_cfg_file", ""))
+        if missing.startswith("target/"):
+            name = missing.removeprefix("target/")
+            raise UsageError(f"{name}: must be a class or function of {foreign(name)}") from error
         if isinstance(error, MissingConfigException) and error.options:
             group, _, choice = str(error.missing_cfg_file).rpartition("/")
             raise UsageError(unknown(f"{group}={choice}: no such choice", choice, error.options)) from error

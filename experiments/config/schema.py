@@ -1,10 +1,8 @@
 """The one schema of a run and of a command: every key with its type, default, range, unit and what depends on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
-from typing import Any, Literal, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_origin
 
 import omegaconf
 from omegaconf import DictConfig, OmegaConf
@@ -65,7 +63,7 @@ class Part:
     display: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, node: Mapping[str, Any]) -> Part:
+    def read(cls, node: Mapping[str, Any]) -> Self:
         """The part that a node of a composed configuration describes."""
         labels = {"name", "display"} if "display" in node else set()
         options = {name: value for name, value in node.items() if name not in {"_target_", *labels}}
@@ -266,7 +264,7 @@ def node(*schemas: type) -> DictConfig:
     Parts and lists have no type of their own there: `experiments.config.run` checks them.
     """
     composed = OmegaConf.structured(
-        make_dataclass("Keys", [_typed(schema, one) for schema in schemas for one in fields(schema)])
+        make_dataclass("Keys", [_typed(one) for schema in schemas for one in fields(schema)])
     )
     for keys in [composed, *(composed._get_node(name) for name in composed)]:
         if isinstance(keys, DictConfig):
@@ -274,8 +272,8 @@ def node(*schemas: type) -> DictConfig:
     return composed
 
 
-def _typed(schema: type, one: Field[Any]) -> tuple[str, Any, Any]:
-    kind = get_type_hints(schema)[one.name]
+def _typed(one: Field[Any]) -> tuple[str, Any, Any]:
+    kind: Any = one.type
     if is_part(one):
         return one.name, Any, omegaconf.MISSING
     if about(one).auto:

@@ -3,27 +3,20 @@
 Pydantic judges what YAML and a command line give as it judges JSON, strictly: neither 1.0 nor true is a whole number.
 """
 
-import ast
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import cache
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, get_args, get_origin
 
 import pydantic
 
 from common.errors import UsageError
-from common.marks import Place
 from common.names import unknown
 from experiments.config import schema
 
-_TYPES = {kind.__name__: kind for kind in (float, int, bool, str, list, tuple, dict)} | {
-    "Literal": Literal, "Optional": Optional, "Union": Union, "Place": Place, "Sequence": list, "Path": str,
-}  # fmt: skip
-"""What the names in annotations mean. A value may be anything where its type would have to be imported."""
 
-
-def validate(value: Any, annotation: str | None, place: str, hint: str = "", **bounds: float | None) -> Any:
+def validate(value: Any, kind: Any, place: str, hint: str = "", **bounds: float | None) -> Any:
     """The value as a parameter of the annotated type takes it: 1 is a float, a list may be a tuple.
 
     bounds: of a number, as pydantic.Field has them. Raises UsageError, with the hint, for what is none; whatever the
@@ -31,7 +24,7 @@ def validate(value: Any, annotation: str | None, place: str, hint: str = "", **b
     """
     try:
         given = json.dumps(value, allow_nan=False, default=str)
-        return _adapter(annotation, **bounds).validate_json(given, strict=True)
+        return _adapter(kind, **bounds).validate_json(given, strict=True)
     except pydantic.ValidationError as error:
         said = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in error.errors()))
         raise UsageError(f"{place}={value}: must be {said.replace('array', 'list')}{hint}") from error
@@ -70,46 +63,29 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
         raise UsageError(f"seed={value}: a run has one seed; -m seed={','.join(map(str, value))} starts one run each")
     if about.auto and value == "auto":
         return None
-    kind = f"{one.type} | None" if about.derived else str(one.type)
+    kind: Any = one.type | None if about.derived else one.type
     hint = (f"; it counts {about.unit}" if about.unit else "") + ("; or auto" if about.auto else "")
-    if isinstance(value, float) and value.is_integer() and kind.startswith("int"):
+    if isinstance(value, float) and value.is_integer() and int in (kind, *get_args(kind)):
         hint = f"; write {int(value)}"
     value = validate(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
-    return tuple(value) if kind.startswith("Sequence") else value
+    return tuple(value) if get_origin(kind) is Sequence else value
 
 
 def _step_sizes(value: Any) -> tuple[float, ...]:
     values = value if isinstance(value, (list, tuple)) else [value]
     if not values:
         raise UsageError("lr=[]: one step size or several, none stands there")
-    found = tuple(validate(some, "float", "lr", gt=0) for some in values)
+    found = tuple(validate(some, float, "lr", gt=0) for some in values)
     if len(set(found)) < len(found):
         raise UsageError(f"lr={value}: a step size stands there twice")
     return found
 
 
 @cache
-def _adapter(annotation: str | None, **bounds: Any) -> pydantic.TypeAdapter:
+def _adapter(kind: Any, **bounds: Any) -> pydantic.TypeAdapter:
     try:
-        kind = _type(ast.parse(annotation or "Any", mode="eval").body)
-        return pydantic.TypeAdapter(Annotated[kind, pydantic.Field(**bounds)])  # type: ignore
-    except Exception:  # an annotation may be written as it likes
+        return pydantic.TypeAdapter(Annotated[kind, pydantic.Field(**bounds)])
+    except pydantic.PydanticUserError:  # a class of the project or of torch: what it is made of is checked there
         return pydantic.TypeAdapter(Any)
-
-
-def _type(node: ast.expr) -> Any:
-    """The type that an annotation means."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return _TYPES.get(name, Any)
-        case ast.Constant(value=value):
-            return value
-        case ast.Tuple(elts=parts):
-            return tuple(map(_type, parts))
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return Union[_type(left), _type(right)]  # noqa: UP007
-        case ast.Subscript(value=origin, slice=parameters):
-            return _type(origin)[_type(parameters)]
-    return Any

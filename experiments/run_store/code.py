@@ -7,13 +7,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.util import resolve_name
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
 from common.errors import RunError
 from experiments.config import identity
 from experiments.config.schema import RunConfig
-from experiments.config.sources import path_of
 from plots.runs.read import RunRecord, open_run
 
 COMPUTE = (
@@ -127,6 +126,19 @@ def digest(module: str, file: Path, before: Mapping[str, str] | None = None) -> 
     body, imports = _read(module, file, file.stat().st_mtime_ns)
     named = sorted({_former(name, before or {}) for name in imports})
     return f"{body}-{_hash(' '.join(named))}"
+
+
+def path_of(module: str) -> Path | None:
+    """The file of a module, `__init__.py` for a package; None where there is none. It is not imported."""
+    top, *rest = module.split(".")
+    try:
+        spec = find_spec(top)
+    except ValueError:  # of a module without one
+        return None
+    if spec is None or not spec.submodule_search_locations:
+        return Path(spec.origin) if spec and spec.origin and not rest else None
+    place = Path(spec.submodule_search_locations[0], *rest)
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
 
 
 def _moved(gone: Iterable[str], recorded: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, Path]]]:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from run_support import SMALL
 
-from common.errors import UsageError
-from experiments.config.sources import located, path_of
 from experiments.run_store.code import changes, loaded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,6 +121,7 @@ def called(place: Path, *words: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_compressor_concerns_its_users_alone(tmp_path: Path) -> None:
     """On a copy of the project; so does a module that is renamed there concern nobody."""
     project(tmp_path)
@@ -147,42 +146,3 @@ def test_an_edit_of_a_compressor_concerns_its_users_alone(tmp_path: Path) -> Non
     assert "other code" not in called(tmp_path, "experiments.status")
     names = sorted(path.name for path in (tmp_path / "results/logreg/breast_cancer/ef21").iterdir())
     assert [name.partition(".")[2] for name in names].count("1") == 1
-
-
-@pytest.mark.parametrize(
-    ("target", "file", "line"),
-    [
-        ("algorithms.compressors.TopK", "algorithms/compressors/top_k.py", "class TopK(Sparsifier):"),
-        ("algorithms.compressors.top_k.TopK", "algorithms/compressors/top_k.py", "class TopK(Sparsifier):"),
-    ],
-    ids=["re-exported", "direct"],
-)
-def test_a_name_is_found_where_it_is_defined(target, file, line):
-    source, node = located(target)
-    assert source.path == path_of(source.module) == ROOT / file
-    assert source.path.read_text().splitlines()[node.lineno - 1].startswith(line)
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("algorithms.compressors.TopJ", "has no TopJ; did you mean TopK? Valid: BinMeans, "),
-        ("algorithms.compresors.TopK", "algorithms has no module compresors; did you mean compressors?"),
-        ("algorithms.methods.cd_adm.cd_adam", "algorithms.methods has no module cd_adm; did you mean cd_adam?"),
-        ("algorithms.methods.cd_adam", "a module; name what is in it. Valid: cd_adam"),
-        ("algorithms.core.lr_schedules.sgd.SGD", "algorithms.core.lr_schedules is no package"),
-        ("nowhere.at.All", "no package nowhere can be imported"),
-        ("", "no package"),
-    ],
-    ids=["name", "module", "deeper", "a-module", "no-package", "nowhere", "empty"],
-)
-def test_what_is_not_there_is_told_with_what_is(target, message):
-    with pytest.raises(UsageError) as error:
-        located(target)
-    assert message in str(error.value)
-
-
-def test_what_is_not_python_is_told_by_file_and_line(mini: Path) -> None:
-    (mini / "sums.py").write_text("A = 1\nB = = 2\n")
-    with pytest.raises(UsageError, match=r"sums\.py, line 2: not Python"):
-        located("mini.sums.add")

@@ -185,7 +185,7 @@ QUOTES = "the value has characters that need quotes, one pair for the shell and 
 REFUSED = {
     # choices
     "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, adamw, amsgrad, ",
-    "algorithm=null": "algorithm=None: no such choice; Valid: adam, ",
+    "algorithm=null": "algorithm=null: no such choice; Valid: adam, ",
     "compressor=topk": "did you mean top_k? Valid: bin_means",
     "task=logreg": "task=logreg: no such choice; it is a group; choose logreg/a9a, ",
     "task=breast_cancer": "did you mean logreg/breast_cancer?",
@@ -228,8 +228,8 @@ REFUSED = {
     # classes and paths
     "algorithm._target_=os.system": "algorithm._target_=os.system: must be a class or function of algorithms, data",
     "task.dataset._target_=builtins.open": "must be a class or function of algorithms, data, experiments",
-    "task.dataset._target_=data.cache.os.getcwd": "data.cache is no package",
-    "algorithm._target_=algorithms.nowhere.f": "algorithms has no module nowhere; Valid: comm, compressors, core, ",
+    "task.dataset._target_=data.cache.os.getcwd": "'data.cache' is not a package",
+    "algorithm._target_=algorithms.nowhere.f": "ModuleNotFoundError: No module named 'algorithms.nowhere'",
     "algorithm.name=../../../escaped": "separated by slashes",
     "task.name=3": "separated by slashes",
     "task=logreg/file": "task.dataset.file: Missing mandatory value",

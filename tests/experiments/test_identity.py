@@ -9,7 +9,6 @@ import pytest
 import yaml
 from run_support import SMALL, SVMLIGHT, go, small
 
-from experiments.config import signatures
 from experiments.config.compose import CONF
 from experiments.config.identity import folder
 from experiments.config.identity import of as identity
@@ -101,12 +100,8 @@ def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
 
 def test_where_a_class_of_this_project_is_defined_is_no_setting() -> None:
     run = small("compressor=top_k")
-    elsewhere = replace(run, compressor=replace(run.compressor, target="algorithms.compressors.sparse.TopK"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(signatures, "options", lambda target: {})
-        assert identity(elsewhere) == identity(run)
-        theirs = replace(run, compressor=replace(run.compressor, target="theirs.sparse.TopK"))
-        assert identity(theirs) != identity(run)
+    elsewhere = replace(run, compressor=replace(run.compressor, target="algorithms.compressors.top_k.TopK"))
+    assert identity(elsewhere) == identity(run)
 
 
 def test_names_that_configurations_use_are_unique_within_their_package() -> None:

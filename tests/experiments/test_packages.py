@@ -184,7 +184,7 @@ WRONG = {
     "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is no type: name 'Nothing' is not defined",
     "import nothing_here\ndef f(compressor: Compressor): ...": "No module named 'nothing_here'",
     "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: must be a valid list",
-    "def g(): ...": "their_package.code has no f",
+    "def g(): ...": "module 'their_package.code' has no attribute 'f'",
 }
 
 
