@@ -49,43 +49,25 @@ def _allowed(algorithm: Algorithm, d: int) -> list[int]:
 
 
 class Exchange(NamedTuple):
-    """What a round is like with a server in parts: how many ranks at most can have one, and how often messages cross
-    one after the other where two ranks do: up and down, before either the lengths of messages of compressors that
-    `varies`, and what servers tell one another of whole vectors."""
+    """A round with a sharded server: how many ranks can serve at most, and how many messages follow one another.
+
+    These are one up and one down, before either the lengths of messages of compressors that `varies`, and what
+    servers tell one another of whole vectors.
+    """
 
     servers: int
     exchanges: int
 
 
 def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
-    """That of a method on d coordinates, once its dense rounds are over; of one that needs the vector as a whole,
-    that of a single server."""
+    """The exchange of a method after its dense rounds; of a method that needs the whole vector, with one server."""
     try:
-        allowed, shard = _allowed(algorithm, d), _Unheard(cuts(algorithm, d, 2), 0, [])
+        allowed, shard = _allowed(algorithm, d), Shard(cuts(algorithm, d, 2), 0)
     except ValueError:
         return Exchange(1, 2)
     up, down = (_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
-    down.encode_shard(torch.zeros(shard.size, dtype=dtype), shard, MessageKey.none())
-    clips = _needs_norm(algorithm) and not shard.is_whole
-    return Exchange(len(allowed) + 1, 2 + up.varies + down.varies + clips + len(shard.asked))
-
-
-@dataclass(frozen=True, eq=False)
-class _Unheard(Shard):
-    """A shard of a vector of zeros, which notes how often it asks for what others know of theirs."""
-
-    asked: list[Tensor]
-
-    def _of(self, cuts: tuple[int, ...]) -> _Unheard:
-        return _Unheard(cuts, self.number, self.asked)
-
-    def _gathered(self, mine: Tensor) -> Tensor:
-        self.asked.append(mine)
-        return mine.new_zeros(*mine.shape[:-1], sum(self.pieces()))
-
-    def _told(self, numbers: Tensor) -> Tensor:
-        self.asked.append(numbers)
-        return numbers.new_zeros(len(self.pieces()), *numbers.shape)
+    asked = 0 if shard.is_whole else down.asks(shard, dtype) + _needs_norm(algorithm)
+    return Exchange(len(allowed) + 1, 2 + up.varies + down.varies + asked)
 
 
 class ShardedServer:
@@ -122,15 +104,15 @@ class ShardedServer:
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
         arrived = self._to_servers(up, axis, t)
-        answer: Payload = ()
+        message: Payload = ()
         if self.served is not None:
             assert server is not None
             here = _on(self.algorithm, self.served)
             payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
             aggregate = here.aggregate(payloads, server, t)
             norm = self.served.norm(aggregate) if _needs_norm(here) else None
-            answer, server = here.server_message(aggregate, server, t, self.seed, norm)
-        return Vector(self._to_all(answer, x, t)), server
+            message, server = here.server_message(aggregate, server, t, self.seed, norm)
+        return Vector(self._to_all(message, x, t)), server
 
     def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
         """From every rank the bytes [*T, W, b] that it sends to this server, and a payload of the form of one
@@ -146,17 +128,17 @@ class ShardedServer:
             likes = [_resized(like, one.tolist()) for one in told]
         lead = next(tensors(up)).shape[:axis]
         shapes = [(*lead, share, _nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=True)]
-        outgoing = [to_bytes(part, axis + 1).flatten() for part in parts]
-        arrived = self._swapped(outgoing, [math.prod(shape) if self.served else 0 for shape in shapes])
+        messages = [to_bytes(part, axis + 1).flatten() for part in parts]
+        arrived = self._swapped(messages, [math.prod(shape) if self.served else 0 for shape in shapes])
         if not self.served:
             return []
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
 
-    def _swapped(self, outgoing: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
+    def _swapped(self, messages: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
         """What all ranks sent to this one, so much each, where it sends [*] to the first of them."""
-        return swapped(outgoing + [outgoing[0][:0]] * (len(self._shares) - len(outgoing)), sizes)
+        return swapped(messages + [messages[0][:0]] * (len(self._shares) - len(messages)), sizes)
 
-    def _to_all(self, answer: Payload, x: Tensor, t: int) -> Tensor:
+    def _to_all(self, message: Payload, x: Tensor, t: int) -> Tensor:
         """The message [*T, d] of which every server gives the payload of its shard."""
         codec, axis = _codec(self.algorithm.downlink, t), x.dim() - 1
         if codec not in self._templates:
@@ -164,11 +146,11 @@ class ShardedServer:
             self._templates[codec] = [codec.cut(like, shard) for shard in self._shards]
         likes = self._templates[codec]
         if codec.varies:
-            own = _sizes(answer if self.served else likes[0])
+            own = _sizes(message if self.served else likes[0])
             told = self._from_servers(own, [len(_sizes(like)) for like in likes])
             likes = [_resized(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         shapes = [(*x.shape[:-1], _nbytes(like, axis)) for like in likes]
-        mine = to_bytes(answer, axis).flatten() if self.served else x.new_empty(0, dtype=torch.uint8)
+        mine = to_bytes(message, axis).flatten() if self.served else x.new_empty(0, dtype=torch.uint8)
         messages = self._from_servers(mine, [math.prod(shape) for shape in shapes])
         arrived = zip(self._shards, messages, shapes, likes, strict=True)
         payloads = ((from_bytes(one.view(shape), like, axis), shard) for shard, one, shape, like in arrived)
@@ -176,11 +158,11 @@ class ShardedServer:
 
     def _from_servers(self, mine: Tensor, sizes: list[int]) -> Sequence[Tensor]:
         """What every server sends to all ranks, so much each; `mine` [*] counts where this rank serves."""
-        outgoing = [mine if self.served else mine[:0]] * len(self._shares)
-        return self._swapped(outgoing, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
+        messages = [mine if self.served else mine[:0]] * len(self._shares)
+        return self._swapped(messages, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
 
 
-def swapped(outgoing: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
+def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
     """What every rank of a group sent to this one, so many numbers each, where it sends [*] to each of them.
 
     All receives are posted before anything is sent. gloo asks whether a receiver is ready, and where the answer
@@ -190,17 +172,17 @@ def swapped(outgoing: Sequence[Tensor], sizes: Sequence[int], group: dist.Proces
     """
     mine = dist.get_rank(group)
     arrived = [
-        out if rank == mine else out.new_empty(size)
-        for rank, (out, size) in enumerate(zip(outgoing, sizes, strict=True))
+        message if rank == mine else message.new_empty(size)
+        for rank, (message, size) in enumerate(zip(messages, sizes, strict=True))
     ]
-    messages = [
+    operations = [
         dist.P2POp(act, message, group=group, group_peer=rank)
-        for act, row in ((dist.irecv, arrived), (dist.isend, outgoing))
+        for act, row in ((dist.irecv, arrived), (dist.isend, messages))
         for rank, message in enumerate(row)
         if rank != mine and len(message)
     ]
     with contact():
-        for work in dist.batch_isend_irecv(messages) if messages else ():
+        for work in dist.batch_isend_irecv(operations) if operations else ():
             work.wait()
     return arrived
 
@@ -255,7 +237,7 @@ class _OnShard(Wrapper):
 
 
 def _needs_norm(algorithm: Algorithm) -> bool:
-    """Whether its server clips: with an answer of its own, and by what."""
+    """Whether its server clips by a norm of the whole aggregate."""
     return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
 
 

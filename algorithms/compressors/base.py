@@ -110,6 +110,10 @@ class Shardable(Compressor):
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.encode_shard(x, whole(x.shape[-1]), key)
 
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        """How often `encode_shard` asks the processes that have the other shards."""
+        return 0
+
     @abstractmethod
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
         """The payload of vectors of which x [..., size] are the coordinates of a shard."""

@@ -69,6 +69,9 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
                 parts += [payload] if within.size else []
         return tuple(parts)
 
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        return sum(self._shardable().asks(part, dtype) for _, part in self._within(shard) if 0 < part.size < part.d)
+
     def cut(self, payload: Payload, shard: Shard) -> Payload:
         own = ((payload[number], within) for number, within in self._within(shard) if within.size)
         return tuple(part if within.is_whole else self._shardable().cut(part, within) for part, within in own)

@@ -33,6 +33,9 @@ class GroupCodes(ScaledCodes):
             unpack_codes(codes, self.width, d).to(torch.int32) - self.top, scale.dtype
         )
 
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        return 0
+
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         begin, end = shard.begin // self.block, -(-shard.end // self.block)
         return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
@@ -41,6 +42,9 @@ class Qsgd(ScaledCodes):
 
     def omega(self, d: int) -> float:
         return min(d / self.levels**2, d**0.5 / self.levels)
+
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        return 2
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         unit, length = euclidean(x, shard)

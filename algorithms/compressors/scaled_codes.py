@@ -42,6 +42,9 @@ class ScaledCodes(Shardable):
         levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
         return scale * self._shares(levels, scale.dtype)
 
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        return 1
+
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 

@@ -44,6 +44,9 @@ class ScaledSign(Shardable):
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Signs:
         return Signs(pack_signs(x), self._scale(x, shard))
 
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        return 1 if self.norm == "l1" else 2
+
     def cut(self, payload: Signs, shard: Shard) -> Signs:
         return Signs(packed_shard(payload.bits, 1, shard), payload.scale)
 

@@ -54,6 +54,9 @@ class TopK(Sparsifier):
         indices = _indices(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
         return Sparse(present(x, keep, indices), self._sent(indices, shard.d))
 
+    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
+        return dtype.itemsize
+
     def cut(self, payload: Sparse, shard: Shard) -> Sparse:
         indices = self._received(payload, shard.d)
         here = (indices >= shard.begin) & (indices < shard.end)

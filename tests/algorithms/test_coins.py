@@ -7,17 +7,14 @@ import torch
 from reference import problem, quantizers
 from reference.marina import dasha as plain_dasha
 from reference.marina import marina as plain_marina
-from small_support import LR, ROUNDS, SEED, START, assert_close, assert_follows, gradients, run
+from small_support import LR, ROUNDS, SEED, START, assert_close, assert_follows, run
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
-from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha, dasha_step_size
 from algorithms.methods.diana import diana, diana_step_size
-from algorithms.methods.ef21 import ef21
 from algorithms.methods.marina import Coin, marina, marina_step_size
-from algorithms.methods.naive import naive
 from algorithms.methods.sgd import sgd
 from algorithms.utils.seeding import MessageKey
 
@@ -54,7 +51,7 @@ def coins(p: float) -> list[bool]:
 
 
 @every_compressor
-@pytest.mark.parametrize("p", [0.05, 0.4, 1.0])
+@pytest.mark.parametrize("p", [0.05, 0.4])
 def test_marina_follows_the_reference(ours, theirs, omega, p):
     expected = plain_marina(problem.gradient, START, problem.WORKERS, theirs, LR, coins(p))
     assert_follows(marina(ours, SGD(), SEED, p=p), expected)
@@ -67,34 +64,11 @@ def test_marina_s_chance_is_that_of_its_authors_code(ours, theirs, omega):
 
 
 @every_compressor
-@pytest.mark.parametrize("rate", [None, 0.0, 0.3])
-@pytest.mark.parametrize("start", ["dense", "zero", "share"])
+@pytest.mark.parametrize(("rate", "start"), [(None, "dense"), (0.3, "zero"), (None, "share")])
 def test_dasha_follows_the_reference(ours, theirs, omega, rate, start):
     a = 1 / (2 * omega + 1) if rate is None else rate
     expected = plain_dasha(problem.gradient, START, problem.WORKERS, theirs, LR, ROUNDS, a, start)
     assert_follows(dasha(ours, SGD(), rate, start), expected)
-
-
-def test_what_dasha_sends_first():
-    for start, bits in (("dense", 32 * problem.D), ("zero", 160), ("share", 160)):
-        assert dasha(THIRD, SGD(), start=start).uplink.bits(problem.D, 1) == bits
-
-
-def test_without_compression_both_are_gradient_descent():
-    expected = run(sgd(Identity(), SGD()))
-    assert_close(run(marina(Identity(), SGD(), SEED, p=0.3)), expected, 1e-13)
-    assert torch.equal(run(marina(THIRD, SGD(), SEED, p=1.0)), expected)
-    for rate in (0.0, 0.3, 1.0):
-        assert_close(run(dasha(Identity(), SGD(), rate=rate)), expected, 1e-13)
-
-
-def test_dasha_at_the_ends_of_its_rate():
-    """a = 0 is MARINA whose coin shows heads in round 1 alone; a = 1 compresses g_i − ĝ_i, as EF21 does."""
-    never = 1e-18
-    assert_close(run(dasha(THIRD, SGD(), rate=0.0)), run(marina(THIRD, SGD(), SEED, p=never)), 1e-13)
-    mild = Natural()
-    as_ef21 = ef21(mild, SGD())
-    assert_close(run(dasha(mild, SGD(), rate=1.0)), run(as_ef21), 1e-13)
 
 
 def test_a_coin_is_alike_everywhere_and_fair():
@@ -154,17 +128,6 @@ def test_step_sizes_are_those_of_theory():
 
 
 # What they are for.
-
-
-@pytest.mark.parametrize("method", [marina, dasha])
-def test_both_go_where_direct_compression_stalls(method):
-    """Local gradients are not zero at the optimum: what is sent of them directly never becomes exact."""
-
-    def left(algorithm: Algorithm) -> float:
-        return float(gradients(run(algorithm, lr=0.15, rounds=1500)[-1]).mean(0).norm())
-
-    made = marina(THIRD, SGD(), SEED, d=problem.D) if method is marina else dasha(THIRD, SGD())
-    assert left(made) < 1e-6 < 1e-3 < left(naive(THIRD, SGD(), uplink_only=True))
 
 
 def test_a_group_may_cross_uncompressed():

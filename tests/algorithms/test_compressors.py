@@ -12,7 +12,6 @@ from algorithms.compressors import (
     Blocks,
     ChunkTopK,
     ChunkTopKBins,
-    Dynamic4,
     Identity,
     Int4,
     LinfDither,
@@ -28,9 +27,7 @@ from algorithms.compressors import (
     SignMean,
     TopK,
     UniformQuantize,
-    Unpacked,
 )
-from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.compressors.blocks import buckets
 from algorithms.compressors.packing import pack, pack_by_torch, signed, unpack, unpack_by_torch
 from algorithms.compressors.shard import whole as all_of
@@ -40,40 +37,12 @@ from experiments.contracts.test_compressor import TestCompressor
 
 __all__ = ["TestCompressor"]
 
-COMPRESSORS = [
-    Identity(),
-    ScaledSign(),
-    ScaledSign("l2"),
-    TopK(ratio=0.1),
-    TopK(k=3),
-    RandomK(ratio=0.1),
-    RandomK(k=3),
-    RandomK(k=3, unbiased=True),
-    RandomK(k=9),
-    MinMaxUint8(),
-    *map(LogQuantize, (2, 3, 5, 8)),
-    *map(UniformQuantize, (2, 4, 5, 8, 16)),
-    *map(Qsgd, (1, 7, 127, 300, 32767)),
-    Natural(),
-    Sign(),
-    Sign(zero=True),
-    *map(SignMean, (1, 4, 20)),
-    TopK(k=3, index_bits="packed"),
-    Int4(10),
-    Nf4(10),
-    Dynamic4(10),
-    LinfDither(10),
-    LinfDither(levels=1),
-    Nuqsgd(10),
-    BinMeans(),
-    BinMeans(5),
-    ChunkTopK(3, 10),
-    ChunkTopKBins(3, 10),
-    ChunkTopKBins(4, 16, value_bits=4),
-    Blocks(ScaledSign(), (30, 7)),
-    Blocks(RandomK(k=3), (30, 7)),
-    Blocks(Natural(), (30, 7)),
-]
+COMPRESSORS = [  # one a path through the code
+    Identity(), ScaledSign(), ScaledSign("l2"), TopK(ratio=0.1), TopK(k=3, index_bits="packed"), RandomK(k=3),
+    RandomK(k=3, unbiased=True), MinMaxUint8(), LogQuantize(3), UniformQuantize(5), UniformQuantize(16), Qsgd(7),
+    Qsgd(300), Natural(), Sign(), Sign(zero=True), SignMean(4), Int4(10), Nf4(10), LinfDither(10), Nuqsgd(10),
+    BinMeans(), ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)), Blocks(RandomK(k=3), (30, 7)),
+]  # fmt: skip
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
 D = 37  # no multiple of 8: signs are padded
 
@@ -109,14 +78,6 @@ def compressor(request):
 
 
 @every_vector
-def test_the_dense_path_is_the_same_compressor(compressor, x):
-    unpacked = Unpacked(compressor)
-    assert torch.equal(unpacked.decode(unpacked.encode(x, KEY), D), compressor(x, KEY))
-    assert unpacked.bits(D) == compressor.bits(D)
-    assert (unpacked.contractive, unpacked.unbiased) == (compressor.contractive, compressor.unbiased)
-
-
-@every_vector
 @pytest.mark.parametrize(
     ("norm", "formula"), [("l1", lambda r: 1 - r**2), ("l2", lambda r: 2 * (1 - r))], ids=["l1", "l2"]
 )
@@ -133,23 +94,10 @@ def test_signs_have_the_error_their_formula_says(norm, formula, x):
     torch.testing.assert_close(error[there], expected[there], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e30, 1e-30, 1e37])
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
 def test_l2_signs_survive_squares_that_overflow(scale):
     x = torch.tensor([3.0, -4.0]) * scale
     torch.testing.assert_close(ScaledSign("l2")(x), torch.tensor([1.0, -1.0]) * (5 / math.sqrt(2) * scale))
-
-
-@pytest.mark.parametrize(
-    "compressor",
-    [ScaledSign(), ScaledSign("l2"), LogQuantize(3), UniformQuantize(4), MinMaxUint8()],
-    ids=str,
-)
-@pytest.mark.parametrize("value", [-0.7, 1e-310, 3e150])
-def test_what_has_a_scale_sends_constant_vectors_as_they_are(compressor, value):
-    x = torch.full((2, D), value, dtype=torch.float64)
-    if compressor == MinMaxUint8() and abs(value) < 1e-10:  # as its docstring says
-        x = torch.zeros_like(x)
-    torch.testing.assert_close(compressor(torch.full_like(x, value)), x, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
@@ -201,13 +149,6 @@ def test_counted_bits_of_some_coordinates(d):
 )
 def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
     assert TopK(ratio=ratio).count(d) == RandomK(ratio=ratio).count(d) == k
-
-
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
-def test_payloads_lie_on_the_device_of_x(compressor):
-    """Tried with the device that holds no data."""
-    payload = compressor.encode(torch.zeros(3, D, device="meta"), MessageKey(0, "up", 1, (0, 1, 2)))
-    assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
 
 
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (9, 4), (1000, 16), (64, 64)])
@@ -282,10 +223,10 @@ def test_packing_on_any_device_agrees_with_numpys(d):
     assert packed[2, 1].tolist() == np.packbits(flags[2, 1].numpy()).tolist()
 
 
-@pytest.mark.parametrize("d", [1, 8, 13])
-@pytest.mark.parametrize("lead", [(), (1,), (0,), (2, 3)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("magnitude", [0.7, 0.0, float("inf")])
+@pytest.mark.parametrize(
+    ("d", "lead", "dtype", "magnitude"),
+    [(1, (), torch.float32, 0.7), (8, (0,), torch.float64, 0.0), (13, (2, 3), torch.float32, float("inf"))],
+)
 def test_signs_by_the_byte_are_signs_one_by_one(d, lead, dtype, magnitude):
     flags, magnitudes = torch.rand(*lead, d) < 0.5, magnitude * (1 + torch.rand(*lead, 1, dtype=dtype))
     found = signed(pack(flags), d, magnitudes)
@@ -304,26 +245,15 @@ whole = pytest.mark.parametrize(
 
 
 @whole
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_blocks_are_each_block_alone_in_a_row(compressor, dtype):
-    x, blocks = VECTORS["random"].to(dtype) * torch.arange(1, D + 1), Blocks(compressor, SIZES)
+def test_blocks_are_each_block_alone_in_a_row(compressor):
+    x, blocks = VECTORS["random"].float() * torch.arange(1, D + 1), Blocks(compressor, SIZES)
     keys = [KEY._replace(direction=f"up/{block}") for block in range(len(SIZES))]
     alone = [compressor(part.contiguous(), key) for part, key in zip(x.split(SIZES, -1), keys, strict=True)]
     expected = torch.cat(alone, -1)
     assert torch.equal(blocks(x, KEY), expected)
     decoded = blocks.decode(blocks.encode(x, KEY), D)
     assert torch.equal(decoded, expected)
-    assert decoded.dtype == dtype
-
-
-@whole
-def test_bits_and_bytes_are_summed_over_blocks(compressor):
-    blocks = Blocks(compressor, SIZES)
-    assert blocks.bits(D) == sum(compressor.bits(size) for size in SIZES)
-    expected = sum(payload_bytes(compressor, size, torch.float32) for size in SIZES)
-    assert payload_bytes(blocks, D, torch.float32) == expected
-    assert sum(tensor.nbytes for tensor in tensors(blocks.encode(VECTORS["random"].float(), KEY))) == 6 * expected
-    assert (blocks.contractive, blocks.unbiased) == (compressor.contractive, compressor.unbiased)
+    assert decoded.dtype == torch.float32
 
 
 def test_one_block_of_signs_has_one_scale():

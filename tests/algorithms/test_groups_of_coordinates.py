@@ -8,7 +8,6 @@ import torch
 from reference import groups as plain
 
 from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Dynamic4, Int4, LinfDither, Nf4, Nuqsgd, TopK
-from algorithms.compressors.base import payload_bytes
 from algorithms.utils.seeding import MessageKey
 
 D = 37
@@ -60,15 +59,13 @@ def test_four_bits_are_the_nearest_value_of_their_group(kind, values, block, x):
 
 
 @every_vector
-@pytest.mark.parametrize("levels", [1, 7, 300])
-@pytest.mark.parametrize("block", [1, 5, 64])
+@pytest.mark.parametrize(("block", "levels"), [(1, 7), (5, 300), (64, 1)])
 def test_dither_follows_the_reference(block, levels, x):
     assert_is(LinfDither(block, levels)(x, KEY), plain.linf_dither(x.tolist(), levels, block, uniform(D)))
 
 
 @every_vector
-@pytest.mark.parametrize("levels", [1, 4, 7])
-@pytest.mark.parametrize("block", [1, 5, 64])
+@pytest.mark.parametrize(("block", "levels"), [(1, 7), (5, 4), (64, 1)])
 def test_nuqsgd_follows_the_reference(block, levels, x):
     assert_is(Nuqsgd(block, levels)(x, KEY), plain.nuqsgd(x.tolist(), levels, block, uniform(D)))
 
@@ -80,14 +77,13 @@ def test_bin_means_follow_the_reference(bits, x):
 
 
 @every_vector
-@pytest.mark.parametrize(("k", "chunk"), [(1, 2), (3, 10), (5, 5), (4, 37), (4, 100), (30, 36)])
+@pytest.mark.parametrize(("k", "chunk"), [(1, 2), (3, 10), (4, 100), (30, 36)])
 def test_the_largest_of_every_chunk_are_kept(k, chunk, x):
     assert_is(ChunkTopK(k, chunk)(x), plain.chunk_top_k(x.tolist(), k, chunk))
 
 
 @every_vector
-@pytest.mark.parametrize("bits", [2, 4])
-@pytest.mark.parametrize(("k", "chunk"), [(1, 2), (3, 10), (4, 37), (30, 36)])
+@pytest.mark.parametrize(("k", "chunk", "bits"), [(1, 2, 4), (3, 10, 2), (30, 36, 2)])
 def test_the_largest_of_every_chunk_are_put_into_bins(k, chunk, bits, x):
     assert_is(ChunkTopKBins(k, chunk, bits)(x), plain.chunk_top_k_bins(x.tolist(), k, chunk, bits))
 
@@ -97,46 +93,6 @@ def test_one_chunk_is_top_k_and_all_of_a_chunk_is_everything(x):
     assert torch.equal(ChunkTopK(4, D)(x), TopK(k=4)(x))
     assert ChunkTopK(4, D).bits(D) == TopK(k=4, index_bits="packed").bits(D) == 4 * (32 + 6)
     assert torch.equal(ChunkTopK(5, 5)(x), x)
-
-
-@every_vector
-@pytest.mark.parametrize("k", [1, 4, D])
-def test_packed_indices_change_nothing_but_the_bits(k, x):
-    assert torch.equal(TopK(k=k, index_bits="packed")(x), TopK(k=k)(x))
-
-
-def test_indices_beyond_16_bits_are_packed():
-    d = 70_001
-    x = torch.zeros(d)
-    x[[3, 65_536, 70_000]] = torch.tensor([1.0, -2.0, 3.0])
-    packed = TopK(k=3, index_bits="packed")
-    payload = packed.encode(x)
-    assert payload.indices.dtype == torch.uint8
-    assert payload.indices.shape == (7,)  # 3 indices of 17 bits
-    assert torch.equal(packed.decode(payload, d), x)
-    assert packed.bits(d) == 3 * (32 + 17)
-
-
-@pytest.mark.parametrize(
-    ("compressor", "bits", "bytes_sent"),  # of 100 coordinates
-    [
-        (Int4(), 400 + 64, 50 + 8),
-        (LinfDither(levels=1), 200 + 64, 25 + 8),
-        (LinfDither(levels=7, block=10), 400 + 320, 50 + 40),
-        (Nuqsgd(), 400 + 32, 50 + 4),
-        (BinMeans(), 200 + 160, 25 + 20),
-        (Nf4(), 4 * 100 + 2 * 32, 50 + 8),
-        (Dynamic4(30), 4 * 100 + 4 * 32, 50 + 16),
-        (ChunkTopK(2, 64), 4 * 38, 16 + 3),
-        (ChunkTopK(60, 64), 96 * 38, 384 + 72),
-        (ChunkTopKBins(2, 64), 4 * (2 + 6) + 160, 1 + 3 + 20),
-        (TopK(k=5, index_bits="packed"), 5 * 39, 20 + 5),
-        (TopK(k=5), 5 * 64, 40),
-    ],
-)
-def test_bits(compressor, bits, bytes_sent):
-    assert compressor.bits(100) == bits
-    assert payload_bytes(compressor, 100, torch.float32) == bytes_sent
 
 
 @pytest.mark.parametrize("block", [8, 64, 256])
@@ -161,28 +117,15 @@ def test_the_worst_group_of_four_bits_attains_its_constant(kind, constants):
         assert kind(block).pi(1000) == pytest.approx(pi, abs=1e-3)
 
 
-def test_what_four_bits_lose_of_normal_and_of_heavy_tailed_vectors():
-    """NormalFloats lose least; dynamic values more than equal steps, but for heavy tails."""
-    x = torch.randn(20_000, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    heavy = x.sign() * x.abs().exp() ** 3
-
-    def lost(compressor, x):
-        return float(((compressor(x) - x).square().sum(-1) / x.square().sum(-1)).mean())
-
-    assert [lost(one, x) for one in (Int4(), Nf4(), Dynamic4())] == pytest.approx([0.0117, 0.0085, 0.0194], abs=2e-4)
-    assert lost(Nf4(), heavy) < lost(Dynamic4(), heavy) < lost(Int4(), heavy)
-
-
-@pytest.mark.parametrize("levels", [1, 7])
-@pytest.mark.parametrize("block", [8, 64])
+@pytest.mark.parametrize(("block", "levels"), [(64, 1), (8, 7)])
 def test_the_worst_group_of_dither_attains_its_variance(block, levels):
     """One coordinate at the maximum, the others at r/s with the r in (0, 1) that is worst."""
     r = (math.sqrt(1 + (block - 1) / levels**2) - 1) * levels**2 / (block - 1)
     x = torch.full((block,), r / levels, dtype=torch.float64)
     x[0] = 1
-    compressor, keys = LinfDither(block, levels), MessageKey(0, "up", 1, tuple(range(20_000)))
-    errors = (compressor(x.expand(20_000, -1), keys) - x).square().sum(-1) / x.square().sum()
-    assert float(errors.mean()) == pytest.approx(compressor.omega(block), rel=0.02)
+    compressor, keys = LinfDither(block, levels), MessageKey(0, "up", 1, tuple(range(4_000)))
+    errors = (compressor(x.expand(4_000, -1), keys) - x).square().sum(-1) / x.square().sum()
+    assert float(errors.mean()) == pytest.approx(compressor.omega(block), rel=0.04)
 
 
 def test_what_contracts_and_what_does_not():

@@ -1,10 +1,8 @@
 """Methods with local steps: against plain loops and torch, at the ends of their options, and by their bits."""
 
-from itertools import pairwise
-
 import pytest
 import torch
-from local_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, gradients, run, states
+from local_support import ADAMW, LR, ROUNDS, START, N, assert_close, gradients, run, states
 from reference import compressors as plain
 from reference import problem
 from reference.local_steps import adamw, local_steps
@@ -17,10 +15,8 @@ from algorithms.core.update_rules import SGD
 from algorithms.methods.bases.local_steps import LocalSteps
 from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
-from algorithms.methods.sgd import sgd
 from algorithms.optim.ddp_hook import compressed
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
 
 
 @pytest.mark.parametrize("period", [1, 3, 7])
@@ -45,10 +41,6 @@ def test_diloco_follows_the_reference(period, compressor):
     assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
 
 
-def test_without_local_steps_local_sgd_is_sgd():
-    assert_close(run(local_sgd(Identity(), SGD(), period=1)), run(sgd(Identity(), SGD())), 1e-13)
-
-
 def test_the_run_s_step_size_is_not_the_outer_update_s():
     """The outer SGD() is x ← x − Δ, not x − αΔ."""
     found = LocalSteps(uplink=dense(), downlink=dense(), update=SGD(), inner=SGD(), period=5)
@@ -62,65 +54,6 @@ def test_the_run_s_step_size_is_not_the_outer_update_s():
         b = 0.6 * b + x - (before.workers.x - LR * gradients(before)).mean(0)
         x = x - b
         assert_close(path[t].replica.x, x, 1e-12)
-
-
-def test_diloco_that_averages_is_local_sgd():
-    found = run(diloco(Identity(), SGD(), period=5, outer_lr=1.0, outer_momentum=0.0))
-    assert torch.equal(found, run(local_sgd(Identity(), SGD(), period=5)))
-
-
-@pytest.mark.parametrize("period", [1, 6])
-def test_workers_of_equal_gradients_are_one(period):
-    """Then any number of local steps is the inner update on its own, which is torch's AdamW."""
-    x = torch.tensor(START, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.AdamW([x], lr=LR, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-    path = []
-    for _ in range(ROUNDS):
-        x.grad = torch.tensor(problem.gradient(0, x.tolist()), dtype=torch.float64)
-        optimizer.step()
-        path.append(x.detach().clone())
-    found = run(local_sgd(Identity(), ADAMW, period), alike=True)
-    assert_close(found[period - 1 :: period], torch.stack(path)[period - 1 :: period], 1e-12)
-
-
-def test_the_outer_step_is_torchs_nesterov():
-    """Constant differences of 1 give outer steps of 1.33, 1.897, 2.407, …, and in the end η/(1 − μ) = 7."""
-    algorithm = diloco(Identity(), SGD(), period=2)
-    x, outer = torch.zeros(1, dtype=torch.float64, requires_grad=True), []
-    optimizer = torch.optim.SGD([x], lr=0.7, momentum=0.9, nesterov=True)
-    for _ in range(60):
-        x.grad = torch.ones_like(x)
-        optimizer.step()
-        outer.append(x.detach().clone())
-    cluster = Simulated(algorithm, N, SEED)
-    state = cluster.start(torch.zeros(1, dtype=torch.float64))
-    steps = [0.0]
-    for t in range(1, 121):
-        state = cluster.round(torch.full((N, 1), 5.0, dtype=torch.float64), state, 0.1, t)
-        if t % 2 == 0:
-            steps.append(-state.replica.x.item())
-    assert steps[1:] == pytest.approx([-one.item() for one in outer], rel=1e-12)
-    taken = [after - before for before, after in pairwise(steps)]
-    assert taken[:3] == pytest.approx([1.33, 1.897, 2.4073], rel=1e-4)
-    assert taken[-1] == pytest.approx(7, rel=0.02)
-
-
-def test_workers_move_apart_and_meet_again():
-    cluster = Simulated(local_sgd(Identity(), SGD(), period=4), N, SEED)
-    state = cluster.start(torch.tensor([START, START], dtype=torch.float64))
-    lr = torch.tensor([[0.1], [0.2]], dtype=torch.float64)
-    for t in range(1, 9):
-        assert state.workers.x is not None
-        found = torch.stack([torch.tensor([problem.gradient(i, x.tolist()) for i, x in enumerate(trial)])
-                             for trial in state.workers.x]).double()  # fmt: skip
-        before, state = state, cluster.round(found, state, lr, t)
-        assert state.workers.x is not None
-        apart = (state.workers.x - state.replica.x.unsqueeze(-2)).norm(dim=-1)
-        if t % 4:
-            assert (apart > 1e-3).all()
-            assert torch.equal(state.replica.x, before.replica.x)
-        else:
-            assert not apart.any()
 
 
 def test_silent_rounds_cost_nothing():

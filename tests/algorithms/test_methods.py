@@ -32,10 +32,10 @@ COMPRESSORS = {
 }
 UNCOMPRESSED = {"sgd": (sgd, "sgd"), "adam": (adam, "adam"), "amsgrad": (amsgrad, "amsgrad")}
 COMPRESSED = {
-    "naive": (naive, methods.naive, ["sgd", "amsgrad"]),
-    "error_feedback": (error_feedback, methods.error_feedback, ["sgd", "amsgrad"]),
-    "cd_adam": (cd_adam, methods.markov, ["amsgrad"]),
-    "ef21": (partial(ef21, dense_start=False), methods.markov, ["sgd"]),
+    "naive": (naive, methods.naive, "sgd"),
+    "error_feedback": (error_feedback, methods.error_feedback, "amsgrad"),
+    "cd_adam": (cd_adam, methods.markov, "amsgrad"),
+    "ef21": (partial(ef21, dense_start=False), methods.markov, "sgd"),
 }
 ROUNDS = 60
 
@@ -84,7 +84,7 @@ def test_uncompressed_methods_follow_the_reference(name):
 
 @pytest.mark.parametrize("dense_down", [False, True])
 @pytest.mark.parametrize("compressor", COMPRESSORS)
-@pytest.mark.parametrize(("method", "update"), [(m, u) for m, (_, _, us) in COMPRESSED.items() for u in us])
+@pytest.mark.parametrize(("method", "update"), [(m, u) for m, (_, _, u) in COMPRESSED.items()])
 def test_compressed_methods_follow_the_reference(method, update, compressor, dense_down):
     factory, reference, _ = COMPRESSED[method]
     ours, plain_compressor = COMPRESSORS[compressor]
@@ -92,8 +92,7 @@ def test_compressed_methods_follow_the_reference(method, update, compressor, den
     assert_follows(algorithm, reference, update, plain_compressor, dense_down)
 
 
-@pytest.mark.parametrize("dense_start", [False, True])
-@pytest.mark.parametrize("down", COMPRESSORS)
+@pytest.mark.parametrize(("dense_start", "down"), [(False, "scaled_sign"), (True, "identity")])
 def test_ef21_with_another_compressor_down_follows_the_reference(down, dense_start):
     ours, plain_down = COMPRESSORS[down]
     algorithm = ef21(TopK(k=2), SGD(), uplink_only=False, dense_start=dense_start, downlink_compressor=ours)
@@ -110,8 +109,9 @@ def test_a_dense_start_follows_the_reference(factory, update, uplink_only):
     assert_follows(algorithm, methods.markov, update, plain.top_2, uplink_only, dense_start=True)
 
 
-@pytest.mark.parametrize("update", ["sgd", "amsgrad"])
-@pytest.mark.parametrize("method", COMPRESSED)
+@pytest.mark.parametrize(
+    ("method", "update"), [("naive", "sgd"), ("error_feedback", "amsgrad"), ("cd_adam", "amsgrad"), ("ef21", "sgd")]
+)
 def test_identity_compression_is_the_uncompressed_method(method, update):
     compressed = run(COMPRESSED[method][0](Identity(), UPDATES[update]), [0.02, 0.1])
     uncompressed = run(UNCOMPRESSED[update][0](Identity(), UPDATES[update]), [0.02, 0.1])
@@ -158,12 +158,6 @@ def test_payload_bytes_of_two_rounds(algorithm, dtype, payload_bytes):
     assert meter.payload_bytes == payload_bytes
 
 
-@pytest.mark.parametrize("factory", [error_feedback, cd_adam, ef21])
-def test_memories_refuse_a_compressor_scaled_to_be_unbiased(factory):
-    with pytest.raises(ValueError, match="contractive"):
-        factory(RandomK(k=2, unbiased=True), AMSGrad())
-
-
 def test_randomised_messages_depend_on_seed_round_worker_and_direction():
     algorithm = cd_adam(RandomK(k=3), AMSGrad())
     x = torch.full((1, 1000), 0.1)
@@ -177,17 +171,3 @@ def test_randomised_messages_depend_on_seed_round_worker_and_direction():
 
     drawn = seeds(1, 0) + seeds(2, 0) + seeds(1, 1)
     assert len(set(drawn)) == len(drawn) == 9
-
-
-def test_weight_decay_is_added_on_the_replica_after_decompression():
-    """cd_adam with λ equals cd_adam whose received signal is shifted by λx, with the same messages on the wire."""
-    decayed = cd_adam(ScaledSign(), AMSGrad(weight_decay=0.3))
-    x = torch.full((1, problem.D), 0.1, dtype=torch.float64)
-    cluster = Simulated(decayed, problem.WORKERS, seed=0)
-    state = cluster.round(gradients(x), cluster.start(x), 0.02, 1)
-    plain_state = Simulated(cd_adam(ScaledSign(), AMSGrad()), problem.WORKERS, seed=0)
-    other = plain_state.round(gradients(x), plain_state.start(x), 0.02, 1)
-    assert torch.equal(state.replica.signal, other.replica.signal)
-    m = 0.1 * (other.replica.signal + 0.3 * x)
-    v = 0.01 * (other.replica.signal + 0.3 * x) ** 2
-    torch.testing.assert_close(state.replica.x, x - 0.02 * m / (v + 1e-8).sqrt(), rtol=1e-14, atol=0)

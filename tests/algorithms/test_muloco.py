@@ -11,10 +11,7 @@ from torch import Tensor
 
 from algorithms.compressors import BinMeans, Compressor, Identity, ScaledSign
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import BitCounter
 from algorithms.methods.muloco import muloco
-from algorithms.methods.muon import muon
-from algorithms.registry import load_method
 from algorithms.utils.layout import laid_out
 from experiments.cluster.simulated import Simulated
 
@@ -52,24 +49,3 @@ def test_muloco_follows_the_reference(compressor: Compressor, theirs, period: in
     )
     found = run(muloco(compressor, LAYOUT, period, nesterov=nesterov, scale=scale, others_lr=0.5, weight_decay=0.1))
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("period", [1, 5])
-def test_of_one_worker_it_is_muon(period: int) -> None:
-    alone = muloco(Identity(), LAYOUT, period, outer_lr=1.0, outer_momentum=0.0)
-    options = {"momentum": 0.9, "nesterov": False, "scale": "spectral", "others_lr": 1.0, "beta2": 0.99, "eps": 1e-8}
-    expected = run(muon(Identity(), LAYOUT, **options), workers=1)  # pyright: ignore[reportArgumentType]
-    found = run(alone, workers=1)
-    torch.testing.assert_close(found[period - 1 :: period], expected[period - 1 :: period], rtol=0, atol=1e-12)
-
-
-def test_its_bits_are_two_a_coordinate_up() -> None:
-    meter, algorithm = BitCounter(), muloco(BinMeans(), LAYOUT, period=3)
-    for t in range(1, 7):
-        meter.count(algorithm, problem.D, t, torch.float32)
-    assert (meter.bits_up, meter.bits_down) == (2 * (2 * problem.D + 160), 2 * 32 * problem.D)
-
-
-def test_without_shapes_it_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs layout=, the shapes and roles"):
-        load_method("muloco").check(problem.D)

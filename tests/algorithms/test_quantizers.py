@@ -6,16 +6,14 @@ import pytest
 import torch
 from reference import quantizers as plain
 
-from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, Natural, Qsgd, ScaledSign, UniformQuantize
+from algorithms.compressors import LogQuantize, MinMaxUint8, Natural, Qsgd, UniformQuantize
 from algorithms.compressors.packing import pack_codes, unpack_codes
-from algorithms.core.channels import ErrorFeedback, Markov
 from algorithms.utils.seeding import MessageKey
 
 D = 37
 SERVER = MessageKey(seed=3, direction="down", round=5)
-DETERMINISTIC = [MinMaxUint8(), *(LogQuantize(b) for b in (2, 3, 5, 8)), *(UniformQuantize(b) for b in (2, 4, 8, 16))]
-RANDOM = [Qsgd(1), Qsgd(), Qsgd(127), Qsgd(32767), Natural()]
-QUANTIZERS = DETERMINISTIC + RANDOM
+DETERMINISTIC = [MinMaxUint8(), *(LogQuantize(b) for b in (2, 3, 8)), *(UniformQuantize(b) for b in (2, 5, 16))]
+QUANTIZERS = [*DETERMINISTIC, Qsgd(1), Qsgd(), Qsgd(32767), Natural()]
 every_quantizer = pytest.mark.parametrize("compressor", QUANTIZERS, ids=str)
 
 
@@ -70,58 +68,6 @@ def test_values_equal_the_plain_loops(compressor, x):
     torch.testing.assert_close(compressor(x, SERVER), _plain(compressor, x), rtol=1e-13, atol=0)
 
 
-@every_vector
-@every_quantizer
-def test_float32_takes_the_same_levels_but_for_rounding(compressor, x):
-    """A share within rounding of a tie may go to the other level, so at most 2 of 37 may be far from float64's."""
-    if isinstance(compressor, MinMaxUint8) and x.abs().max() * 255 / (x.max() - x.min() + 1e-7) > 2**22:
-        return  # float32 cannot count the levels: below
-    single = x.float()
-    fine = isinstance(compressor, Qsgd | UniformQuantize) and compressor.top > 1000  # levels near float32's own
-    close = torch.isclose(
-        compressor(single, SERVER).double(), compressor(single.double(), SERVER), rtol=1e-4 if fine else 1e-5, atol=0
-    )
-    assert (~close).sum() <= 2
-
-
-@pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
-@pytest.mark.parametrize(
-    ("compressor", "slope", "constant"),
-    [
-        (Identity(), 32, 0),
-        (ScaledSign(), 1, 32),
-        (MinMaxUint8(), 8, 64),
-        (LogQuantize(), 3, 32),
-        (LogQuantize(8), 8, 32),
-        (UniformQuantize(), 8, 32),
-        (UniformQuantize(5), 5, 32),
-        (UniformQuantize(16), 16, 32),
-        (Qsgd(1), 2, 32),
-        (Qsgd(3), 3, 32),
-        (Qsgd(4), 4, 32),
-        (Qsgd(), 4, 32),
-        (Qsgd(127), 8, 32),
-        (Qsgd(128), 9, 32),
-        (Natural(), 9, 0),
-    ],
-    ids=str,
-)
-def test_counted_bits(compressor, slope, constant, d):
-    assert compressor.bits(d) == slope * d + constant
-
-
-@pytest.mark.parametrize("scale", [1e-7, 1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("shape", ["random", "one coordinate", "constant", "shifted", "heavy tailed"])
-def test_min_max_contracts_what_is_not_tiny(shape, scale):
-    x = VECTORS[shape] / VECTORS[shape].abs().max() * scale
-    assert (MinMaxUint8()(x) - x).square().sum() <= x.square().sum() - 0.9999 * x.abs().max() ** 2
-
-
-def test_min_max_loses_what_is_tiny():
-    assert not MinMaxUint8()(torch.full((D,), 1.9e-10, dtype=torch.float64)).any()
-    assert not MinMaxUint8.contractive
-
-
 def test_min_max_codes():
     payload = MinMaxUint8().encode(torch.tensor([-1.0, 0.0, 0.25, 1.0]))
     assert payload.codes.tolist() == [0, 127, 159, 255]  # S = 127.5 − 6·10⁻⁶, U = 127, L = −128: −1·S rounds to −127
@@ -138,21 +84,6 @@ def test_log_quantize_by_hand():
     assert LogQuantize(3).encode(x).codes.tolist() == [0b11000010, 0b11010101, 0b00011010, 0b01100000]
 
 
-def test_uniform_quantize_by_hand():
-    x = torch.tensor([-3.0, 1.5, 0.5, 2.5, -0.5, 0.4])
-    assert UniformQuantize(3)(x).tolist() == [-3, 2, 0, 2, 0, 0]
-    assert UniformQuantize(3).encode(x).codes.tolist() == [0b00010101, 0b11010110, 0b11000000]
-
-
-@every_vector
-@pytest.mark.parametrize("compressor", [c for c in DETERMINISTIC if not isinstance(c, MinMaxUint8)], ids=str)
-def test_the_largest_coordinate_is_exact_and_no_other_is_off_by_more_than_itself(compressor, x):
-    """π ≥ 1/d."""
-    error, size = (compressor(x) - x).abs(), x.abs()
-    assert (error <= size).all()
-    assert not error[size == size.max()].any()
-
-
 def _chances(compressor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The gap between the two values each coordinate may get, and the chance of the outer one."""
     if isinstance(compressor, Natural):
@@ -165,7 +96,7 @@ def _chances(compressor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 DRAWS = 4000
 
 
-@pytest.mark.parametrize("name", ["random", "sparse", "heavy tailed", "constant"])
+@pytest.mark.parametrize("name", ["sparse", "heavy tailed"])
 @pytest.mark.parametrize("compressor", [Qsgd(1), Qsgd(), Natural()], ids=str)
 def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
     """Over 4000 draws, to 5 standard deviations of the mean."""
@@ -199,15 +130,6 @@ def test_what_is_not_finite_shows(compressor, bad):
     assert not compressor.decode(compressor.encode(x, SERVER), 9).isfinite().all()
 
 
-def test_a_memory_takes_natural_and_refuses_qsgd():
-    for channel in (ErrorFeedback, Markov):
-        channel(Natural())
-        with pytest.raises(ValueError, match="contractive"):
-            channel(Qsgd())
-    assert Natural.unbiased
-    assert Natural.contractive
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -225,8 +147,8 @@ def test_nonsense_is_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("bits", range(1, 17))
-@pytest.mark.parametrize("d", [1, 7, 8, 9, 300])
+@pytest.mark.parametrize("bits", [1, 2, 3, 7, 8, 9, 16])
+@pytest.mark.parametrize("d", [1, 9, 300])
 def test_packed_codes_are_their_binary_digits_in_a_row(bits, d):
     codes = torch.randint(0, 2**bits, (3, 2, d), generator=torch.Generator().manual_seed(bits))
     codes[0, 0] = 2**bits - 1
@@ -239,9 +161,9 @@ def test_packed_codes_are_their_binary_digits_in_a_row(bits, d):
     assert torch.equal(unpack_codes(packed, bits, d).long(), codes)
 
 
-@pytest.mark.parametrize("bits", [3, 9])
-@pytest.mark.parametrize("d", [2**16 - 1, 2**16, 2**16 + 1, 2**17 + 11])
-@pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
+@pytest.mark.parametrize(
+    ("bits", "d", "dtype"), [(3, 2**16, torch.int16), (9, 2**16 + 1, torch.int64), (3, 2**17 + 11, torch.int64)]
+)
 def test_long_vectors_are_packed_like_short_ones(bits, d, dtype):
     codes = torch.randint(0, 2**bits, (2, d), dtype=dtype)
     packed = pack_codes(codes, bits)

@@ -173,23 +173,6 @@ def test_every_compressor_and_method_is_tried() -> None:
     assert {one[0] for one in product(METHODS, COMPRESSORS, OPTIONS) if algorithm(*one)} == set(METHODS)
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        lambda x: x + torch.zeros(D),
-        lambda x: x.sum().item(),
-        lambda x: x.tolist(),
-        lambda x: x[x > 0],
-        lambda x: (x > 0).nonzero(),
-        lambda x: bool(x.sum() > 0),
-        lambda x: x.numpy(),
-    ],
-)
-def test_the_pretended_gpu_refuses_what_waits(mistake, gpu: PretendedGpu) -> None:
-    with pytest.raises(RuntimeError):
-        mistake(torch.zeros(D, device=GPU))
-
-
 def test_the_pretended_gpu_notes_what_crosses(gpu: PretendedGpu) -> None:
     x = torch.zeros(D, device=GPU)
     assert (x * torch.tensor(2.0) + 1).device == GPU

@@ -6,7 +6,7 @@ import pytest
 import torch
 from reference import matrices as plain
 
-from algorithms.compressors import Blocks, ChunkTopK, DctTopK, RankK, tensors
+from algorithms.compressors import Blocks, DctTopK, RankK
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import MessageKey
 from experiments.contracts.test_compressor import TestCompressor
@@ -16,9 +16,7 @@ __all__ = ["TestCompressor"]
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "head")])
 D = 37
 COMPRESSORS = [
-    RankK(1, LAYOUT),
     RankK(2, LAYOUT),
-    RankK(9, LAYOUT),
     *(DctTopK(2, 4, dct, LAYOUT) for dct in (True, False)),
 ]
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
@@ -41,17 +39,6 @@ def test_what_sees_matrices_needs_their_shapes(compressor):
         compressor.check(D + 1)
     with pytest.raises(ValueError, match="layout: blocks of 37 coordinates in all"):
         Blocks(compressor, (20, 17)).check(D)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(compressor, dtype):
-    sent = compressor(batch(2, 3).sign().to(dtype) * torch.finfo(dtype).tiny, KEY)
-    assert sent.isfinite().all()
-
-
-def test_payloads_lie_on_the_device_of_x(compressor):
-    payload = compressor.encode(torch.zeros(3, D, device="meta"), KEY)
-    assert {tensor.device.type for tensor in tensors(payload)} == {"meta"}
 
 
 @pytest.mark.parametrize("rank", [1, 2, 9])
@@ -85,14 +72,6 @@ def test_rank_k_is_a_projection_of_every_matrix():
             torch.testing.assert_close((c * (m - c)).sum((-2, -1)), torch.zeros(2, 3).double(), rtol=0, atol=1e-12)
         assert torch.equal(y[..., 20:23], x[..., 20:23])
     torch.testing.assert_close(RankK(9, LAYOUT)(x, KEY), x, rtol=1e-12, atol=1e-12)
-
-
-def test_rank_k_gives_matrices_of_its_rank_back():
-    left, right = batch(5)[..., :20].view(5, 20)[..., :10], batch(8)[..., :8]
-    m = left[:, :2] @ right[:2, :4]
-    x = torch.zeros(D, dtype=torch.float64)
-    x[:20] = m.flatten()
-    torch.testing.assert_close(RankK(2, LAYOUT)(x, KEY._replace(workers=None)), x, rtol=1e-12, atol=1e-12)
 
 
 def test_rank_k_counts_its_factors():
@@ -141,11 +120,6 @@ def test_all_coefficients_are_everything():
     x = batch(2, 3)
     torch.testing.assert_close(DctTopK(99, 64, True, LAYOUT)(x), x, rtol=0, atol=1e-13)
     assert torch.equal(DctTopK(99, 64, False, LAYOUT)(x), x)
-
-
-def test_one_chunk_of_one_axis_is_chunk_top_k():
-    layout, x = laid_out([("x", (D,), "vector")]), batch(2, 3)
-    assert torch.equal(DctTopK(3, 64, False, layout)(x), ChunkTopK(3, D)(x))
 
 
 def test_dct_top_k_counts_what_it_sends():

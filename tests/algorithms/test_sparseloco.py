@@ -2,16 +2,14 @@
 
 import pytest
 import torch
-from local_support import ADAMW, ROUNDS, START, N, assert_close, run, states
+from local_support import ADAMW, ROUNDS, START, N, assert_close, run
 from reference import groups as plain
 from reference import problem
 from reference.local_steps import adamw, sgd
 from reference.sparseloco import sparseloco as plain_sparseloco
 
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
-from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.sparseloco import sparseloco
 from experiments.cluster.simulated import Simulated
 
@@ -56,21 +54,6 @@ def of_one_round(gradients: list[list[float]]) -> torch.Tensor:
     return cluster.round(torch.tensor(gradients, dtype=torch.float64), state, LR, 1).replica.x
 
 
-@pytest.mark.parametrize("aggregate", ["all", "senders"])
-@pytest.mark.parametrize("decay", [0.0, 0.95])
-def test_where_everything_is_sent_it_is_local_adamw(aggregate, decay):
-    found = run(sparseloco(ChunkTopK(7, 7), ADAMW, N, period=5, decay=decay, aggregate=aggregate), LR)
-    assert_close(found, run(local_sgd(Identity(), ADAMW, period=5), LR), 1e-12)
-
-
-def test_of_equal_workers_all_are_senders():
-    alike = [
-        run(sparseloco(ChunkTopK(2, 7), ADAMW, N, period=5, aggregate=aggregate), LR, alike=True)
-        for aggregate in ("all", "senders")
-    ]
-    assert_close(alike[0], alike[1], 1e-14)
-
-
 def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():
     """C keeps one of every three, and n = 2 workers cannot send more than two."""
     few, all_of_it = (sparseloco(ChunkTopK(1, 3), SGD(), workers, period=2) for workers in (2, 3))
@@ -78,34 +61,6 @@ def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():
     x = torch.tensor([[3.0, 0.0, -1.0, 0.0, 5.0, 0.0, 7.0], [0.0, 2.0, 0.0, 0.0, 5.0, 0.0, 0.0]])
     mean = few.uplink.compressor(x).mean(0)
     assert torch.equal(few.downlink.compressor(mean), mean)
-
-
-def test_its_bits():
-    """Of 7 coordinates in chunks of 4 and 3, one of each: 2 + 2 bits and 160 up; from n = 2 two values of 34 down."""
-    meter, algorithm = BitCounter(), sparseloco(ChunkTopKBins(1, 4, value_bits=3), SGD(), 2, period=5)
-    for t in range(1, 16):
-        meter.count(algorithm, 7, t, torch.float32)
-    assert (meter.bits_up, meter.bits_down) == (3 * (2 * (3 + 2) + 32 * 9), 3 * (2 * 2 * 34))
-
-
-def test_its_counts_are_those_of_a_published_deployment():
-    """k = 64 of 4,096: 896 bits a chunk and the statistics, 146 times below dense."""
-    d, compressor = 64 * 4096, ChunkTopKBins(64)
-    assert compressor.bits(d) == 64 * 896 + 160
-    assert 32 * d / compressor.bits(d) == pytest.approx(146, abs=1)
-
-
-def test_it_learns():
-    """f falls as with dense exchanges, where a third of the coordinates cross."""
-    sparse, dense = (
-        states(algorithm, 0.05)[-1].replica.x.tolist()
-        for algorithm in (
-            sparseloco(ChunkTopKBins(1, 3), ADAMW, N, period=3),
-            local_sgd(Identity(), ADAMW, period=3),
-        )
-    )
-    above, below, best = (sum(problem.loss(i, x) for i in range(N)) / N for x in (START, sparse, dense))
-    assert above - below > 0.9 * (above - best)
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from local_support import SEED, START, N, assert_close, gradients, run
+from local_support import SEED, START, N, assert_close, gradients
 from reference import compressors as plain
 from reference import problem
-from reference.onebit_adam import onebit_adam as plain_onebit_adam
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm, as_dicts, from_dicts
 from algorithms.core.bit_counter import BitCounter
-from algorithms.core.channels import dense
-from algorithms.core.update_rules import Adam
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
 from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
@@ -47,8 +44,7 @@ def path(algorithm: Algorithm, lrs: list[float], slope: torch.Tensor | float = 1
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
-@pytest.mark.parametrize(("ours", "theirs"), [SIGN, SPARSE], ids=["sign", "top_k"])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize(("ours", "theirs", "weight_decay"), [(*SIGN, 0.1), (*SPARSE, 0.0)], ids=["sign", "top_k"])
 def test_it_follows_the_reference(schedule: tuple[int, ...], ours: Compressor, theirs, weight_decay: float) -> None:
     freeze, kappa, stretch, longest = schedule
     lrs = [LR / (1 + t / 40) for t in range(ROUNDS)]
@@ -90,32 +86,7 @@ def test_what_crosses_is_what_the_counters_say(schedule: tuple[int, ...]) -> Non
     assert meter.bits_up == meter.bits_down == 32 * 50 * crossed.count("d") + (50 + 32) * crossed.count("c")
 
 
-def test_while_every_round_is_dense_it_is_adam() -> None:
-    adam = Algorithm(dense(), dense(), Adam(form="uncorrected", weight_decay=0.1, decoupled=True))
-    dense_alone = zero_one_adam(ScaledSign("l2"), ROUNDS, 60, kappa=60, beta2=0.99, weight_decay=0.1)
-    assert torch.equal(path(dense_alone, [LR] * 60), path(adam, [LR] * 60))
-
-
-def test_uncompressed_with_an_exchange_a_round_it_is_adam_under_a_frozen_second_moment() -> None:
-    """m after an exchange is −z/α = mean_i m_i, so that the rounds go on as if m had never been apart."""
-    found = path(zero_one_adam(Identity(), ROUNDS, 40, kappa=40, stretch=ROUNDS, beta2=0.99), [LR] * ROUNDS)
-    x, m, v = torch.tensor(START, dtype=torch.float64), torch.zeros(problem.D), torch.zeros(problem.D)
-    for t in range(1, ROUNDS + 1):
-        g = torch.tensor([problem.gradient(i, x.tolist()) for i in range(N)], dtype=torch.float64).mean(0)
-        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g if t <= 40 else v
-        x = x - LR * m / (v.sqrt() + 1e-8)
-        assert_close(found[t - 1], x, 1e-10)
-
-
-@pytest.mark.parametrize("freeze", [5, 40])
-def test_with_an_exchange_a_round_it_is_one_bit_adam(freeze: int) -> None:
-    """−u/α is then m_i, and with α the same in all rounds errors are 1-bit Adam's times α."""
-    found = path(zero_one_adam(ScaledSign("l2"), ROUNDS, freeze, kappa=freeze, stretch=ROUNDS), [LR] * ROUNDS)
-    expected = plain_onebit_adam(problem.gradient, list(START), N, LR, ROUNDS, freeze, beta2=0.999)
-    assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
-
-
-@pytest.mark.parametrize("half", [9, 17, 19, 23, 29])
+@pytest.mark.parametrize("half", [17, 23])
 def test_it_resumes_between_exchanges(half: int, tmp_path: Path) -> None:
     """From compressed gradients, the switch, one and three rounds after an exchange, and just before one."""
     rounds, lrs = 40, [LR / (1 + t / 40) for t in range(40)]
@@ -154,25 +125,6 @@ def test_rounds_without_a_step_leave_the_models_finite() -> None:
     assert all(bool(state.workers.x.isfinite().all()) for state in run if state.workers.x is not None)
     assert torch.equal(run[28].replica.x, run[20].replica.x)
     assert not torch.equal(run[40].replica.x, run[28].replica.x)
-
-
-def test_workers_agree_after_an_exchange_and_part_between() -> None:
-    cluster = Simulated(zero_one_adam(ScaledSign("l2"), 40, 8, kappa=2, stretch=4, longest=4), N, SEED)
-    state, apart = cluster.start(torch.tensor(START, dtype=torch.float64)), []
-    for t in range(1, 41):
-        state = cluster.round(gradients(state), state, LR, t)
-        assert state.workers.x is not None
-        apart.append(bool((state.workers.x != state.replica.x).any()))
-    assert apart == [t > 12 and t % (2 if t <= 16 else 4) != 0 for t in range(1, 41)]
-
-
-def test_it_learns() -> None:
-    above, below = (
-        sum(problem.loss(i, x) for i in range(N)) / N
-        for x in (START, run(zero_one_adam(ScaledSign("l2"), 60, 30, 8, 10, 4), LR)[-1].tolist())
-    )
-    best = sum(problem.loss(i, run(Algorithm(dense(), dense(), Adam()), LR)[-1].tolist()) for i in range(N)) / N
-    assert above - below > 0.5 * (above - best)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_ranks_that_share_the_server_equal_the_simulation(
         assert 2 <= len(shards) <= ranks
         assert other == one
         for name, whole in server[0].items():
-            assert whole is None or torch.equal(torch.cat([span_of[name] for span_of in shards], -1), whole)
+            assert whole is None or torch.equal(torch.cat([shard_of[name] for shard_of in shards], -1), whole)
 
 
 def joined(path: Path) -> tuple[bytes, list[dict]]:
@@ -129,8 +129,8 @@ def counted(target: Path, runs: list[RunConfig]) -> None:
     written to a file, and how often messages crossed one after the other."""
     found, directions, everything = {"up": 0, "down": 0, "times": 0}, cycle(("up", "down")), wire_sharded.swapped
 
-    def watching(outgoing: Sequence[torch.Tensor], sizes: Sequence[int], *servers: object) -> list[torch.Tensor]:
-        arrived = everything(outgoing, sizes, *servers)  # pyright: ignore[reportArgumentType]: as they came
+    def watching(messages: Sequence[torch.Tensor], sizes: Sequence[int], *servers: object) -> list[torch.Tensor]:
+        arrived = everything(messages, sizes, *servers)  # pyright: ignore[reportArgumentType]: as they came
         found["times"] += 1
         if not servers:  # who tell one another what they must know of whole vectors
             found[next(directions)] += sum(one.nbytes for one in arrived)
