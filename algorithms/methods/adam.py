@@ -12,7 +12,7 @@ def adam(compressor: Identity, update: Adam) -> Algorithm:
         m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  x ← x − α·m/√(v + ν)
 
     State: replica, m and v [d].
-    Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
+    Wire: 32d bits up, 32d down. `compressor` must be Identity.
     Source: Kingma and Ba 2014; `update.form: torch` gives torch.optim.Adam's bias correction and place of ν.
     """
     return Algorithm.both_ways(dense(), update)

@@ -12,7 +12,7 @@ def amsgrad(compressor: Identity, update: AMSGrad) -> Algorithm:
         m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  v̂ ← max(v̂, v),  x ← x − α·m/√(v̂ + ν)
 
     State: replica, m, v and v̂ [d].
-    Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
+    Wire: 32d bits up, 32d down. `compressor` must be Identity.
     Source: CD-Adam paper, section 3 (Reddi et al. 2019); `update.form: torch` is the authors' code.
     """
     return Algorithm.both_ways(dense(), update)

@@ -29,8 +29,8 @@ def apmsqueeze(
 
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
-    Source: Tang et al., APMSqueeze, of which the abstract is at hand; this is 1-bit Adam but for the preconditioner
-    (no ε added, a floor) and C's scale (‖u‖₁/d by default).
+    Source: Tang et al., APMSqueeze, of which the abstract is at hand; this is 1-bit Adam except for the
+    preconditioner (no ε added, a floor) and C's scale (‖u‖₁/d by default).
     """
     update = FrozenAdam(
         warmup=warmup_rounds(warmup, rounds),

@@ -25,10 +25,10 @@ def cd_adam(
     zero (line 1), so that the first message is C(g_i); `dense_start` sends the first gradient uncompressed.
     Wire: one message of C up and one down, 2(d + 32) bits a round with the scaled sign.
     Source: Wang, Lin and Chen, Communication-Compressed Adaptive Gradient Method for Distributed Nonconvex
-    Optimization, Algorithm 1. Line 9 prints C(ĝ_t − ĝ_{t−1}); the text above it, line 12 and the authors' code
-    mean C(ĝ_t − g̃_{t−1}), the difference to what the workers hold, and so does this file.
-    Differences: The paper names no ν. 1e-8 is the value of the authors' code, which adds it outside the root. Inside
-    the root 1e-8 acts as 1e-4 does outside; `update.nu=1e-16` is the authors' value. `update.form=torch` is the
-    authors' code: torch's bias correction, ν outside.
+    Optimization, Algorithm 1. Line 9 prints C(ĝ_t − ĝ_{t−1}); the text above it, line 12 and the authors' code mean
+    C(ĝ_t − g̃_{t−1}), and so does this file.
+    Differences: The paper names no ν; 1e-8 is the authors' code's, which adds it outside the root. Inside the root it
+    acts as 1e-4 does outside: `update.nu=1e-16` is the authors' value, `update.form=torch` their code with its bias
+    correction.
     """
     return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

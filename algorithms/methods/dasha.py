@@ -95,11 +95,9 @@ def dasha(
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server.
     Wire: 32d bits up in round 1 with `start: dense`, then one message of an unbiased C; 32d bits down.
     Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
-    Oracle Complexity, 2023 (arXiv 2202.01268), the version with full gradients; a as in its authors' code, whose
-    full-gradient version starts as `share`, behind a round without a step. The message is formed as C(w_i − ĝ_i) of
-    w_i = ĝ_i + g_i − h_i − a(ĝ_i − h_i), one rounding apart from the above. a = 1 with a contractive C would be EF21.
-    On logistic regression `task.step_unit=theory` counts in `dasha_step_size`, which is that of the
-    code; the paper's, `form: paper`, is recalled, unverified.
+    Oracle Complexity, 2023 (arXiv 2202.01268), the version with full gradients; a as in its authors' code, which
+    starts as `share`, behind a round without a step. a = 1 with a contractive C would be EF21. The step size of
+    theory is `dasha_step_size`, the code's; the paper's, `form: paper`, is recalled, unverified.
     """
     return Dasha(
         uplink=started(compressor, start),

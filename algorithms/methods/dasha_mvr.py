@@ -50,12 +50,10 @@ def dasha_mvr(
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server; the previous x [d] on replicas.
     Wire: 32d bits up in round 1 with `start: dense`, then one message of an unbiased C; 32d bits down.
     Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
-    Oracle Complexity, 2023 (arXiv 2202.01268). Its authors' code can begin with a larger batch; for b it has no
-    default and tries 0.01 to 0.5. A round takes two gradients. b = 1 is DASHA on batches, and on full gradients every
-    b is DASHA: `task.step_unit=theory` counts in its step size. b = 0 with a = 0 is what VR-MARINA does between its
-    full gradients.
-    Differences: h_i begins with the gradient on the first round's batch, which counts; the authors' code begins with
-    a larger batch. The column `gradient_calls` counts both gradients of a round, `epoch` counts one.
+    Oracle Complexity, 2023 (arXiv 2202.01268), whose code tries b from 0.01 to 0.5. A round takes two gradients. b =
+    1 is DASHA on batches, and on full gradients every b is DASHA.
+    Differences: h_i begins with the gradient on the first round's batch, which counts; the authors' code can begin
+    with a larger batch. The column `gradient_calls` counts both gradients of a round, `epoch` counts one.
     """
     return DashaMVR(
         uplink=started(compressor, start),

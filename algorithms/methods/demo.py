@@ -64,11 +64,10 @@ def demo(
     State: δ_i [d] on every worker, zero at the start.
     Wire: k(32 + ⌈log₂ hw⌉) bits a chunk up; 2d bits down, or d with `tie: plus`.
     Source: Peng, Quesnelle and Kingma, DeMo: Decoupled Momentum Optimization, 2024 (arXiv 2411.19870), by its
-    authors' code: α in δ, no 1−β, means over senders. There all workers gather all messages, (n−1) times what goes
-    up, and form s themselves; here a server does and sends signs, which for the defaults are fewer bits from n = 7 on
-    (`tie: plus`: n = 4). An index has 64 bits there. k = 32, chunks of 64 × 64 and β = 0.999 are its defaults.
-    Differences: The sign of zero is 0, as theirs; `algorithm.tie=plus` makes it +1, for 1 bit down. Papers count the
-    uplink alone.
+    authors' code, whose defaults are k = 32, chunks of 64 × 64 and β = 0.999.
+    Differences: A server sends signs; there all workers gather all messages, (n−1) times what goes up. An index has
+    64 bits there. The sign of zero is 0, as theirs; `algorithm.tie=plus` makes it +1, for 1 bit down. Papers count
+    the uplink alone.
     """
     compressor = replace(compressor, layout=layout or compressor.layout)
     uplink = OfCoefficients(compressor.of_coefficients, decay=beta, chunks=compressor.chunks)

@@ -109,11 +109,10 @@ def diana(
 
     State: h_i [d] on every worker; h = mean_i h_i and ĝ [d] on the server; all zero at the start.
     Wire: one message of an unbiased C up, 32d bits down.
-    Source: Mishchenko, Gorbunov, Takáč and Richtárik, Distributed Learning with Compressed Gradient Differences,
-    2019 (arXiv 1901.09269), without its proximal step; a = 1/(1+ω) as in the code of MARINA's authors. The DIANA of
-    their linear-model experiments, whose workers send h_i after its update, is another method: `along: learnt`, which
-    is EF21 from zero with a·C. a = 1
-    with a contractive C is EF21 from zero, a = 0 direct compression.
+    Source: Mishchenko, Gorbunov, Takáč and Richtárik, Distributed Learning with Compressed Gradient Differences, 2019
+    (arXiv 1901.09269), without its proximal step; a = 1/(1+ω) as in the code of MARINA's authors. `along: learnt` is
+    the DIANA of their linear-model experiments, which is EF21 from zero with a·C. a = 1 with a contractive C is EF21
+    from zero, a = 0 direct compression.
     """
     return Diana(uplink=Learning(compressor, rate=rate), downlink=dense(), update=update, rate=rate, along=along)
 

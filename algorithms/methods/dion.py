@@ -81,11 +81,10 @@ def dion(
     run's seed.
     Wire: 32(Σ r(m + n) + all else) bits each way.
     Source: Ahn, Xu, Abreu et al., Dion: Distributed Orthonormalized Updates, 2025 (arXiv 2504.05295), and its
-    authors' reference (microsoft/dion), whose `fraction` is 1 unless said and ¼ or less in what is compared; there a
-    matrix whose factors are longer than itself, with a fraction beyond ½, crosses itself, and here its factors do;
-    filters are refused there, and (out, all else) here. orth is by Householder's QR, there by Cholesky's on a sketch.
-    It is Dion of one worker with the mean gradient, whatever the workers' data.
-    Differences: The default is a quarter of the full rank; the authors' code has all of it.
+    authors' reference (microsoft/dion). It is Dion of one worker with the mean gradient, whatever the workers' data.
+    Differences: The default is a quarter of the full rank; the authors' code has all of it. Filters are (out, all
+    else), and refused there. A matrix whose factors are longer than itself crosses as its factors. orth is by
+    Householder's QR, there by Cholesky's on a sketch.
     """
     compressed = tuple(block for block in layout if block.role == "matrix")
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")

@@ -27,9 +27,9 @@ def distributed_lion(
     State: m_i [d] on every worker, zero at the start. n = `workers`.
     Wire: d bits up; down d bits (2d with `tie: zero`), or ⌈log₂(n+1)⌉·d for the mean, which takes n + 1 values.
     Source: Liu et al., Communication Efficient Distributed Training with Distributed Lion, 2024 (arXiv 2404.00438).
-    In the code at hand (said to be unofficial) a step of exactly 0 votes −1, and so, on a CPU, does a tie of an even
-    number of workers, which torch.mode decides; here both are +1. The paper's sgn(0) is taken to be 0, as with
-    `tie: zero`, which was not checked. β₁ = β₂ is Signum.
+    β₁ = β₂ is Signum.
+    Differences: In the unofficial code at hand a step of exactly 0 votes −1, and so does a tie of an even number of
+    workers; here both are +1.
     """
     check_signs(compressor)
     if combine not in ("vote", "mean"):

@@ -70,8 +70,7 @@ def econtrol(
     round 1, and e_i = 0.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
     Source: Gao, Islamov and Stich, EControl: Fast Distributed Optimization with Compression and Error Control, 2023
-    (arXiv 2311.05645), in the form of the code of EF21-SGDM's authors. There η = 0.1 with top-k of a ratio of 0.1;
-    η = π keeps that proportion, since a gain well above π diverges. The theorems' constants, of η and of the step
-    size, are recalled with uncertainty and not offered: `task.step_unit=theory` counts in EF21's. η = 0 is EF21.
+    (arXiv 2311.05645), in the form of the code of EF21-SGDM's authors, where η = 0.1 with top-k of a ratio of 0.1; η
+    = π keeps that proportion, since a gain well above π diverges. The step size of theory is EF21's. η = 0 is EF21.
     """
     return Algorithm(ErrorControl(compressor, dense_rounds=int(dense_start), eta=eta), dense(), update)

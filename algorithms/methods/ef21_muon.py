@@ -98,10 +98,9 @@ def ef21_muon(
     the start of the model. What is evaluated is what workers hold, W.
     Wire: one message of a contractive C up, after 32d bits in round 1 with `dense_start`, and one down.
     Source: Gruntkowska, Gaponov, Tovmasyan and Richtárik 2025 (arXiv 2510.00643), from a transcription: no code of
-    theirs was found, and how they start, what becomes of an embedding or a head, their β and radii (α·s here) are
-    unsure; the defaults suit one α for all tensors. They begin with the step from the first G, here a round begins
-    with gradients. NS is Muon's polynomial in place of an exact UVᵀ. Without compression, and from zero, matrices
-    move as by `muon` with μ = 1−β, without `nesterov`.
+    theirs was found, and their start, embeddings, heads, β and radii (α·s here) are unsure. They begin with the step
+    from the first G, here a round begins with gradients. NS is Muon's polynomial in place of an exact UVᵀ. Without
+    compression, and from zero, matrices move as by `muon` with μ = 1−β, without `nesterov`.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     update = Muon(

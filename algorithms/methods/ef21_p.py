@@ -49,7 +49,6 @@ def ef21_p(
     workers hold, w. The step size is in what goes up, for the server knows none; weight decay adds λw to g_i.
     Wire: 32d bits up, one message of a contractive C down, 64k bits with top-k.
     Source: Gruntkowska, Tyurin and Richtárik 2022 (arXiv 2209.15218), recalled; no reference code was found. For an
-    odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink. Its step sizes
-    are recalled with uncertain constants, for convex functions, and not offered.
+    odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink.
     """
     return PrimalFeedback(dense(), FromStart(compressor), DecaySent(weight_decay=weight_decay))

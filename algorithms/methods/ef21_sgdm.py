@@ -67,12 +67,11 @@ def ef21_sgdm(
     In round 1 v_i = u_i = g_i, and with `dense_start` ĝ_i = g_i.
     State: v_i, u_i where `double`, and ĝ_i [d] on every worker; ĝ [d] on the server.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
-    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (arXiv 2305.15155). Its
-    authors' code starts dense and does not count it; the paper starts from a larger batch (recalled, not read). Its
-    weight decay is never applied, `grad.add` being out of place; here λx is added to g_i. η = 0.1 and top-k with a
-    ratio of 0.1 are that code's defaults. η = 1 is EF21. The paper's step sizes, min{π/(20L̃), η/(7L)}, are recalled
-    with uncertain constants, and so not offered: `task.step_unit=theory` counts in EF21's.
-    Differences: The dense start counts, which the authors' code leaves out. λx is added before momentum is formed.
+    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (arXiv 2305.15155). η =
+    0.1 and top-k with a ratio of 0.1 are its authors' code's defaults. η = 1 is EF21, and so is the step size of
+    theory.
+    Differences: The dense start counts, which the authors' code leaves out; the paper starts from a larger batch. λx
+    is added before momentum is formed; the authors' code never applies its weight decay.
     """
     channel = Markov(compressor, dense_rounds=int(dense_start))
     return FirstGradientMomentum(

@@ -19,8 +19,7 @@ def error_feedback(
 
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the start; the update's.
     Wire: one message of C up and one down; with `uplink_only` 32d bits down.
-    Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD.
-    The errors are kept unscaled by the step size, as in the CD-Adam authors' code; the code of EF21's authors scales
-    them in its logistic regression.
+    Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD. Errors
+    are not scaled by the step size, as in the CD-Adam authors' code.
     """
     return Algorithm.both_ways(ErrorFeedback(compressor), update, uplink_only)

@@ -72,7 +72,7 @@ def lamb(
 
     All tensors are treated alike, whatever their roles.
     State: replica, m and v [d].
-    Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
+    Wire: 32d bits up, 32d down. `compressor` must be Identity.
     Source: You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020 (arXiv
     1904.00962), as the warm-up of DeepSpeed's 1-bit LAMB has it: no bias correction, ε outside the root.
     """

@@ -22,7 +22,6 @@ def local_sgd(
     Wire: 32d bits up and down in rounds that H divides, 0 in the others.
     Source: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2016 (FedAvg),
     and Stich, Local SGD Converges Fast and Communicates Little, 2018. With SGD and H = 1 it is SGD on the mean
-    gradient; with AdamW and H = 1 it is not AdamW on it, for every worker has moments of its own. What is measured
-    is the last x; between two averages it stands.
+    gradient. Evaluations measure the last average.
     """
     return LocalSteps(uplink=dense(), downlink=dense(), update=Nesterov(), inner=update, period=period)

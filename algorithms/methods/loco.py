@@ -78,11 +78,10 @@ def loco(
     State: e_i [d] on every worker, e [d] on the server, zero at the start; the update's.
     Wire: one message of C up and one down, 4d + 32⌈d/64⌉ bits with int4.
     Source: Xie, Lin, Toh and Zhou, LoCo: Low-Bit Communication Adaptor for Large-scale Model Training, 2024 (arXiv
-    2407.04480), as merged into DeepSpeed, whose err_beta is β and 0.8 in an example of theirs, with a reset after
-    1024 (both second-hand; the paper's own β is recalled to multiply the new error). There a reset clears the one
-    parameter whose turn it is, here all coordinates. Errors lie there in 8 bits between rounds; `error_bits: 8`
-    rounds them to multiples of 1/127 of the largest of 64 neighbours, a code of this project's choice, and holds them
-    as floats. β = 0 without resets is error feedback, β = 1 direct compression.
+    2407.04480), as merged into DeepSpeed; β and the reset after 1024 are second-hand. β = 0 without resets is error
+    feedback, β = 1 direct compression.
+    Differences: A reset clears all coordinates, there one parameter in turn. Errors lie there in 8 bits; `error_bits:
+    8` rounds them to multiples of 1/127 of the largest of 64 neighbours, a code of this project's choice.
     """
     if error_bits not in (8, 32):
         raise ValueError(f"error_bits={error_bits}: must be 8 or 32")

@@ -106,12 +106,11 @@ def marina(
     Wire: up 32d bits where θ_t = 1 and else one message of an unbiased C, so that bits depend on the seed; 32d bits
     down. `seed` and `d` are the run's; `p` may stand for `d`.
     Source: Gorbunov, Burlachenko, Li and Richtárik, MARINA: Faster Non-Convex Distributed Learning with Compression,
-    2021 (arXiv 2102.07845), Algorithm 1, whose p is ζ/d for ζ expected non-zeros; its authors' code has 1/(1+ω), the
-    same for random-k. It is about full gradients: with `task.batch_size` the differences are between batches, which
-    is not VR-MARINA. With θ_t = 0 throughout it is DASHA with a = 0. On logistic regression `task.step_unit=theory`
-    counts in `marina_step_size`.
-    Differences: Every process draws the coin from the seed, at no bits; the paper's server would send one bit per
-    round. The authors count the uplink alone; here the dense downlink counts too.
+    2021 (arXiv 2102.07845), Algorithm 1; p = 1/(1+ω) is its authors' code's. It is about full gradients: with
+    `task.batch_size` differences are between batches, which is not VR-MARINA. The step size of theory is
+    `marina_step_size`.
+    Differences: Every process draws the coin from the seed, at no bits; the paper's server would send one bit a
+    round. The authors count the uplink alone.
     """
     if p is None and d is not None:
         p = 1 / (1 + compressor.omega(d))

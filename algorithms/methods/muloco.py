@@ -36,9 +36,10 @@ def muloco(
     Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, which
     leaves no e_i, and 32d bits down; 0 in the others.
     Source: Thérien et al., MuLoCo: Muon is a Practical Inner Optimizer for DiLoCo, 2025 (arXiv 2505.23725). Defaults
-    are its code's example of two workers, with α = 0.044, λ = 0.00125, a warm-up and a cosine; there Newton-Schulz is
-    Dion's, with other coefficients in each of its steps, η multiplies twice, bins are of a tensor, and the mean is
-    compressed too. With n = 1, η = 1, μ = 0 and no compressor x is Muon's in rounds that H divides.
+    are its code's example of two workers, with α = 0.044, λ = 0.00125, a warm-up and a cosine. With n = 1, η = 1, μ =
+    0 and no compressor x is Muon's in rounds that H divides.
+    Differences: There Newton-Schulz is Dion's, η multiplies twice, bins are of a tensor, and the mean is compressed
+    too.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     inner = Muon(

@@ -29,12 +29,12 @@ def muon(
 
     Roles: matrices are the tensors that the task says are; embeddings, heads and vectors are all else.
     State: replica, B [of matrices], m and v [of all else].
-    Wire: 32d bits up, 32d down. `compressor` is here to be told from others: there is none to choose.
+    Wire: 32d bits up, 32d down. `compressor` must be Identity.
     Source: the code that Muon was published as (KellerJordan/Muon, 2024), whose readme has α = 0.02 and 3·10⁻⁴ for
-    AdamW, so `others_lr` 0.015. Here NS is computed in the run's dtype, there in bfloat16; of filters s is that of
-    (out, all else), where the original takes it from the last two axes of four. `match_rms_adamw` with `others_lr` 1
-    is Moonlight's (Liu et al. 2025, arXiv 2502.16982), `spectral` Dion's and MuLoCo's.
-    Differences: Every replica computes all matrices; in KellerJordan/Muon each rank computes some.
+    AdamW, so `others_lr` 0.015. `match_rms_adamw` with `others_lr` 1 is Moonlight's (Liu et al. 2025, arXiv
+    2502.16982), `spectral` Dion's and MuLoCo's.
+    Differences: NS is computed in the run's dtype, there in bfloat16. s of a filter is that of (out, all else), there
+    of its last two axes. Every replica computes all matrices; there each rank computes some.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     update = Muon(

@@ -33,13 +33,12 @@ def onebit_adam(
     over. T_w is `warmup` rounds, or that share of the run.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
     Source: Tang et al. 2021; the arithmetic (no bias correction, ε outside the root, C's scale ‖u‖₂/√d, the mask
-    where v = 0) is DeepSpeed's, with these differences: one server holds δ_s for the whole vector instead of a chunk
-    on every worker, nothing is padded, no first gradient is dropped by a dry run, and weight decay is added to g_i
-    (`decoupled` for DeepSpeed's). `signal: gradient` compresses gradients with error feedback and computes momentum
-    after decompression, as the baseline of the CD-Adam authors' code does; with `form: torch` and β₂ = 0.99 its step
-    is theirs too. What remains: their sgn(0) is 0, they have no mask, and freeze v two rounds before they compress.
-    Differences: Checkpoints keep the errors, which DeepSpeed resets on loading. The warm-up of 13 % is the paper's 13
-    epochs of 100.
+    where v = 0) is DeepSpeed's. The warm-up of 13 % is the paper's 13 epochs of 100. `signal: gradient` compresses
+    gradients with error feedback, as the CD-Adam authors' baseline does; with `form: torch` and β₂ = 0.99 its step is
+    theirs too.
+    Differences: One server holds δ_s for the whole vector; DeepSpeed has a chunk on every worker. No first gradient
+    is dropped, weight decay is added to g_i (`decoupled` for DeepSpeed's), and checkpoints keep the errors. The
+    CD-Adam authors' baseline has no mask, sgn(0) = 0, and freezes v two rounds before it compresses.
     """
     update = FrozenAdam(
         warmup=warmup_rounds(warmup, rounds),

@@ -118,9 +118,9 @@ def onebit_lamb(
     three numbers a tensor.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
     Source: Li et al., 1-bit LAMB: Communication Efficient Large-Scale Large-Batch Training with LAMB's Convergence
-    Speed, 2021 (arXiv 2104.06069); the arithmetic and its constants are DeepSpeed's, with these differences: one
-    server holds δ_s, nothing is padded, no first gradient is dropped by a dry run, m is zero where v is, and σ_j is 1
-    where m_j is zero, which there divides by zero. T_w is 100,000 rounds there.
+    Speed, 2021 (arXiv 2104.06069); the arithmetic and its constants are DeepSpeed's. T_w is 100,000 rounds there.
+    Differences: One server holds δ_s, nothing is padded, no first gradient is dropped, m is zero where v is, and σ_j
+    is 1 where m_j is zero, which there divides by zero.
     """
     update = OnebitLamb(
         layout=layout, warmup=warmup_rounds(warmup, rounds), beta1=beta1, beta2=beta2, nu=eps, form="uncorrected",

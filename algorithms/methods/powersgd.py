@@ -76,14 +76,11 @@ def powersgd(
     everywhere, of the run's seed.
     Wire: 32(Σ r(m + n) + what has one axis) bits each way.
     Source: Vogels, Karimireddy and Jaggi, PowerSGD: Practical Low-Rank Gradient Compression for Distributed
-    Optimization, 2019 (arXiv 1905.13727), and its authors' code, whose step is D + m and not torch's nesterov, and
-    which takes embeddings and heads too. orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added. E_i
-    is a worker's own M_i less the D of all, as there: where workers differ it grows by G_i − mean_i G_i each round,
-    of which the mean is zero; with `residual: local` it does not, and x is the same. It is PowerSGD of one worker
-    with the mean gradient, whatever the workers' data.
-    Differences: After the authors' Gram-Schmidt a tensor with a zero mean never moves again; here a zero column of Q
-    stays as it was. Every round sends both factors from the first on. torch's hook begins after 1,000 dense rounds,
-    and the authors' library sends one factor per round.
+    Optimization, 2019 (arXiv 1905.13727), and its authors' code, which steps by D + m and compresses embeddings and
+    heads too. Where workers differ E_i grows each round by G_i − mean_i G_i; with `residual: local` it does not, and
+    x is the same.
+    Differences: orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added, after which a tensor with a
+    zero mean never moves again. Every round sends both factors; torch's hook begins after 1,000 dense rounds.
     """
     if roles not in ("all", "matrix"):
         raise ValueError(f"roles={roles!r}: must be 'all' or 'matrix'")

@@ -27,9 +27,9 @@ def qadam(
 
     State: m and v [d] on every replica. T_w is `warmup` rounds, or that share of the run.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, 8d + 64 bits with min_max_uint8.
-    Source: Bagua's QAdam, whose bias correction also goes on after v is frozen. Bagua compresses in one chunk a
-    worker (here the whole vector), drops the gradient of the switching round and loses weight decay after it; this
-    file does neither of the latter two.
+    Source: Bagua's QAdam, whose bias correction also goes on after v is frozen.
+    Differences: Bagua compresses in one chunk a worker (here the whole vector), drops the gradient of the switching
+    round and loses weight decay after it; this file does neither of the latter two.
     """
     update = FrozenAdam(
         warmup=warmup_rounds(warmup, rounds),

@@ -25,8 +25,7 @@ def signum(
     State: m_i [d] on every worker, zero at the start.
     Wire: d bits up, d bits down, or 2d with `tie: zero`.
     Source: Bernstein et al., signSGD with Majority Vote is Communication Efficient and Fault Tolerant, 2019; ties and
-    zeros are +1 in its authors' code, and weight decay is added to the vote. β = 0 is signSGD with majority vote, and
-    α about Adam's, not SGD's.
+    zeros are +1 in its authors' code, and weight decay is added to the vote. β = 0 is signSGD with majority vote.
     """
     check_signs(compressor)
     return WorkerMomentum(

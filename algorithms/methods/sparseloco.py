@@ -30,15 +30,12 @@ def sparseloco(
     Wire: in rounds that H divides one message of C up; down the coordinates that anyone sent, at most nk of a chunk
     of s, as nk(32 + ⌈log₂ s⌉) bits, or dense where that is fewer, 32s. 0 in the others.
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025
-    (arXiv 2508.15706), by a transcription of its algorithm, which has the mean over all workers; its code (CCLoco)
-    has that over senders, a sent zero's too, up to n times as long. Which of the two its curves are of is not known
-    here. The defaults are of two codes: H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, whose values
-    cross in 256 bins; the two bits of a value are templar's, which has k = 64 and H = 30. Chunks are squares of
-    64 × 64 of matrices there, and here 4,096 consecutive coordinates of the flat vector. There η multiplies e_i too,
-    and all workers gather all messages, n−1 times what goes up; here a server sends the mean, no entry of which is
-    lost. C with k = s and all its values is local SGD for η = 1.
-    Differences: The server sends the mean's entries that anyone sent, or all of them where that is fewer bits. Papers
-    count the uplink alone. `algorithm.aggregate=senders` is the code's mean.
+    (arXiv 2508.15706), by a transcription of its algorithm. `aggregate: senders` is its code's (CCLoco) mean, up to n
+    times as long. H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, the two bits of a value templar's. C
+    with k = s and all its values is local SGD for η = 1.
+    Differences: Chunks are consecutive coordinates of the flat vector, there squares of 64 × 64 of matrices. There η
+    multiplies e_i too, and workers gather all messages, n−1 times what goes up; here the server sends the entries
+    that anyone sent. Papers count the uplink alone.
     """
     if aggregate not in ("all", "senders"):
         raise ValueError(f"aggregate={aggregate!r}: must be 'all' or 'senders'")

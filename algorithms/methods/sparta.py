@@ -67,11 +67,11 @@ def sparta(compressor: Compressor, update: Update) -> Algorithm:
     State: x_i, the inner update's moments and what was not sent of x − x_i [d] on every worker; x [d].
     Wire: 32k + 64 bits up and down in every round, where k is that of `compressor`, random_k.
     Raises ValueError for other compressors.
-    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share, 0.005, is the preset's.
-    There every coordinate is in S with that chance, a tensor at a time, and one node broadcasts S as a byte a
-    coordinate, which is not counted; here S has k coordinates of the whole vector, and is a seed. k = d is local SGD.
-    Differences: What crosses are differences to the last means. Evaluations measure the mean of the models, whose
-    communication is not counted.
+    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share, 0.005, is the preset's. k
+    = d is local SGD.
+    Differences: S has k coordinates of the whole vector and crosses as a seed; there every coordinate is in S with
+    that chance, and S is broadcast uncounted. What crosses are differences to the last means. Evaluations measure the
+    mean of the models, whose communication is not counted.
     """
     if not isinstance(compressor.compressor if isinstance(compressor, Blocks) else compressor, RandomK):
         raise ValueError(f"{compressor}: sparta averages coordinates drawn alike everywhere; take random_k")

@@ -181,11 +181,11 @@ def zero_one_adam(
     every replica.
     Wire: 32d bits each way in rounds that learn v, one message of C each way in the others up to T_v and in exchanges
     after it, d + 32 bits with the scaled sign; 0 in the rounds between exchanges.
-    Source: Lu et al., Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam, 2022
-    (arXiv 2202.06009), by its authors' DeepSpeed optimizer: no bias correction, ε outside the root, `stretch` in
-    rounds and H of the interval itself. There T_v = 100,000 and `stretch` = 32,678; intervals begin anew when a
-    checkpoint is loaded, a first gradient is dropped by a dry run, v may be learnt once more after T_v, with n = 1 m
-    moves in dense rounds alone, and nothing is zero where v is. One server holds δ_s here instead of all workers.
+    Source: Lu et al., Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam, 2022 (arXiv
+    2202.06009), by its authors' DeepSpeed optimizer: no bias correction, ε outside the root, `stretch` in rounds and
+    H of the interval itself. T_v = 100,000 and `stretch` = 32,678 there.
+    Differences: One server holds δ_s; there all workers do. A resumed run keeps its intervals, no first gradient is
+    dropped, v is never learnt after T_v, and what is averaged is zero where v is.
     """
     schedule = Schedule(
         freeze=warmup_rounds(warmup, rounds),

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import small_support
 import torch
 from reference import compressors as plain
 from reference import matrices as problem
@@ -15,7 +16,6 @@ from algorithms.methods.lamb import lamb
 from algorithms.methods.onebit_lamb import onebit_lamb
 from algorithms.registry import load_method
 from algorithms.utils.layout import laid_out
-from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR = 60, 0.02
 LAYOUT = laid_out(problem.TENSORS)
@@ -30,19 +30,9 @@ def partly(i: int, x: list[float]) -> list[float]:
     return [0.0 if k in DEAD else g for k, g in enumerate(problem.gradient(i, x))]
 
 
-def run(
-    algorithm: Algorithm, start: list[float] = problem.START, lr: float = LR, gradient=problem.gradient
-) -> Tensor:
+def run(algorithm: Algorithm, lr: float = LR, **options) -> Tensor:
     """x after each round [60, d]."""
-    algorithm.check(problem.D)
-    cluster = Simulated(algorithm, problem.WORKERS, seed=3)
-    state, path = cluster.start(torch.tensor(start, dtype=torch.float64)), []
-    for t in range(1, ROUNDS + 1):
-        x = state.replica.x.tolist()
-        found = [gradient(i, x) for i in range(problem.WORKERS)]
-        state = cluster.round(torch.tensor(found, dtype=torch.float64), state, lr, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
+    return small_support.run(algorithm, lr, problem, rounds=ROUNDS, **options)
 
 
 def expected(
@@ -56,7 +46,7 @@ def expected(
 @pytest.mark.parametrize(("weight_decay", "zeros"), [(0.1, False), (0.0, True)])
 def test_lamb_follows_the_reference(weight_decay: float, zeros: bool) -> None:
     start = [0.0] * problem.D if zeros else problem.START
-    found = run(lamb(Identity(), LAYOUT, weight_decay=weight_decay), start)
+    found = run(lamb(Identity(), LAYOUT, weight_decay=weight_decay), start=start)
     torch.testing.assert_close(found, expected(ROUNDS, start=start, weight_decay=weight_decay), rtol=0, atol=1e-10)
 
 
@@ -75,7 +65,7 @@ def test_onebit_lamb_follows_the_reference(compressor: Compressor, theirs, warmu
 @pytest.mark.parametrize("scale", [1e-3, 1e2], ids=["least", "most"])
 def test_the_ratio_of_lengths_is_kept_within_its_bounds(scale: float) -> None:
     start = [scale * a for a in problem.START]
-    found = run(lamb(Identity(), LAYOUT), start)
+    found = run(lamb(Identity(), LAYOUT), start=start)
     torch.testing.assert_close(found, expected(ROUNDS, start=start), rtol=1e-10, atol=1e-10)
 
 
@@ -100,7 +90,7 @@ def test_what_has_no_gradient_follows_the_reference(weight_decay: float) -> None
 def test_a_ratio_of_one_is_not_averaged() -> None:
     """In the first round all are, since x is zero."""
     start = [0.0] * problem.D
-    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, beta2=0.99), start)
+    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, beta2=0.99), start=start)
     wanted = expected(5, plain.scaled_sign_l2, start=start, beta2=0.99)
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
@@ -108,7 +98,7 @@ def test_a_ratio_of_one_is_not_averaged() -> None:
 def test_a_tensor_of_zeros_without_gradient_stays_at_zero() -> None:
     """Its P and U are zero, and ‖P‖/‖U‖ is no number."""
     start = [0.0 if k in DEAD else a for k, a in enumerate(problem.START)]
-    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, weight_decay=0.1), start, gradient=partly)
+    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, weight_decay=0.1), start=start, gradient=partly)
     assert found.isfinite().all()
     assert not BIAS.of(found).any()
 

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from local_support import ADAMW, LR, ROUNDS, START, N, assert_close, gradients, run, states
 from reference import compressors as plain
 from reference import problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
+from small_support import ADAMW, LR, ROUNDS, START, N, assert_close, gradients, run, states
 
 from algorithms.compressors import Identity, ScaledSign, TopK
 from algorithms.core.bit_counter import BitCounter

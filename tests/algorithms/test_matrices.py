@@ -1,6 +1,7 @@
 """Methods that see matrices: against plain loops and torch, at the ends of their options, and in use."""
 
 import pytest
+import small_support
 import torch
 from reference import compressors as plain
 from reference import matrices as problem
@@ -9,6 +10,7 @@ from reference.dion import dion as plain_dion
 from reference.ef21_muon import ef21_muon as plain_ef21_muon
 from reference.muon import muon as plain_muon
 from reference.powersgd import powersgd as plain_powersgd
+from small_support import SEED, assert_close
 from torch import Tensor
 
 from algorithms.comm.sharded_server import cuts
@@ -30,7 +32,7 @@ from algorithms.registry import load_method
 from algorithms.utils.layout import Split, check_layout, laid_out, with_ends
 from experiments.cluster.simulated import Simulated
 
-ROUNDS, SEED, LR = 40, 3, 0.02
+ROUNDS, LR = 40, 0.02
 LAYOUT = laid_out(problem.TENSORS)
 
 
@@ -39,19 +41,9 @@ def gradients(x: Tensor) -> Tensor:
     return torch.tensor([problem.gradient(i, x.tolist()) for i in range(problem.WORKERS)], dtype=x.dtype)
 
 
-def run(algorithm: Algorithm, rounds: int = ROUNDS, lr: float = LR) -> Tensor:
+def run(algorithm: Algorithm, rounds: int = ROUNDS) -> Tensor:
     """x after each round [rounds, d]."""
-    algorithm.check(problem.D)
-    cluster = Simulated(algorithm, problem.WORKERS, SEED)
-    state, path = cluster.start(torch.tensor(problem.START, dtype=torch.float64)), []
-    for t in range(1, rounds + 1):
-        state = cluster.round(gradients(state.replica.x), state, lr, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
-def assert_close(one: Tensor, other: Tensor | list, atol: float = 1e-10) -> None:
-    torch.testing.assert_close(one, torch.as_tensor(other, dtype=torch.float64), rtol=0, atol=atol)
+    return small_support.run(algorithm, LR, problem, rounds=rounds)
 
 
 # Layouts.
@@ -126,7 +118,7 @@ def test_muon_is_torch_s_up_to_its_bfloat16(scale):
             part.grad = block.of(mean).clone()
         for optimizer in theirs:
             optimizer.step()
-    found = run(muon(Identity(), LAYOUT, scale=scale, weight_decay=0.1), 10, 0.02)[-1]
+    found = run(muon(Identity(), LAYOUT, scale=scale, weight_decay=0.1), 10)[-1]
     assert_close(found, torch.cat([part.detach().flatten() for part in x]).double(), 0.01)
 
 

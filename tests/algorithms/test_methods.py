@@ -1,121 +1,260 @@
-"""Methods against plain-loop references, and what they send."""
+"""Methods against plain-loop references, at options that make them another method, and what they send."""
 
+import math
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
 from reference import compressors as plain
-from reference import methods, problem, updates
+from reference import groups as plain_groups
+from reference import methods as ref
+from reference import problem
+from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, run
 
-from algorithms.compressors import Blocks, Identity, LogQuantize, MinMaxUint8, RandomK, ScaledSign, TopK
+from algorithms.compressors import (
+    Blocks,
+    Identity,
+    LogQuantize,
+    MinMaxUint8,
+    Natural,
+    RandomK,
+    ScaledSign,
+    Sign,
+    SignMean,
+    TopK,
+)
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
+from algorithms.core.channels import ErrorFeedback, dense
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.apmsqueeze import apmsqueeze
 from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.dasha import dasha, dasha_step_size
+from algorithms.methods.diana import diana, diana_step_size
+from algorithms.methods.distributed_lion import distributed_lion
+from algorithms.methods.econtrol import econtrol
 from algorithms.methods.ef21 import ef21
+from algorithms.methods.ef21_p import ef21_p
+from algorithms.methods.ef21_sgdm import ef21_sgdm
 from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.loco import loco
+from algorithms.methods.marina import Coin, marina, marina_step_size
 from algorithms.methods.naive import naive
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
-from experiments.cluster.simulated import Simulated
+from algorithms.methods.signum import signum
+from algorithms.utils.seeding import MessageKey
 
-UPDATES = {"sgd": SGD(), "adam": Adam(), "amsgrad": AMSGrad()}
-COMPRESSORS = {
-    "identity": (Identity(), plain.identity),
-    "scaled_sign": (ScaledSign(), plain.scaled_sign),
-    "scaled_sign_l2": (ScaledSign("l2"), plain.scaled_sign_l2),
-    "top_2": (TopK(k=2), plain.top_2),
+THIRD = RandomK(k=3, unbiased=True)
+TOP, SIGN, L2, ALL = (
+    (TopK(k=2), plain.top_2),
+    (ScaledSign(), plain.scaled_sign),
+    (ScaledSign("l2"), plain.scaled_sign_l2),
+    (Identity(), plain.identity),
+)
+COINS = [Coin(0.4, SEED).at(t) for t in range(1, ROUNDS + 1)]
+
+
+class Case(NamedTuple):
+    """A method, and the channels and the step of its reference."""
+
+    ours: Algorithm
+    up: Callable[[int], ref.Channel]  # of a worker's number
+    down: Callable[[], ref.Channel] = ref.direct
+    step: Callable[[], ref.Step] = partial(ref.sgd, LR)
+    lr: float = LR
+    decay: float = 0.0  # added to gradients
+
+
+def each(factory: Callable[..., ref.Channel], *arguments) -> Callable[[int], ref.Channel]:
+    """The same channel for every worker."""
+    return lambda i: factory(*arguments)
+
+
+def third(i: int) -> ref.Drawn:
+    """Unbiased random-3 of a worker's message, of the coordinates that ours keeps of ones."""
+
+    def compress(x: list[float], t: int) -> list[float]:
+        key = MessageKey(SEED, "up", t, (i,))
+        kept = THIRD(torch.ones(1, len(x), dtype=torch.float64), key)[0].tolist()
+        assert kept.count(0.0) == len(x) - 3
+        return [value * len(x) / 3 if keep else 0.0 for value, keep in zip(x, kept, strict=True)]
+
+    return compress
+
+
+def without_draw(compress: ref.Compress) -> Callable[[int], ref.Drawn]:
+    return lambda i: lambda x, t: compress(x)
+
+
+ADAM, AMS = (partial(ref.adam, 0.02, amsgrad) for amsgrad in (False, True))
+CASES = {
+    "sgd": Case(sgd(Identity(), SGD()), each(ref.direct)),
+    "adam": Case(adam(Identity(), Adam()), each(ref.direct), step=ADAM, lr=0.02),
+    "amsgrad": Case(amsgrad(Identity(), AMSGrad()), each(ref.direct), step=AMS, lr=0.02),
+    "error feedback that forgets": Case(
+        Algorithm(ErrorFeedback(TopK(k=2), decay=0.6), dense(), SGD()), each(ref.error_feedback, plain.top_2, 0.6)
+    ),
+    "ef21 from a dense start": Case(
+        ef21(TopK(k=2), SGD(), False), each(ref.markov, plain.top_2, True), partial(ref.markov, plain.top_2, True)
+    ),
+    "ef21 with another compressor down": Case(
+        ef21(TopK(k=2), SGD(), False, False, ScaledSign()),
+        each(ref.markov, plain.top_2),
+        partial(ref.markov, plain.scaled_sign),
+    ),
+    "cd_adam from a dense start": Case(
+        cd_adam(TopK(k=2), AMSGrad(), True, True), each(ref.markov, plain.top_2, True), step=AMS, lr=0.02
+    ),
 }
-UNCOMPRESSED = {"sgd": (sgd, "sgd"), "adam": (adam, "adam"), "amsgrad": (amsgrad, "amsgrad")}
-COMPRESSED = {
-    "naive": (naive, methods.naive, "sgd"),
-    "error_feedback": (error_feedback, methods.error_feedback, "amsgrad"),
-    "cd_adam": (cd_adam, methods.markov, "amsgrad"),
-    "ef21": (partial(ef21, dense_start=False), methods.markov, "sgd"),
-}
-ROUNDS = 60
+for name, (ours, theirs) in {"top_2": TOP, "sign": SIGN, "l2": L2, "identity": ALL}.items():
+    CASES |= {
+        f"naive {name}": Case(naive(ours, SGD()), each(ref.direct, theirs), partial(ref.direct, theirs)),
+        f"naive {name} uplink_only": Case(naive(ours, SGD(), True), each(ref.direct, theirs)),
+        f"cd_adam {name} uplink_only": Case(
+            cd_adam(ours, AMSGrad(), True), each(ref.markov, theirs), step=AMS, lr=0.02
+        ),
+        f"error_feedback {name} uplink_only": Case(
+            error_feedback(ours, SGD(), True), each(ref.error_feedback, theirs)
+        ),
+    }
+for name, (ours, theirs) in {"top_2": TOP, "sign": SIGN, "identity": ALL}.items():
+    CASES |= {
+        f"error_feedback {name}": Case(
+            error_feedback(ours, AMSGrad()), each(ref.error_feedback, theirs), partial(ref.error_feedback, theirs),
+            AMS, 0.02,
+        ),
+        f"cd_adam {name}": Case(
+            cd_adam(ours, AMSGrad()), each(ref.markov, theirs), partial(ref.markov, theirs), AMS, 0.02
+        ),
+        f"ef21_sgdm {name}": Case(
+            ef21_sgdm(ours, eta=0.3, weight_decay=0.3),
+            lambda i, c=theirs: ref.averaged(ref.markov(c, True), 0.3, False),
+            decay=0.3,
+        ),
+        f"ef21_sgdm {name} double": Case(
+            ef21_sgdm(ours, eta=0.3, double=True, dense_start=False),
+            lambda i, c=theirs: ref.averaged(ref.markov(c), 0.3, True),
+        ),
+        f"econtrol {name}": Case(econtrol(ours, SGD(), 0.2), each(ref.econtrol, theirs, 0.2, True)),
+        f"econtrol {name} from zero": Case(
+            econtrol(ours, SGD(), 0.2, False), each(ref.econtrol, theirs, 0.2, False)
+        ),
+        f"ef21_p {name}": Case(
+            ef21_p(ours, 0.3), each(ref.direct), step=partial(ref.primal, LR, START, theirs), decay=0.3
+        ),
+        f"loco {name}": Case(
+            loco(ours, SGD(), 0.83, 7), each(ref.loco, theirs, 0.83, 7), partial(ref.loco, theirs, 0.83, 7)
+        ),
+        f"loco {name} in 8 bits": Case(
+            loco(ours, SGD(), 0.3, None, True, 8),
+            each(ref.loco, theirs, 0.3, None, lambda e: plain_groups.int4(e, 64, 127)),
+        ),
+    }  # fmt: skip
+for name, ours, theirs, omega in (
+    ("natural", Natural(), natural, 1 / 8),
+    ("random_3", THIRD, third, problem.D / 3 - 1),
+    ("identity", Identity(), without_draw(list), 0.0),
+):
+    CASES |= {
+        f"marina {name}": Case(marina(ours, SGD(), SEED, p=0.4), lambda i, c=theirs: ref.marina(c(i), COINS)),
+        **{
+            f"dasha {name} {rate} {start}": Case(
+                dasha(ours, SGD(), rate, start),
+                lambda i, c=theirs, a=1 / (2 * omega + 1) if rate is None else rate, s=start: ref.dasha(c(i), a, s),
+            )
+            for rate, start in ((None, "dense"), (0.3, "zero"), (None, "share"))
+        },
+    }
+for name, ours, theirs, rate, a in (
+    ("natural", Natural(), natural, None, 8 / 9),  # ω = 1/8
+    ("natural with a rate", Natural(), natural, 0.25, 0.25),
+    ("top_2 with a rate", TopK(k=2), without_draw(plain.top_2), 0.5, 0.5),
+):
+    CASES |= {
+        f"diana {name} along {along}": Case(
+            diana(ours, SGD(), rate, along),
+            lambda i, c=theirs, a=a, learnt=along == "learnt": ref.diana(c(i), a, learnt),
+        )
+        for along in ("estimate", "learnt")
+    }  # fmt: skip
+for tie in (0, 1):
+    word = "plus" if tie else "zero"
+    CASES |= {
+        f"signum, ties {tie}": Case(
+            signum(Sign(), SGD(weight_decay=0.3, decoupled=bool(tie)), 0.9 * tie, word),
+            each(ref.signs, 0.9 * tie, 0.9 * tie), partial(ref.vote, tie), partial(ref.sgd, 0.01, 0.3), 0.01,
+        ),
+        f"distributed_lion, ties {tie}": Case(
+            distributed_lion(Sign(), SGD(weight_decay=0.3), N, "vote", word, 0.8, 0.95),
+            each(ref.signs, 0.8, 0.95), partial(ref.vote, tie), partial(ref.sgd, 0.01, 0.3), 0.01,
+        ),
+    }  # fmt: skip
+CASES["distributed_lion of the mean"] = Case(
+    distributed_lion(Sign(), SGD(), N, "mean", beta1=0.8, beta2=0.95), each(ref.signs, 0.8, 0.95),
+    step=partial(ref.sgd, 0.01), lr=0.01,
+)  # fmt: skip
 
 
-def reference_update(name: str):
-    return {
-        "sgd": updates.SGD,
-        "adam": partial(updates.Adam, problem.D, False),
-        "amsgrad": partial(updates.Adam, problem.D, True),
-    }[name]()
-
-
-def gradients(x: torch.Tensor) -> torch.Tensor:
-    """∇f_i of the small problem for parameters [T, d]: [T, W, d]."""
-    return torch.tensor(
-        [[problem.gradient(i, row) for i in range(problem.WORKERS)] for row in x.tolist()], dtype=x.dtype
-    )
-
-
-def run(algorithm: Algorithm, lrs: list[float]) -> torch.Tensor:
-    """x after each of 60 rounds [60, T, d] in the simulated cluster, from x₁ = 0.1."""
-    cluster = Simulated(algorithm, problem.WORKERS, seed=3)
-    state = cluster.start(torch.full((len(lrs), problem.D), 0.1, dtype=torch.float64))
-    lr, path = torch.tensor(lrs, dtype=torch.float64).unsqueeze(-1), []
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(gradients(state.replica.x), state, lr, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
-def assert_follows(algorithm: Algorithm, reference, update: str, compressor=list, dense_down=True, **options) -> None:
-    """The algorithm comes to the points of a reference."""
-    start, step = [0.1] * problem.D, reference_update(update)
-    expected = reference(
-        problem.gradient, start, problem.WORKERS, compressor, step, 0.02, ROUNDS, dense_down, **options
-    )
-    ours = run(algorithm, [0.02])[:, 0]
-    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", UNCOMPRESSED)
-def test_uncompressed_methods_follow_the_reference(name):
-    factory, update = UNCOMPRESSED[name]
-    assert_follows(factory(Identity(), UPDATES[update]), methods.naive, update)
-
-
-@pytest.mark.parametrize("dense_down", [False, True])
-@pytest.mark.parametrize("compressor", COMPRESSORS)
-@pytest.mark.parametrize(("method", "update"), [(m, u) for m, (_, _, u) in COMPRESSED.items()])
-def test_compressed_methods_follow_the_reference(method, update, compressor, dense_down):
-    factory, reference, _ = COMPRESSED[method]
-    ours, plain_compressor = COMPRESSORS[compressor]
-    algorithm = factory(ours, UPDATES[update], uplink_only=dense_down)
-    assert_follows(algorithm, reference, update, plain_compressor, dense_down)
-
-
-@pytest.mark.parametrize(("dense_start", "down"), [(False, "scaled_sign"), (True, "identity")])
-def test_ef21_with_another_compressor_down_follows_the_reference(down, dense_start):
-    ours, plain_down = COMPRESSORS[down]
-    algorithm = ef21(TopK(k=2), SGD(), uplink_only=False, dense_start=dense_start, downlink_compressor=ours)
-    options = {"dense_start": dense_start, "compress_down": plain_down}
-    assert_follows(algorithm, methods.markov, "sgd", plain.top_2, False, **options)
-    with pytest.raises(ValueError, match=r"downlink_compressor=.*: takes uplink_only=false"):
-        ef21(TopK(k=2), SGD(), downlink_compressor=ours)
-
-
-@pytest.mark.parametrize("uplink_only", [False, True])
-@pytest.mark.parametrize(("factory", "update"), [(cd_adam, "amsgrad"), (ef21, "sgd")])
-def test_a_dense_start_follows_the_reference(factory, update, uplink_only):
-    algorithm = factory(TopK(k=2), UPDATES[update], uplink_only, dense_start=True)
-    assert_follows(algorithm, methods.markov, update, plain.top_2, uplink_only, dense_start=True)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_methods_follow_the_reference(case: Case) -> None:
+    gradient = ref.decayed(problem.gradient, case.decay)
+    expected = ref.rounds(gradient, START, [case.up(i) for i in range(N)], case.down(), case.step(), ROUNDS)
+    assert_close(run(case.ours, case.lr), expected)
 
 
 @pytest.mark.parametrize(
-    ("method", "update"), [("naive", "sgd"), ("error_feedback", "amsgrad"), ("cd_adam", "amsgrad"), ("ef21", "sgd")]
+    ("compressed", "plain"),
+    [
+        (error_feedback(Identity(), AMSGrad()), amsgrad(Identity(), AMSGrad())),
+        (cd_adam(Identity(), AMSGrad()), amsgrad(Identity(), AMSGrad())),
+        (marina(THIRD, SGD(), SEED, p=1.0), sgd(Identity(), SGD())),
+        (marina(THIRD, SGD(), SEED, p=0.4).compressed_by(None), sgd(Identity(), SGD())),
+        (dasha(THIRD, SGD()).compressed_by(None), sgd(Identity(), SGD())),
+        (marina(THIRD, SGD(), SEED, d=problem.D), marina(THIRD, SGD(), SEED, p=3 / problem.D)),
+        (econtrol(TopK(k=2), SGD()), econtrol(TopK(k=2), SGD(), eta=2 / problem.D)),
+    ],
 )
-def test_identity_compression_is_the_uncompressed_method(method, update):
-    compressed = run(COMPRESSED[method][0](Identity(), UPDATES[update]), [0.02, 0.1])
-    uncompressed = run(UNCOMPRESSED[update][0](Identity(), UPDATES[update]), [0.02, 0.1])
-    torch.testing.assert_close(compressed, uncompressed, rtol=0, atol=1e-12)
+def test_methods_that_are_another_one(compressed: Algorithm, plain: Algorithm) -> None:
+    assert_close(run(compressed), run(plain), 1e-12)
+
+
+def test_a_coin_is_alike_everywhere_and_fair():
+    tossed = [Coin(0.3, 5).at(t) for t in range(1, 10_001)]
+    assert tossed[0]
+    assert tossed == [Coin(0.3, 5).at(t) for t in range(1, 10_001)]
+    assert tossed != [Coin(0.3, 6).at(t) for t in range(1, 10_001)]
+    assert abs(sum(tossed) - 3000) < 5 * math.sqrt(10_000 * 0.3 * 0.7)
+
+
+def test_an_error_in_eight_bits_is_near_the_whole_one():
+    """Within half a level, 1/127 of the largest of 64 neighbours."""
+    w, e = torch.randn(2, 3, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).unbind()
+    channels = (loco(TopK(k=2), SGD(), error_bits=bits).uplink for bits in (32, 8))
+    whole, coded = (channel.send(w, e, MessageKey(SEED, "up", 1, (0, 1, 2)))[1] for channel in channels)
+    assert isinstance(whole, torch.Tensor)
+    assert isinstance(coded, torch.Tensor)
+    for j in range(0, 200, 64):
+        off, largest = ((x[..., j : j + 64]).abs().amax(-1) for x in (whole - coded, whole))
+        assert (off > 0).all()
+        assert (off <= largest / 127 / 2 * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(("workers", "dtype"), [(1, torch.float64), (4, torch.float32), (1000, torch.float32)])
+def test_every_mean_of_signs_crosses_exactly(workers, dtype):
+    means = torch.tensor([2 * plus - workers for plus in range(workers + 1)], dtype=dtype) / workers
+    compressor = SignMean(workers)
+    assert torch.equal(compressor.decode(compressor.encode(means), len(means)), means)
+    assert torch.equal(Sign(zero=True)(means), means.sign())
+    assert torch.equal(Sign()(means), torch.where(means >= 0, 1.0, -1.0).to(dtype))
+
+
+HEADS = sum(COINS[:10])
 
 
 @pytest.mark.parametrize(
@@ -124,15 +263,16 @@ def test_identity_compression_is_the_uncompressed_method(method, update):
         (amsgrad(Identity(), AMSGrad()), 10 * 3200, 10 * 3200),
         (cd_adam(ScaledSign(), AMSGrad()), 10 * 132, 10 * 132),
         (cd_adam(ScaledSign(), AMSGrad(), uplink_only=True), 10 * 132, 10 * 3200),
-        (naive(ScaledSign("l2"), AMSGrad()), 10 * 132, 10 * 132),
         (error_feedback(TopK(ratio=0.05), AMSGrad()), 10 * 64 * 5, 10 * 64 * 5),
         (ef21(TopK(k=2), SGD(), uplink_only=False), 3200 + 9 * 128, 3200 + 9 * 128),
         (naive(RandomK(k=7, unbiased=True), SGD()), 10 * (32 * 7 + 64), 10 * (32 * 7 + 64)),
+        (marina(THIRD, SGD(), SEED, p=0.4), HEADS * 3200 + (10 - HEADS) * 160, 10 * 3200),
+        (dasha(THIRD, SGD(), start="share"), 10 * 160, 10 * 3200),
+        (signum(Sign(), SGD(), tie="zero"), 10 * 100, 10 * 200),
+        (distributed_lion(Sign(), SGD(), 20, "mean"), 10 * 100, 10 * 500),
         (qadam(MinMaxUint8(), 10, 4), 4 * 3200 + 6 * 864, 4 * 3200 + 6 * 864),
         (qadam(MinMaxUint8(), 10, 4, uplink_only=True), 4 * 3200 + 6 * 864, 10 * 3200),
         (apmsqueeze(ScaledSign(), 10, 0.5), 5 * 3200 + 5 * 132, 5 * 3200 + 5 * 132),
-        (quantized_adam(LogQuantize(3), weight_bits=8), 10 * 332, 10 * 832),
-        (quantized_adam(LogQuantize(3), uplink_only=True), 10 * 332, 10 * 3200),
         (quantized_adam(Blocks(LogQuantize(3), (30, 70)), weight_bits=8), 10 * 364, 10 * 864),
     ],
 )
@@ -143,19 +283,16 @@ def test_bits_of_ten_rounds(algorithm, up, down):
     assert (meter.bits_up, meter.bits_down, meter.bits) == (up, down, up + down)
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "dtype", "payload_bytes"),
-    [
+def test_payload_bytes_of_two_rounds():
+    """Of a dense start in float64, and of directions that differ in float32."""
+    for algorithm, dtype, expected in (
         (ef21(TopK(k=2), SGD(), uplink_only=False), torch.float64, 2 * (800 + 2 * (8 + 4))),
         (quantized_adam(LogQuantize(3), weight_bits=8), torch.float32, 2 * (38 + 4 + 100 + 4)),
-    ],
-    ids=["a dense start", "directions that differ"],
-)
-def test_payload_bytes_of_two_rounds(algorithm, dtype, payload_bytes):
-    meter = BitCounter()
-    for t in (1, 2):
-        meter.count(algorithm, 100, t, dtype)
-    assert meter.payload_bytes == payload_bytes
+    ):
+        meter = BitCounter()
+        for t in (1, 2):
+            meter.count(algorithm, 100, t, dtype)
+        assert meter.payload_bytes == expected
 
 
 def test_randomised_messages_depend_on_seed_round_worker_and_direction():
@@ -171,3 +308,57 @@ def test_randomised_messages_depend_on_seed_round_worker_and_direction():
 
     drawn = seeds(1, 0) + seeds(2, 0) + seeds(1, 1)
     assert len(set(drawn)) == len(drawn) == 9
+
+
+# Of the published values of L and L̃ on phishing with one coordinate of 68 and 20 workers.
+L, L_TILDE, OMEGA, WORKERS = 0.3626, 0.3661, 67.0, 20
+
+
+def test_step_sizes_are_those_of_theory():
+    """test_published_counts.py has their values."""
+    one = RandomK(k=1, unbiased=True)
+    for algorithm, expected in (
+        (marina(one, SGD(), d=68), marina_step_size(L, L_TILDE, OMEGA, 1 / 68, WORKERS)),
+        (dasha(one, SGD(), form="paper"), dasha_step_size(L, L_TILDE, OMEGA, WORKERS, "paper")),
+        (diana(one, SGD()), diana_step_size(L, OMEGA, WORKERS)),
+    ):
+        assert algorithm.step_size(L, L_TILDE, WORKERS, 68) == pytest.approx(expected, rel=1e-12)
+    assert marina_step_size(L, L_TILDE, 0.0, 1.0, WORKERS) == dasha_step_size(L, L_TILDE, 0.0, WORKERS) == 1 / L
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ef21(TopK(k=2), SGD(), downlink_compressor=TopK(k=2)), "takes uplink_only=false"),
+        (lambda: cd_adam(RandomK(k=2, unbiased=True), AMSGrad()), "needs a contractive compressor"),
+        (lambda: error_feedback(Sign(), SGD()), "has no scale, and error feedback needs"),
+        (lambda: cd_adam(Blocks(Sign(zero=True), (2, 5)), AMSGrad()), "has no scale, and the Markov sequence needs"),
+        (lambda: loco(Sign(), SGD()), "has no scale, and an averaged error needs"),
+        (lambda: econtrol(Sign(), SGD()), "has no scale, and error control needs"),
+        (lambda: ef21_p(Sign()), "has no scale"),
+        (lambda: ErrorFeedback(TopK(k=2), decay=1.1), r"decay=1.1: must lie in \[0, 1\]"),
+        (lambda: ef21_sgdm(TopK(k=2), eta=0.0), r"eta=0.0: must lie in \(0, 1\]"),
+        (lambda: econtrol(TopK(k=2), SGD(), eta=-0.1), "eta=-0.1: must not be negative"),
+        (lambda: econtrol(ScaledSign("l2"), SGD()).check(problem.D), "no contraction constant"),
+        (lambda: loco(TopK(k=2), SGD(), reset=0), "reset=0: a number of rounds"),
+        (lambda: loco(TopK(k=2), SGD(), error_bits=4), "error_bits=4: must be 8 or 32"),  # type: ignore
+        (lambda: diana(TopK(k=2), SGD()), "DIANA needs an unbiased compressor"),
+        (lambda: diana(ScaledSign("l2"), SGD(), rate=0.5), "or a contractive one and a `rate`"),
+        (lambda: diana(Natural(), SGD(), rate=1.5), r"rate=1.5: must lie in \[0, 1\]"),
+        (lambda: diana(Natural(), SGD(), along="h"), "along='h': must be 'estimate' or 'learnt'"),  # type: ignore
+        (lambda: marina(TopK(k=2), SGD(), p=0.5), "MARINA needs an unbiased compressor"),
+        (lambda: marina(THIRD, SGD(), p=0.0), r"p=0.0: must lie in \(0, 1\]"),
+        (lambda: marina(THIRD, SGD()).check(problem.D), "needs p=, how often the coin shows heads, or d="),
+        (lambda: dasha(TopK(k=2), SGD()), "DASHA needs an unbiased compressor"),
+        (lambda: dasha(THIRD, SGD(), start="idle"), "start='idle': must be one of dense, zero, share"),  # type: ignore
+        (lambda: dasha(THIRD, SGD(), rate=1.5), r"rate=1.5: must lie in \[0, 1\]"),
+        (lambda: signum(TopK(k=2), SGD()), "a vote is of signs"),
+        (lambda: signum(Sign(), SGD(), tie="Zero"), "tie=Zero: plus or zero"),
+        (lambda: signum(Sign(), SGD()).compressed_by(TopK(k=2)), "its step size is for that"),
+        (lambda: distributed_lion(Sign(zero=True), SGD(), 3, "mean"), "combine=mean: "),
+        (lambda: distributed_lion(Sign(), SGD(), 3, "median"), "combine=median: vote or mean"),
+    ],
+)
+def test_what_cannot_work_is_refused(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()

@@ -7,6 +7,7 @@ from reference import problem
 from reference import qadam as plain_qadam
 from reference import quantized_adam as plain_quantized_adam
 from reference.compressors import scaled_sign
+from small_support import assert_close, run, states
 
 from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
@@ -17,7 +18,6 @@ from algorithms.methods.bases.frozen_adam import warmup_rounds
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from experiments.cluster.simulated import Simulated
 
 ROUNDS, LR, BETA2 = 60, 0.01, 0.99
 START = [0.1 * (k - 3) for k in range(problem.D)]
@@ -28,22 +28,9 @@ def dead_last(i: int, x: list[float]) -> list[float]:
     return [*problem.gradient(i, x)[:-1], 0.0]
 
 
-def path(algorithm: Algorithm, gradient=problem.gradient, rounds: int = ROUNDS) -> tuple[torch.Tensor, list]:
-    """Replicas' x after every round [rounds, d] and the states."""
-    cluster = Simulated(algorithm, problem.WORKERS, seed=0)
-    state = cluster.start(torch.tensor([START], dtype=torch.float64))
-    points, states = [], []
-    for t in range(1, rounds + 1):
-        x = state.replica.x[0].tolist()
-        g = torch.tensor([[gradient(i, x) for i in range(problem.WORKERS)]], dtype=torch.float64)
-        state = cluster.round(g, state, torch.tensor([[LR]], dtype=torch.float64), t)
-        points.append(state.replica.x[0])
-        states.append(state)
-    return torch.stack(points), states
-
-
-def assert_follows(ours: torch.Tensor, expected: list[list[float]]) -> None:
-    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+def path(algorithm: Algorithm, gradient=problem.gradient) -> torch.Tensor:
+    """x after every round [rounds, d]."""
+    return run(algorithm, LR, rounds=ROUNDS, start=START, gradient=gradient)
 
 
 phases = pytest.mark.parametrize(
@@ -63,13 +50,13 @@ def test_onebit_adam_follows_the_reference(warmup, signal, weight_decay, gradien
         ScaledSign("l2"), ROUNDS, warmup, signal, beta2=BETA2, eps=1e-8, weight_decay=weight_decay
     )
     expected = reference(plain_onebit_adam.onebit_adam, gradient, warmup, weight_decay, signal)
-    assert_follows(path(algorithm, gradient)[0], expected)
+    assert_close(path(algorithm, gradient), expected)
 
 
 @phases
 def test_qadam_follows_the_reference(warmup, weight_decay, gradient):
     algorithm = qadam(MinMaxUint8(), ROUNDS, warmup, beta2=BETA2, weight_decay=weight_decay)
-    assert_follows(path(algorithm, gradient)[0], reference(plain_qadam.qadam, gradient, warmup, weight_decay))
+    assert_close(path(algorithm, gradient), reference(plain_qadam.qadam, gradient, warmup, weight_decay))
 
 
 @phases
@@ -77,7 +64,7 @@ def test_apmsqueeze_follows_the_reference(warmup, weight_decay, gradient):
     algorithm = apmsqueeze(ScaledSign(), ROUNDS, warmup, beta2=BETA2, weight_decay=weight_decay)
     options = ("momentum", scaled_sign, 1e-16)
     expected = reference(plain_onebit_adam.onebit_adam, gradient, warmup, weight_decay, *options)
-    assert_follows(path(algorithm, gradient)[0], expected)
+    assert_close(path(algorithm, gradient), expected)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +84,9 @@ def test_quantized_adam_follows_the_reference(gradient_bits, weight_bits, schedu
     server, received = plain_quantized_adam.quantized_adam(
         problem.gradient, START, problem.WORKERS, LR, ROUNDS, *options
     )
-    points, states = path(algorithm)
-    assert_follows(points, received)
-    assert_follows(torch.stack([state.server.x[0] for state in states]), server)
+    found = states(algorithm, LR, rounds=ROUNDS, start=START)[1:]
+    assert_close(torch.stack([state.replica.x for state in found]), received)
+    assert_close(torch.stack([state.server.x for state in found]), server)
 
 
 @pytest.mark.parametrize("where", ["up", "down"])

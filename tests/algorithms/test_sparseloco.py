@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from local_support import ADAMW, ROUNDS, START, N, assert_close, run
 from reference import groups as plain
 from reference import problem
 from reference.local_steps import adamw, sgd
 from reference.sparseloco import sparseloco as plain_sparseloco
+from small_support import ADAMW, ROUNDS, START, N, assert_close, run
 
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
 from algorithms.core.update_rules import SGD

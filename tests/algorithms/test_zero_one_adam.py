@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from local_support import SEED, START, N, assert_close, gradients
 from reference import compressors as plain
 from reference import problem
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
+from small_support import SEED, START, N, assert_close, gradients, run, states
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm, as_dicts, from_dicts
 from algorithms.core.bit_counter import BitCounter
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
-from experiments.cluster.base import ClusterState
 from experiments.cluster.ranks import Ranks
 from experiments.cluster.simulated import Simulated
 from experiments.run_store.checkpoint import Checkpoint
@@ -29,45 +28,28 @@ SCHEDULES = {
 SIGN, SPARSE = (ScaledSign("l2"), plain.scaled_sign_l2), (TopK(k=2), plain.top_2)
 
 
-def states(algorithm: Algorithm, lrs: list[float], slope: torch.Tensor | float = 1.0) -> list[ClusterState]:
-    """The states after 0, 1, … rounds, with `slope` times the gradients, coordinate by coordinate."""
-    cluster = Simulated(algorithm, N, SEED)
-    found = [cluster.start(torch.tensor(START, dtype=torch.float64))]
-    for t, lr in enumerate(lrs, 1):
-        found.append(cluster.round(slope * gradients(found[-1]), found[-1], lr, t))
-    return found
-
-
-def path(algorithm: Algorithm, lrs: list[float], slope: torch.Tensor | float = 1.0) -> torch.Tensor:
-    """The common x after each round."""
-    return torch.stack([state.replica.x for state in states(algorithm, lrs, slope)[1:]])
-
-
 @pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
 @pytest.mark.parametrize(("ours", "theirs", "weight_decay"), [(*SIGN, 0.1), (*SPARSE, 0.0)], ids=["sign", "top_k"])
 def test_it_follows_the_reference(schedule: tuple[int, ...], ours: Compressor, theirs, weight_decay: float) -> None:
     freeze, kappa, stretch, longest = schedule
     lrs = [LR / (1 + t / 40) for t in range(ROUNDS)]
-    found = path(
-        zero_one_adam(ours, ROUNDS, freeze, kappa, stretch, longest, beta2=0.99, weight_decay=weight_decay), lrs
-    )
+    algorithm = zero_one_adam(ours, ROUNDS, freeze, kappa, stretch, longest, beta2=0.99, weight_decay=weight_decay)
     expected, crossed = plain_zero_one_adam(
         problem.gradient, list(START), N, lrs, *schedule, beta2=0.99, weight_decay=weight_decay, compress=theirs
     )
-    assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
+    assert_close(run(algorithm, lrs), expected)
     assert "c" in crossed[freeze:]  # an exchange after local steps is among what was compared
 
 
 def test_a_coordinate_without_gradient_stays() -> None:
     """Its v is zero, and one bit makes something of it in every message, which would be divided by ε."""
-    slope = torch.ones(problem.D, dtype=torch.float64)
-    slope[2] = 0
-    found = path(zero_one_adam(ScaledSign("l2"), ROUNDS, 60, 3, 10, 8, beta2=0.99), [LR] * ROUNDS, slope)
-    expected, _ = plain_zero_one_adam(
-        lambda i, x: [0.0 if k == 2 else g for k, g in enumerate(problem.gradient(i, x))], list(START), N,
-        [LR] * ROUNDS, 60, 3, 10, 8, beta2=0.99,
-    )  # fmt: skip
-    assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
+    lrs = [LR] * ROUNDS
+
+    def partly(i: int, x: list[float]) -> list[float]:
+        return [0.0 if k == 2 else g for k, g in enumerate(problem.gradient(i, x))]
+
+    found = run(zero_one_adam(ScaledSign("l2"), ROUNDS, 60, 3, 10, 8, beta2=0.99), lrs, gradient=partly)
+    assert_close(found, plain_zero_one_adam(partly, list(START), N, lrs, 60, 3, 10, 8, beta2=0.99)[0])
     assert found[:, 2].unique().tolist() == [START[2]]
 
 
@@ -121,10 +103,10 @@ def test_a_clipped_exchange_moves_x_and_m_alike() -> None:
 def test_rounds_without_a_step_leave_the_models_finite() -> None:
     """Σα is zero where a schedule's step size is: m stays each worker's own, and steps go on from it."""
     lrs = [LR] * 20 + [0.0] * 8 + [LR] * 12
-    run = states(zero_one_adam(Identity(), 40, 8, 2, 4, 4), lrs)
-    assert all(bool(state.workers.x.isfinite().all()) for state in run if state.workers.x is not None)
-    assert torch.equal(run[28].replica.x, run[20].replica.x)
-    assert not torch.equal(run[40].replica.x, run[28].replica.x)
+    found = states(zero_one_adam(Identity(), 40, 8, 2, 4, 4), lrs)
+    assert all(bool(state.workers.x.isfinite().all()) for state in found if state.workers.x is not None)
+    assert torch.equal(found[28].replica.x, found[20].replica.x)
+    assert not torch.equal(found[40].replica.x, found[28].replica.x)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 import torch
-from reference import methods, updates
+from reference import methods
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -137,17 +137,15 @@ def test_training_equals_a_plain_loop():
         calls[worker] += 1
         return gradient_of(modules[worker], torch.tensor(x), worker, calls[worker], trainer.task).tolist()
 
-    class Decayed(updates.Adam):
-        def step(self, x: list[float], u: list[float], lr: float) -> list[float]:
-            return super().step(x, [u[k] + 0.1 * x[k] for k in range(len(x))], lr)
-
     def sign(x: list[float]) -> list[float]:
         scale = sum(map(abs, x)) / len(x)
         return [scale if value >= 0 else -scale for value in x]
 
     start = trainer.task.start()
-    path = methods.markov(
-        gradient, start.tolist(), WORKERS, sign, Decayed(len(start), amsgrad=True), 0.01, 6, dense_down=False
+    zeros, amsgrad = [0.0] * len(start), methods.adam(0.01, True, d=len(start))
+    *uplinks, downlink = (methods.markov(sign, start=zeros) for _ in range(WORKERS + 1))
+    path = methods.rounds(
+        gradient, start.tolist(), uplinks, downlink, lambda x, u: amsgrad(x, methods.plus(u, x, 0.1)), 6
     )
     for t in range(6):
         trainer.step()

@@ -4,6 +4,7 @@ import math
 import random
 
 WORKERS, ROWS, D, LAMBDA = 4, 5, 7, 0.1
+START = [0.1] * D
 
 _random = random.Random(7)
 DATA = [
