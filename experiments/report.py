@@ -1,5 +1,5 @@
-"""Every run and claim of a results folder as one HTML page, which needs no network and no account; or a picture of
-them, their rows, or tables for a paper.
+"""Every run and claim of a results folder as one HTML page, which needs no network and no account; or their rows, or
+tables for a paper.
 
     python -m experiments.report                                    # results/report.html
     python -m experiments.report study=first                        # results/report-study=first.html
@@ -7,13 +7,12 @@ them, their rows, or tables for a paper.
     python -m experiments.report study=first out=tables.tex
 
 results_dir    where the runs lie
-out            a page (.html; named after what it shows, in the results folder, unless said), a picture (.pdf, .png,
-               .svg, .jpg) of each method with its best step size, every row with the settings in which
-               runs differ (.csv, or .parquet where pyarrow is installed), or tables for LaTeX (.tex): best step
-               sizes, where they end, and bits to levels
+out            a page (.html; named after what it shows, in the results folder, unless said), every row with the
+               settings in which runs differ (.csv, or .parquet where pyarrow is installed), or tables for LaTeX
+               (.tex): best step sizes, where they end, and bits to levels
 study          a sweep's or figure's name, whose runs alone are meant
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
-x, y           of a picture or tables: bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds,
+x, y           of tables: bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds,
                and a column of metrics.jsonl, the one that step sizes are selected by unless said
 network.bandwidth, network.latency, network.topology, network.overlap, network.computing
                what modelled seconds are of, as for plots.plot
@@ -23,9 +22,7 @@ points         all: every evaluation, however large the page is; else one of abo
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from plots.out import PICTURES, Written, asked, chosen_runs, in_number, named, write_page, write_rows
+from plots.out import Written, asked, chosen_runs, in_number, named, write_page, write_rows
 from plots.request import NETWORK, answering, chosen, folder, network, parse, words
 from plots.runs.find import CHOOSING
 
@@ -54,22 +51,10 @@ def write(request: Mapping[str, str]) -> str:
     return f"{written.write(request, target)}: {target}"
 
 
-def _picture(request: Mapping[str, str], target: Path) -> str:
-    from plots import plot  # which, with what it imports, takes a second
-
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    return plot.draw({**plot.DEFAULTS, **_shared(request)}, target, console)
-
-
 def _tables(request: Mapping[str, str], target: Path) -> str:
-    from plots import plot
+    from plots.plot import write_tables  # which, with what it imports, takes a second
 
-    return plot.write_tables({**plot.DEFAULTS, **_shared(request)}, target)
-
-
-def _shared(request: Mapping[str, str]) -> dict[str, str]:
-    """What a picture or tables are asked for by."""
-    return {key: request[key] for key in (*CHOOSING, "results_dir", "x", "y", *NETWORK)}
+    return write_tables(request, target)
 
 
 def _rows(request: Mapping[str, str], target: Path) -> str:
@@ -85,7 +70,6 @@ def _rows(request: Mapping[str, str], target: Path) -> str:
 
 WRITES = {
     ".html": Written("a page", write_page, ("points", *NETWORK)),
-    **dict.fromkeys(PICTURES, Written("a picture", _picture, ("x", "y", *NETWORK))),
     ".csv": Written("a table of all rows", _rows, tuple(NETWORK)),
     ".parquet": Written("a table of all rows", _rows, tuple(NETWORK), needs="pyarrow"),
     ".tex": Written("tables", _tables, ("x", "y", *NETWORK)),

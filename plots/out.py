@@ -85,11 +85,15 @@ def write_page(request: Mapping[str, str], target: Path) -> str:
     """The runs that a request chooses as a page. Raises OSError where it cannot be written."""
     from plots.page.page import page, read_figures  # which takes a second to import
 
-    modelled, runs = network(request), chosen_runs(request)
+    runs = chosen_runs(request)
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     figures = read_figures(Path(request["results_dir"]), target.parent)
-    everything, study = request.get("points") == "all", request.get("study", "")
-    write_text(page(runs, figures, made, everything, study, target.parent, modelled), target)
+    options = {
+        "whole": request.get("points") == "all",
+        "study": request.get("study", ""),
+        "network": network(request),
+    }
+    write_text(page(runs, figures, made, seen_from=target.parent, **options), target)
     return in_number(runs)
 
 

@@ -13,12 +13,11 @@ network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true
 network.computing     milliseconds a round; empty: each method's as measured
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
 width, font, font_size     of the picture in inches, a font family such as serif, and of its labels in points
-caption        outside (in the text beside the picture) | inside
 step_sizes     true: the legend names them
 results_dir    where the runs lie
 out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<request>.png unless said), beside
                which its curves are left as .csv and its caption as .txt; the curves alone (.csv, or .parquet where
-               pyarrow is installed); tables for LaTeX (.tex); a page of these runs (.html)
+               pyarrow is installed)
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,7 @@ from plots.figure import curves
 from plots.figure.look import SIZE, Look
 from plots.figure.spec import Panel
 from plots.latex import latex_tables
-from plots.out import PICTURES, Written, asked, named, write_page, write_rows, write_text
+from plots.out import PICTURES, Written, asked, named, write_rows, write_text
 from plots.request import NETWORK, answering, chosen, network, parse, positive, words
 from plots.runs.best import mark_best, metric_of, rule_in_words
 from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
@@ -52,14 +51,12 @@ SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
-    **NETWORK, "width": "", "font": "", "font_size": "", "caption": "outside", "step_sizes": "false",
+    **NETWORK, "width": "", "font": "", "font_size": "", "step_sizes": "false",
     "results_dir": "results", "out": "",
 }  # fmt: skip
 
 OF_CURVES = ("x", "y", "lr", *NETWORK)
-OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale", "width", "font", "font_size", "caption", "step_sizes")
-
-CAPTIONS: tuple[Literal["outside", "inside"], ...] = ("outside", "inside")
+OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale", "width", "font", "font_size", "step_sizes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -93,11 +90,9 @@ def _writes(console: Console) -> dict[str, Written]:
         return "curves"
 
     return {
-        ".html": Written("a page", write_page, tuple(NETWORK)),
         **dict.fromkeys(PICTURES, Written("a picture", picture, OF_PICTURES)),
         ".csv": Written("a table of curves", rows, OF_CURVES),
         ".parquet": Written("a table of curves", rows, OF_CURVES, needs="pyarrow"),
-        ".tex": Written("tables", write_tables, ("x", "y", *NETWORK)),
     }
 
 
@@ -126,8 +121,7 @@ def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
     caption = _caption(request, x, frame)
-    note = caption if look.caption == "inside" else about_runs(frame, [y])
-    curves.save(curves.draw(frame, [panel], note, look), target, look=look)
+    curves.save(curves.draw(frame, [panel], about_runs(frame, [y]), look), target, look=look)
     write_rows(frame, target.with_suffix(".csv"))
     write_text(f"{caption}\n", target.with_suffix(".txt"))
     if request["lr"] == "best":
@@ -138,15 +132,12 @@ def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
 
 def _look(request: Mapping[str, str]) -> Look:
     """How the picture fits into a page. Raises UsageError."""
-    look = Look(
+    return Look(
         width=positive("width", request["width"], "inches") if request["width"] else None,
         font=request["font"],
         font_size=positive("font_size", request["font_size"], "points") if request["font_size"] else SIZE,
-        caption=chosen("caption", request["caption"], CAPTIONS),
         step_sizes=chosen("step_sizes", request["step_sizes"], ("true", "false")) == "true",
     )
-    look.check()
-    return look
 
 
 def _runs(request: Mapping[str, str]) -> list[RunRecord]:

@@ -103,7 +103,6 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
         figure = _FIGURE.validate_json(json.dumps(node), strict=True)
     except ValidationError as error:
         raise UsageError(f"{place}: {_in_words(error)}") from error
-    figure.look.check(f"{place}: look.")
     figure.network.check(f"{place}: network.")
     return figure
 
@@ -120,41 +119,20 @@ def _claim(node: Any, of_claim: object) -> Any:
 
 
 def _in_words(error: ValidationError) -> str:
-    """What is wrong, where, and what may stand there. Unknown keys come first."""
-    errors = sorted(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
-    first = errors[0]
-    place, kind, value, context = _place(first["loc"]), first["type"], first["input"], first.get("ctx", {})
-    if kind == "unexpected_keyword_argument":
+    """What is wrong, and where. Unknown keys come first."""
+    first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
+    parts = [f"[{part}]" if isinstance(part, int) else f": {part}" for part in first["loc"] if _is_key(part)]
+    place, value = "".join(parts).removeprefix(": "), first["input"]
+    if first["type"] == "unexpected_keyword_argument":
         *parents, key = first["loc"]
-        names = next((_names(_PARTS[part]) for part in reversed(parents) if part in _PARTS), _KEYS)
-        return unknown(f"{': '.join(filter(None, [_place(parents), str(key)]))}: no such key", str(key), names)
-    if kind == "missing":
-        *parents, key = first["loc"]
-        return f"{_place(parents)}: has no {key}".removeprefix(": ")
-    if kind == "union_tag_invalid":
-        names = CHECKS if "claims" in first["loc"] else DERIVATIONS
-        key = "check" if names is CHECKS else "name"
-        return unknown(f"{place}: {key}={context['tag']}: no such choice", context["tag"], names)
-    if kind == "value_error":
-        given = f"={value}: " if isinstance(value, str) else ": " if place else ""
-        return f"{place}{given}{context['error']}"
-    if kind == "too_short":
-        return f"{place}={value}: must not be empty"
-    said = [one["msg"] for one in errors if _place(one["loc"]) == place]
-    wanted = " or ".join(text.removeprefix("Input should be ") for text in said)
-    return f"{place}={value}: must be {wanted.replace('array', 'list')}"
+        kind = next((_PARTS[part] for part in reversed(parents) if part in _PARTS), None)
+        names = [one.name for one in fields(kind)] if kind else _KEYS
+        return unknown(f"{place}{': ' * bool(place)}{key}: no such key", str(key), names)
+    said = first["msg"].removeprefix("Value error, ")
+    given = f"={value}" if isinstance(value, (str, int, float, list)) else ""
+    return f"{place}{given}: {said}".removeprefix(": ")
 
 
-def _place(path: Sequence[str | int]) -> str:
-    """As claims[0]: metric; without the names of checks and of a union's members."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif part in _WORDS:
-            text += f": {part}"
-    return text.removeprefix(": ")
-
-
-def _names(kind: type) -> list[str]:
-    return [one.name for one in fields(kind)]
+def _is_key(part: str | int) -> bool:
+    """Whether a part of a place is an index or a key, rather than the name of a check or of a union's member."""
+    return isinstance(part, int) or part in _WORDS

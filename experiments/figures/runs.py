@@ -58,22 +58,14 @@ def _check_methods(figure: Figure, methods: set[str]) -> None:
         if missing := claim.check.named_methods - methods:
             names = ", ".join(sorted(missing))
             raise UsageError(f"claim {claim.number} is about {names}: not among the figure's algorithms")
-    drawn = {name for some in figure.families for name in some}
-    for name in sorted(drawn - methods):
+    for name in {name for some in figure.families for name in some} - methods:
         raise UsageError(unknown(f"figure={figure.name}: families={name}: no such choice", name, sorted(methods)))
-    if figure.families and methods - drawn:
-        missing = ", ".join(sorted(methods - drawn))
-        raise UsageError(f"figure={figure.name}: families: {missing}: in none of them, so it would not be drawn")
 
 
 def _check_tasks(figure: Figure, tasks: set[str], place: str) -> None:
     for key, some in (("rows", figure.rows), ("targets", figure.targets)):
         for name in [one.task for one in some if one.task not in (None, *tasks)]:
             raise UsageError(unknown(f"{place}: {key}: task={name}: no such choice", str(name), sorted(tasks)))
-    drawn = {panel.task for panel in figure.rows}
-    if drawn and None not in drawn and not tasks <= drawn:
-        names = ", ".join(sorted(tasks - drawn))
-        raise UsageError(f"{place}: rows: {names}: has no panel, so it would not be drawn")
 
 
 def _check_step_sizes(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:

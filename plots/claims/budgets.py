@@ -57,8 +57,6 @@ class AheadAtEqual(Check):
         return {self.subject}
 
     def judge(self, curves: Curves) -> Finding:
-        if short := cut_short(curves, [self.subject]):
-            return Finding(NOT_DECIDABLE, short)
         findings = [self._against(other, curves) for other in self.others]
         return Finding(of_all([one.verdict for one in findings]), "; ".join(one.measured for one in findings))
 
@@ -114,8 +112,6 @@ class AlikeEarly(Check):
 
     def judge(self, curves: Curves) -> Finding:
         names = (self.subject, self.other, self.slower)
-        if short := cut_short(curves, names):
-            return Finding(NOT_DECIDABLE, short)
         mine, *rivals = (curves[name][curves[name]["round"] >= self.since] for name in names)
         if mine.empty or any(rival.empty for rival in rivals):
             return Finding(NOT_DECIDABLE, f"nothing was evaluated from round {self.since} on")
@@ -168,8 +164,6 @@ class FewerBits(Check):
     alike: Positive
 
     def judge(self, curves: Curves) -> Finding:
-        if short := cut_short(curves, [self.subject, self.reference]):
-            return Finding(NOT_DECIDABLE, short)
         mine, theirs = curves[self.subject], curves[self.reference]
         findings = [self._in_metric(metric, mine, theirs) for metric in self.metrics]
         return Finding(of_all([one.verdict for one in findings]), "; ".join(one.measured for one in findings))

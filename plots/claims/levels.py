@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Literal
 
-import pandas as pd
 from pydantic.dataclasses import dataclass
 
 from plots.claims.check import OPTIONS, Check, Method, Methods, Metric, Positive, Share
@@ -94,7 +95,23 @@ class StopsEarly(Check):
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class EndsAbove(Check):
+class _Change(Check):
+    """How gradient norms end over their levels at `since`."""
+
+    subjects: Methods
+    since: Share
+    factor: Positive
+
+    def _changes(self, curves: Curves, threshold: float, is_met: Callable[[float, float], bool]) -> Finding:
+        norms = [curves[subject] for subject in self.subjects]
+        ratios = [level(norm) / level(norm, begin=0.9 * self.since, end=self.since) for norm in norms]
+        verdicts = [decide(is_met(ratio, threshold), ratio) for ratio in ratios]
+        ends = [f"ends at {as_times(ratio, threshold)}" for ratio in ratios]
+        return Finding(of_all(verdicts), "; ".join(map(" ".join, zip(self.subjects, ends, strict=True))))
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class EndsAbove(_Change):
     """Whether each subject's gradient norm ends at more than `factor` times its level at `since`, a share of the
     rounds.
 
@@ -103,18 +120,13 @@ class EndsAbove(Check):
     """
 
     name: Literal["ends_above"] = "ends_above"
-    subjects: Methods
-    since: Share
-    factor: Positive
 
     def judge(self, curves: Curves) -> Finding:
-        ratios = _changes(curves, self.subjects, self.since)
-        verdicts = [decide(ratio > self.factor, ratio) for ratio in ratios.values()]
-        return Finding(of_all(verdicts), _ends(ratios, self.factor))
+        return self._changes(curves, self.factor, operator.gt)
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class EndsBelow(Check):
+class EndsBelow(_Change):
     """Whether each subject's gradient norm ends at less than one part in `factor` of its level at `since`, a share of
     the rounds.
 
@@ -123,24 +135,6 @@ class EndsBelow(Check):
     """
 
     name: Literal["ends_below"] = "ends_below"
-    subjects: Methods
-    since: Share
-    factor: Positive
 
     def judge(self, curves: Curves) -> Finding:
-        ratios = _changes(curves, self.subjects, self.since)
-        verdicts = [decide(ratio < 1 / self.factor, ratio) for ratio in ratios.values()]
-        return Finding(of_all(verdicts), _ends(ratios, 1 / self.factor))
-
-
-def _changes(curves: Curves, subjects: list[str], since: float) -> dict[str, float]:
-    """The gradient norm at the end over that at `since`, by method."""
-    return {subject: _change(curves[subject], since) for subject in subjects}
-
-
-def _change(curve: pd.DataFrame, since: float) -> float:
-    return level(curve) / level(curve, begin=0.9 * since, end=since)
-
-
-def _ends(ratios: dict[str, float], threshold: float) -> str:
-    return "; ".join(f"{subject} ends at {as_times(ratio, threshold)}" for subject, ratio in ratios.items())
+        return self._changes(curves, 1 / self.factor, operator.lt)

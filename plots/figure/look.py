@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Literal
+from typing import Annotated, Any
 
+from annotated_types import Ge, Le
 from pydantic.dataclasses import dataclass
 
-from common.errors import UsageError
 from plots.claims.check import OPTIONS
 
 SIZE = 8.0
@@ -26,34 +25,12 @@ _SIZES = {
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Look:
     """The width of a figure in inches (None: as its panels ask for), its font family (empty: the project's), the
-    points of its labels, where the caption stands, and whether legends name step sizes.
+    points of its labels, and whether legends name step sizes."""
 
-    A caption that is outside stands in a text beside the picture; a note of budget and seeds stays below the panels.
-    """
-
-    width: float | None = None
+    width: Annotated[float, Ge(1.5), Le(40)] | None = None
     font: str = ""
-    font_size: float = SIZE
-    caption: Literal["outside", "inside"] = "outside"
+    font_size: Annotated[float, Ge(3), Le(40)] = SIZE
     step_sizes: bool = False
-
-    def check(self, place: str = "") -> None:
-        """Raise UsageError for a size that is none, and for a font that is not installed."""
-        for name, value, least in (("width", self.width, 1.5), ("font_size", self.font_size, 3.0)):
-            if value is not None and not least <= value <= 40:
-                unit = "inches" if name == "width" else "points"
-                raise UsageError(
-                    f"{place}{name}={value:g}: must be from {least:g} to 40, in {unit} without saying so"
-                )
-        if self.font:
-            from matplotlib.font_manager import FontProperties, findfont
-
-            try:
-                findfont(FontProperties(family=[self.font]), fallback_to_default=False)
-            except ValueError as error:
-                raise UsageError(
-                    f"{place}font={self.font}: no such font is installed; serif, sans-serif and monospace always are"
-                ) from error
 
     def settings(self) -> dict[str, Any]:
         """The settings of matplotlib that follow."""
@@ -61,8 +38,7 @@ class Look:
         if self.width is not None:
             found["savefig.bbox"] = "standard"  # a box that fits what was drawn would have another width
         if self.font:
-            name = re.sub(r"([-:,\\])", r"\\\1", self.font)  # as in patterns of fontconfig
-            styles = {"rm": name, "it": f"{name}:italic", "bf": f"{name}:bold", "cal": name}
+            styles = {"rm": "", "it": ":italic", "bf": ":bold", "cal": ""}
             found |= {"font.family": self.font, "mathtext.fontset": "custom"}
-            found |= {f"mathtext.{style}": pattern for style, pattern in styles.items()}
+            found |= {f"mathtext.{style}": f"{self.font}{suffix}" for style, suffix in styles.items()}
         return found

@@ -19,17 +19,16 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw the times of a figure from the rows of its runs, judge its claims, and return the findings.
 
     Writes what `plots.figure.publish` writes, the modelled lines as lines.csv and, where there are measured rounds,
-    <name>_measured.pdf and .png. Raises ValueError for a damaged file of measured rounds.
+    <name>_measured.pdf and .png.
     """
     times = figure.times
     assert times is not None
     lines = bandwidth.over_bandwidth(frame, times, figure.network)
-    rounds = _measured(figure, frame)
+    rounds = _measured(figure)
     findings = _judged(lines, rounds, figure, _protocol(frame, figure))
     caption = f"{figure.title}. {bandwidth.caption(frame, times, figure.network)}"
     about = ". ".join(filter(None, [figure.note, bandwidth.note(frame, lines)]))
-    inside = figure.look.caption == "inside"
-    _save(bandwidth.draw(lines, times, caption if inside else about, figure.look), figure.name, figure, target)
+    _save(bandwidth.draw(lines, times, about, figure.look), figure.name, figure, target)
     if rounds is not None:
         said = "Lines: modelled. Points: measured; without a line: no model."
         _save(measured.draw(rounds, said, figure.look), f"{figure.name}_measured", figure, target)
@@ -48,7 +47,7 @@ def verdicts(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     """The findings of `report` without any files."""
     assert figure.times is not None
     lines = bandwidth.over_bandwidth(frame, figure.times, figure.network)
-    return _judged(lines, _measured(figure, frame), figure, _protocol(frame, figure))
+    return _judged(lines, _measured(figure), figure, _protocol(frame, figure))
 
 
 def _about_measured(figure: Figure, rounds: pd.DataFrame | None) -> list[str]:
@@ -68,11 +67,11 @@ def _save(picture: curves.Figure, name: str, figure: Figure, target: Path) -> No
     curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")), look=figure.look)
 
 
-def _measured(figure: Figure, frame: pd.DataFrame) -> pd.DataFrame | None:
-    """The measured rounds, with methods in their colours; None where nothing is asked for or measured."""
+def _measured(figure: Figure) -> pd.DataFrame | None:
+    """The measured rounds; None where nothing is asked for or measured."""
     assert figure.times is not None
-    path, colors = measured.ROOT / figure.times.measured, dict(zip(frame["label"], frame["color"], strict=True))
-    return measured.read(path, colors) if figure.times.measured and path.exists() else None
+    path = measured.ROOT / figure.times.measured
+    return measured.read(path) if path.is_file() else None
 
 
 def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
@@ -140,15 +139,8 @@ def _rests_on(frame: pd.DataFrame, figure: Figure) -> list[str]:
     assert figure.times is not None
     found = bandwidth.reached(frame, figure.times)
     said = f"{in_words(figure.times.metric)} {figure.times.level:g}"
-    heads = [
-        "task",
-        "method",
-        "computing of a worker, ms a round",
-        "bits a round",
-        f"rounds to {said}",
-        "seeds there",
-    ]
+    costs = ("computing of a worker, ms a round", "bits a round", f"rounds to {said}")
     return [
         "## What that rests on", "", "The least and the greatest over seeds and step sizes, as recorded.", "",
-        *markdown.row_table(heads, found.to_numpy().tolist()),
+        *markdown.row_table(["task", "method", *costs, "seeds there"], found.to_numpy().tolist()),
     ]  # fmt: skip

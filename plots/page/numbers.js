@@ -65,31 +65,3 @@ function bitsToReach(trials, metric, level, higher) {
   });
   return found.filter(Boolean).sort((a, b) => a.bits - b.bits || a.lr - b.lr)[0] ?? null;
 }
-
-/** Levels worth a table, from the easiest on; plots.runs.levels.usual_levels. */
-function usualLevels(trials, metric, higher) {
-  const columns = trials.map(({ trial }) => trial[metric].filter(value => value > 0)).filter(({ length }) => length);
-  if (!columns.length) return [];
-  const starts = columns.map(([first]) => first), values = columns.flat();
-  const [low, high] = higher ? [greatest(starts), greatest(values)] : [least(values), least(starts)];
-  let levels = higher ? multiples(0.1, low, high) : decades(low, high);
-  if (levels.length < 2 && high > low) levels = multiples(roundStep((high - low) / 5), low, high);
-  return higher ? levels.slice(0, 9) : levels.reverse().slice(0, 5);
-}
-
-function decades(low, high) {
-  const first = Math.ceil(Math.log10(low)), count = Math.max(0, Math.ceil(Math.log10(high)) - first);
-  return Array.from({ length: count }, (_, i) => Number(`1e${first + i}`));
-}
-
-/** The multiples of a step above `low` and up to `high`, free of rounding in the last digits. */
-function multiples(step, low, high) {
-  const first = Math.floor(low / step) + 1, count = Math.max(0, Math.floor(high / step) - first + 1);
-  return Array.from({ length: count }, (_, i) => Number(((first + i) * step).toPrecision(12)));
-}
-
-/** The next round number from a length on: 1, 2 or 5 times a power of ten. */
-function roundStep(length) {
-  const power = 10 ** Math.floor(Math.log10(length));
-  return [1, 2, 5, 10].find(multiple => multiple * power >= length) * power;
-}

@@ -60,7 +60,6 @@ function start() {
   const changed = ({ target }) => {
     const { id, value, type } = target;
     if (["x", "y"].includes(id)) at(`log${id}`).checked = isUsuallyLog[id](value);
-    if (["x", "y", "logx", "logy"].includes(id)) zooms.clear();
     show(["checkbox", "select-one"].includes(type) || typed !== target);
     typed = target;
   };

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -19,6 +20,7 @@ from plotly.offline import get_plotlyjs
 
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import ABOUT_BITS, axes, column, higher_is_better, in_words, usual_scale, x_axes
+from plots.runs.levels import usual_levels
 from plots.runs.network import Network, is_dense
 from plots.runs.read import RunRecord, exchange
 from plots.runs.seeds import identical_seeds
@@ -39,7 +41,6 @@ _ABOUT = {
 
 _PARTS = Path(__file__).parent
 _SCRIPTS = ("data", "numbers", "view", "panels", "tables", "page")  # in this order
-_DARK, _CONTRAST = "#14181d", 4.5  # the page's ground in a dark scheme, and of a line on it at least
 _LINE = 2  # pixels
 
 _SYMBOLS = {
@@ -51,21 +52,9 @@ _SYMBOLS = {
 """matplotlib's markers as plotly calls them, and as characters."""
 
 
-def page(
-    runs: Sequence[RunRecord],
-    figures: Sequence[dict],
-    made: str,
-    whole: bool = False,
-    study: str = "",
-    seen_from: Path = Path(),
-    network: Network = Network(),  # noqa: B008  (it is frozen)
-) -> str:
-    """The page of runs, finished or not, and of figures from `read_figures`; `made` says when.
-
-    It leaves out evaluations that there is no room for and says so, unless it is to be `whole`. It is named after the
-    `study`, and links from the folder `seen_from` to those of its runs. Modelled seconds are of `network` at first.
-    """
-    content = page_data(runs, figures, made, whole, study, seen_from, network)
+def page(runs: Sequence[RunRecord], figures: Sequence[dict], made: str, **options: Any) -> str:
+    """The page of `page_data` as HTML."""
+    content = page_data(runs, figures, made, **options)
     parts = {
         "style": (_PARTS / "page.css").read_text(),
         "plotly": get_plotlyjs(),
@@ -85,8 +74,13 @@ def page_data(
     seen_from: Path = Path(),
     network: Network = Network(),  # noqa: B008
 ) -> dict:
-    """Everything that the page's scripts show, as plain JSON values. Runs share the `lists` of their axes and name
-    them by their places."""
+    """Everything that the page's scripts show of runs, finished or not, and of figures from `read_figures`, as plain
+    JSON values. Runs share the `lists` of their axes and name them by their places.
+
+    `made` says when. Evaluations that there is no room for are left out, unless the page is to be `whole`. It is
+    named after the `study`, and links from the folder `seen_from` to those of its runs. Modelled seconds are those of
+    `network` at first.
+    """
     variants = distinguish(runs)
     shown = latest(variants)
     are_latest = {variant.run.folder for variant in shown}
@@ -94,33 +88,30 @@ def page_data(
     most = max(_evaluations(one.run) for one in variants) if whole and variants else evaluations_with_room(variants)
     lists: dict[tuple, int] = {}
     settings = facets([variant.run for variant in variants])
-    every = [
-        _run(one, most, lists)
-        | {
-            "latest": one.run.folder in are_latest,
-            "settings": settings[one.run.folder],
-            "href": _href(one.run.folder, seen_from),
-        }
-        for one in variants
-    ]
+    values: dict[str, set[str]] = {}
+    for key, value in (pair for some in settings.values() for pair in some.items()):
+        values.setdefault(key, set()).add(value)
+    every = []
+    for one in variants:
+        place = one.run.folder
+        about = {"latest": place in are_latest, "settings": settings[place], "href": _href(place, seen_from)}
+        every.append(_run(one, most, lists) | about)
     return {
         "study": study or _common_study(runs),
         "made": made,
         "older": len(runs) - len(variants),
         "identical": identical_seeds(variant_rows(shown)) if shown else [],
-        "commits": [
-            {"commit": code, "runs": count} for code, count in Counter(run.commit for run in runs).most_common()
-        ],
+        "commits": Counter(run.commit for run in runs).most_common(),
         "network": asdict(network),
         "axes": {
             name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": _ABOUT.get(name, "")}
             for name in x_axes()
         },
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in metrics},
-        "tasks": _tasks(shown),
+        "tasks": _tasks(shown, metrics),
         "methods": _methods(variants),
         "curves": _curves(variants),
-        "settings": [{"key": key, "values": values} for key, values in _values_in_order(settings.values()).items()],
+        "settings": [{"key": key, "values": sorted(some, key=by_value)} for key, some in values.items()],
         "lists": list(lists),
         "runs": every,
         "figures": list(figures),
@@ -174,13 +165,16 @@ def _evaluations(run: RunRecord) -> int:
     return -(-len(run.rows) // len(run.lrs))
 
 
-def _tasks(variants: Sequence[Variant]) -> list[dict]:
-    """Tasks, with which step size each method is best on them if any is, and by which rule."""
+def _tasks(variants: Sequence[Variant], metrics: Iterable[str]) -> list[dict]:
+    """Tasks, with which step size each method is best on them if any is, by which rule, and the usual levels of
+    metrics."""
     tasks = []
     for task, of_task in grouped(variants, lambda variant: variant.run.task).items():
         rows = mark_best(variant_rows(of_task))
         best = rows[rows["best"]].groupby("algorithm")["lr"].first().to_dict()
-        tasks.append({"name": task, "label": rows["task_label"].iloc[0], "rule": rule_in_words(rows), "best": best})
+        levels = {name: usual_levels(rows, name) for name in metrics if name in rows}
+        label = rows["task_label"].iloc[0]
+        tasks.append({"name": task, "label": label, "rule": rule_in_words(rows), "best": best, "levels": levels})
     return tasks
 
 
@@ -191,7 +185,8 @@ def _methods(variants: Sequence[Variant]) -> list[dict]:
         name, display = variant.run.algorithm, variant.run.display
         color = display["color"] if is_color_like(display["color"]) else "#777777"
         symbol, glyph = _SYMBOLS.get(display["marker"], _SYMBOLS["o"])
-        look = {"label": display["label"], "color": to_hex(color), "dark": _on_dark(color)}
+        dark = to_hex(1 - (1 - np.array(to_rgb(color))) / 2)  # half white, to be seen on a dark ground
+        look = {"label": display["label"], "color": to_hex(color), "dark": dark}
         looks.setdefault(name, {"name": name, **look, "symbol": symbol, "glyph": glyph})
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
 
@@ -208,26 +203,6 @@ def _curves(variants: Sequence[Variant]) -> list[dict]:
         for variant in variants
     }
     return sorted(looks.values(), key=lambda look: (by_value(look["label"].lower()), look["name"]))
-
-
-def _on_dark(color: str) -> str:
-    """A colour with as much white as it takes to be seen on the dark ground, by the contrast of WCAG 2."""
-
-    def luminance(rgb: np.ndarray) -> float:
-        return float(np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722))
-
-    own, ground = np.array(to_rgb(color)), luminance(np.array(to_rgb(_DARK)))
-    mixed = (own + share * (1 - own) for share in np.linspace(0, 1, 21))
-    return to_hex(next(one for one in mixed if (luminance(one) + 0.05) / (ground + 0.05) >= _CONTRAST))
-
-
-def _values_in_order(settings: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """By key the values that there are, in order."""
-    values: dict[str, set[str]] = {}
-    for one in settings:
-        for key, value in one.items():
-            values.setdefault(key, set()).add(value)
-    return {key: sorted(some, key=by_value) for key, some in values.items()}
 
 
 def _common_study(runs: Sequence[RunRecord]) -> str:
@@ -255,10 +230,8 @@ def _run(variant: Variant, most: int, lists: dict[tuple, int]) -> dict:
         kept = values[kept_evaluations(len(values), most)].tolist()
         return [value if math.isfinite(value) else None for value in kept]  # JSON knows no others
 
-    trials = sorted(
-        ((lr, trial(number)) for number, lr in enumerate(run.lrs) if lr in variant.lrs), key=lambda one: one[0]
-    )
-    first = trials[0][1]
+    trials = sorted([(lr, number) for number, lr in enumerate(run.lrs) if lr in variant.lrs])
+    first = trial(trials[0][1])
     return {
         "task": run.task,
         "method": run.algorithm,
@@ -276,11 +249,8 @@ def _run(variant: Variant, most: int, lists: dict[tuple, int]) -> dict:
         "evaluations": len(first["round"]),
         "axes": {name: lists.setdefault(tuple(shown(first[name])), len(lists)) for name in axes()},
         "trials": [
-            {
-                "lr": lr,
-                "above": bool(run.metric) and ends_above_its_start(part, run.metric),
-                **{name: shown(part[name]) for name in metrics},
-            }
-            for lr, part in trials
+            {"lr": lr, "above": bool(run.metric) and ends_above_its_start(trial(number), run.metric)}
+            | {name: shown(trial(number)[name]) for name in metrics}
+            for lr, number in trials
         ],
     }

@@ -68,11 +68,11 @@ function bandTrace({ curve, lr, strength, points }) {
   };
 }
 
-/** An axis over values, or over the part of it that is zoomed to; a logarithmic one may show its last DECADES at first. */
-function axis(label, log, values, cut, zoom) {
+/** An axis over values; a logarithmic one may show its last DECADES at first. */
+function axis(label, log, values, cut) {
   const [low, high] = [least(values), greatest(values)];
   const decades = log ? Math.log10(high / low) : 0;
-  const range = zoom ?? (cut && decades > DECADES ? [Math.log10(high) - DECADES, Math.log10(high) + 0.3] : undefined);
+  const range = cut && decades > DECADES ? [Math.log10(high) - DECADES, Math.log10(high) + 0.3] : undefined;
   return {
     title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
     gridcolor: GRID, zeroline: false, linecolor: QUIET, ticks: "outside", tickcolor: QUIET,
@@ -84,68 +84,36 @@ function axis(label, log, values, cut, zoom) {
 /** Draw a task in its panel and return its lines. */
 function drawPanel(panel, task, view, network, byCurve) {
   const lines = linesOf(task, view, network, byCurve).filter(({ points }) => points.length);
-  const few = mostTelling(lines, view.y), zoom = zooms.get(task.name), { label } = data.metrics[view.y];
+  const few = mostTelling(lines, view.y), { label } = data.metrics[view.y];
   const bands = few.filter(({ seeds }) => seeds.length > 1).map(bandTrace); // behind the lines
   const drawn = [...bands, ...few.map(line => lineTrace(line, view))];
   const every = name => drawn.flatMap(trace => trace[name]);
   const nothing = { text: "nothing to draw: not measured here, or not chosen", showarrow: false };
   const layout = {
-    xaxis: axis(data.axes[view.x].label, view.logx, every("x"), false, zoom?.slice(0, 2)),
-    yaxis: axis(label, view.logy, every("y"), true, zoom?.slice(2)),
+    xaxis: axis(data.axes[view.x].label, view.logx, every("x"), false),
+    yaxis: axis(label, view.logy, every("y"), true),
     showlegend: false, hovermode: "closest", uirevision: "kept", paper_bgcolor: PAGE, plot_bgcolor: PAGE,
     margin: { l: 66, r: 12, t: 10, b: 52 }, font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: QUIET, activecolor: INK },
     annotations: drawn.length ? [] : [{ ...nothing, x: 0.5, y: 0.5, xref: "paper", yref: "paper" }],
   };
-  const plot = panel.querySelector(".plot"), isNew = !plot.data;
+  const plot = panel.querySelector(".plot");
   const names = [...new Set(lines.map(({ curve }) => curve.label))].join(", ");
   plot.setAttribute("aria-label", `${label} over ${data.axes[view.x].label} on ${task.label}: ${names || "nothing"}`);
   const file = `${view.y} ${task.name.replaceAll("/", " ")}`;
   Plotly.react(plot, drawn, layout, {
-    responsive: true, ...ALONE, doubleClick: false, toImageButtonOptions: { format: "svg", filename: file },
+    responsive: true, ...ALONE, toImageButtonOptions: { format: "svg", filename: file },
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", ...UPLOADS],
   });
-  if (isNew) followZoom(plot, task);
-  panel.querySelector(".whole").hidden = !zoom;
   panel.querySelector(".csv").onclick = () => save(`${file}.csv`, csvOf(task, lines, view));
   for (const entry of panel.querySelectorAll(".legend button")) {
     const shown = few.filter(({ curve }) => curve.name === entry.value);
     entry.setAttribute("aria-pressed", shown.length > 0);
     entry.querySelector("small").textContent = view.lr === "best" && shown.length ? short(shown[0].lr) : "";
   }
-  const values = panel.querySelector(".values");
-  values.ontoggle = () => values.open && values.lastChild.replaceChildren(endsTable(task, lines, view));
-  values.ontoggle();
   panel.querySelector(".note").textContent = few.length === lines.length ? "" :
-    `${few.length} of ${lines.length} lines are drawn: of every method those that end best. The table and the CSV have all.`;
+    `${few.length} of ${lines.length} lines are drawn: of every method those that end best. The CSV has all.`;
   return lines;
-}
-
-/** Keep in the view what plotly's own handles zoom to. */
-function followZoom(plot, task) {
-  plot.on("plotly_relayout", change => {
-    if (!Object.keys(change).some(key => /^[xy]axis\.(auto)?range/.test(key))) return;
-    const { xaxis, yaxis } = plot.layout;
-    zooms.set(task.name, [...xaxis.range, ...yaxis.range].map(value => Number(value.toPrecision(6))));
-    show();
-  });
-  plot.on("plotly_doubleclick", () => unzoom(task));
-}
-
-function unzoom(task) {
-  if (zooms.delete(task.name)) show();
-}
-
-/** The ends of a panel's lines, for whoever cannot see them. */
-function endsTable(task, lines, view) {
-  const { label, higher } = data.metrics[view.y];
-  const rows = lines.map(({ curve, lr, seeds, run, points }) => {
-    const means = points.map(point => point.mean), best = higher ? greatest(means) : least(means);
-    const ends = [means[0], best, means.at(-1)].map(short);
-    const all = seeds.map(({ run }) => run.seed).join(", ");
-    return [curve.label, short(lr), all, String(points.at(-1).round), inBits(run.axes.bits.at(-1)), ...ends];
-  });
-  return table("", `${label} on ${task.label}`, ["method", "step size", "seeds", "rounds", "bits", "first", "best", "last"], rows);
 }
 
 /** A cell of CSV; text that a spreadsheet would take for a formula begins with an apostrophe. */
@@ -190,10 +158,9 @@ function newPanel(task) {
       swatch(curve), make("span", {}, curve.label), make("small", { title: "step size" })));
   return make("div", { class: "panel", "data-task": task.name },
     make("div", { class: "head" }, make("h3", {}, task.label),
-      button({ class: "whole", hidden: "" }, () => unzoom(task), "whole range"), button({ class: "csv" }, () => {}, "CSV")),
+      button({ class: "csv" }, () => {}, "CSV")),
     make("div", { class: "plot", role: "img" }),
     make("div", { class: "legend", role: "group", "aria-label": `Curves on ${task.label}` }, ...legend),
-    make("details", { class: "values" }, make("summary", {}, "as a table"), scrolling(`Values on ${task.label}`)),
     make("p", { class: "note" }));
 }
 

@@ -1,11 +1,11 @@
 // The tables below the curves: bits to reach a level, claims, and runs; and what they say in a sentence.
 
 /** A task's curves with finished runs, their trials, levels and the bits to each of them. */
-function bitsToLevels(byCurve, metric, typed = []) {
+function bitsToLevels(task, byCurve, metric, typed = []) {
   const { higher } = data.metrics[metric];
   const rows = [...byCurve].map(([name, trials]) => ({ curve: curves.get(name), trials: trials.filter(({ run }) => run.latest) }))
     .filter(({ trials }) => trials.length);
-  const levels = typed.length ? typed : usualLevels(rows.flatMap(({ trials }) => trials), metric, higher);
+  const levels = typed.length ? typed : rows.length ? task.levels[metric] : [];
   for (const row of rows) row.bits = levels.map(level => bitsToReach(row.trials, metric, level, higher));
   return { rows, levels };
 }
@@ -21,7 +21,7 @@ function showTargets(tasks, view, byTask) {
   at("targets-fewer").textContent = fewer() && `Only evaluations on this page count, so bits are upper bounds: ${fewer()}.`;
   if (!typed.every(Number.isFinite)) return;
   at("targets").replaceChildren(...tasks.map(task => {
-    const { rows, levels } = bitsToLevels(byTask.get(task.name), view.y, typed);
+    const { rows, levels } = bitsToLevels(task, byTask.get(task.name), view.y, typed);
     const why = rows.length ? "no level lies between start and best" : "not measured by these methods and seeds";
     if (!levels.length) return make("p", { class: "note" }, `${task.label}: ${why}`);
     const reached = levels.map((_, i) => rows.map(({ bits }) => bits[i]?.bits).filter(bits => bits !== undefined));
@@ -52,7 +52,7 @@ function targetCell(found, fewest, most) {
 
 /** What runs of a task say: the hardest level that two methods reached, and who took the fewest and the most bits to it. */
 function findingOn(task, byCurve, metric) {
-  const { rows, levels } = bitsToLevels(byCurve, metric);
+  const { rows, levels } = bitsToLevels(task, byCurve, metric);
   const several = new Set(rows.map(({ curve }) => curve.method)).size > 1; // methods, each with its best variant
   const name = curve => (several ? methods.get(curve.method).label : curve.label);
   for (const [i, level] of [...levels.entries()].reverse()) {
@@ -77,7 +77,7 @@ function showHeader(byTask) {
   document.title = [data.study || "Results", ...(found.length === 1 ? [found[0].title] : [])].join(": ");
   at("finding").textContent = found.length ? found.slice(0, MOST_FINDINGS).map(({ line }) => line).join(" ") + more :
     `No two curves took different bits to a common level of the ${data.metrics[first.y].label}.`;
-  const commits = data.commits.slice(0, 3).map(({ commit, runs }) => `${commit} (${plural(runs, "run")})`);
+  const commits = data.commits.slice(0, 3).map(([commit, runs]) => `${commit} (${plural(runs, "run")})`);
   const others = data.commits.length > 3 ? `, and ${plural(data.commits.length - 3, "other commit")}` : "";
   at("summary").textContent =
     `${plural(data.runs.length, "run")} of ${plural(data.methods.length, "method")} on ${plural(data.tasks.length, "task")}, ` +
@@ -95,17 +95,7 @@ function showNotices() {
   }
   if (data.older) notice(`${plural(data.older, "older run")} with the settings of later ones left out.`);
   for (const text of data.identical) notice(text);
-  if (fewer()) {
-    notice(`Too many evaluations for one page: ${fewer()}. A page of fewer runs (task=…, algorithm=…) has more of them; ` +
-      "python -m experiments.report points=all has all, however large it gets.");
-  }
-  const notes = [...new Set(data.figures.map(figure => figure.note).filter(Boolean))];
-  const marked = data.figures.filter(figure => figure.note).length;
-  if (marked) {
-    const kinds = [...new Set(notes.map(note => note.split(/[:;,]/)[0]))].join(", ");
-    const summary = make("summary", {}, `${plural(marked, "figure")} with claims: ${kinds}`);
-    notice(make("details", {}, summary, ...notes.map(note => make("p", {}, note))));
-  }
+  if (fewer()) notice(`Too many evaluations for one page: ${fewer()}. python -m experiments.report points=all has all.`);
 }
 
 /** How many runs have only some of their evaluations on the page, in words; empty where none has. */

@@ -6,7 +6,6 @@ const WITH = "with."; // before a setting's key: the name of its check boxes
 const GROUPS = ["methods", "tasks", "seeds", ...data.settings.map(({ key }) => WITH + key)];
 const TASKS_AT_FIRST = 4;
 
-const zooms = new Map(); // by task the ranges [x, x, y, y] that its panel shows, in powers of ten where logarithmic
 let first; // the view that an empty address stands for
 
 const boxes = id => [...at(id).querySelectorAll("input")];
@@ -24,7 +23,6 @@ function read() {
   for (const id of VALUES) view[id] = at(id).value.trim();
   for (const id of SWITCHES) view[id] = at(id).checked;
   for (const id of GROUPS) view[id] = boxes(id).filter(box => box.checked).map(box => box.value);
-  view.zoom = [...zooms].map(([task, range]) => [...range, task].join());
   return view;
 }
 
@@ -38,11 +36,6 @@ function write(hash) {
   const usual = usually(at("x").value, at("y").value);
   for (const id of SWITCHES) at(id).checked = entries.has(id) ? entries.get(id) === "true" : usual[id];
   for (const id of GROUPS) choose(id, new Set(entries.has(id) ? entries.getAll(id) : first[id]));
-  zooms.clear();
-  for (const text of entries.getAll("zoom")) {
-    const range = text.split(",", 4).map(Number);
-    if (range.every(Number.isFinite)) zooms.set(text.split(",").slice(4).join(), range);
-  }
 }
 
 /** The first view with the usual scales of these axes. */

@@ -68,7 +68,7 @@ TABLE = (
     Column("second_moment_ratio", r"$\sum \hat v$ over uncompressed", filled_by="figure"),
     Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|g\|_2$", filled_by="figure"),
     Column("train_loss_ratio", "least training loss over uncompressed", filled_by="figure"),
-    Column("grad_norm_ratio", r"least $\|\nabla f\|_2$ over uncompressed", filled_by="figure"),
+    Column("grad_norm_ratio", r"least $\|\nabla f\|_2$  over uncompressed", filled_by="figure"),
     Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
     Column("batch_size", "batch size of a worker", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
@@ -134,7 +134,7 @@ def label(name: str) -> str:
 
 def in_words(name: str) -> str:
     """A column's label without the formula behind it."""
-    return label(name).partition("  $")[0]
+    return label(name).partition("  $")[0].replace("  ", " ")
 
 
 def higher_is_better(name: str) -> bool:

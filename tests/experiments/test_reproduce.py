@@ -71,17 +71,6 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
     assert set(ten["measured"]) == {"d = 30: 62 bits, 12 bytes", "d = 64: 96 bits, 16 bytes"}
 
 
-def test_the_claims_can_be_read(results: Path) -> None:
-    text = (results / "figures" / FOLDER / "report.md").read_text()
-    for part in (
-        "# The study of Figure 2 on scikit-learn's data sets, n = 20\n",
-        "20 rounds, seed 0.",
-        "## 10. A message of d coordinates takes 32 + d bits",
-    ):
-        assert part in text
-    assert "- 10. A message of d coordinates takes 32 + d bits: **best step sizes: holds in 2 of 2; equal" in text
-
-
 def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, capsys: pytest.CaptureFixture) -> None:
     before = {path: contents(path) for path in runs(results)}
     tables = [results / "figures" / FOLDER / name for name in ("demo.csv", "claims.csv", "report.md")]
@@ -90,17 +79,6 @@ def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, cap
     assert {path: contents(path) for path in runs(results)} == before
     assert capsys.readouterr().err.count("already finished") == len(before)
     assert [file.read_bytes() for file in tables] == written
-
-
-def test_another_override_is_other_runs(results: Path) -> None:
-    before = runs(results)
-    reproduce.main(["figure=demo", *TINY, f"results_dir={results}", "seed=1", "figure.name=other", "jobs=1"])
-    assert len(runs(results)) == 2 * len(before)
-    folder = results / "figures" / f"{FOLDER.replace('demo', 'other')}-seed=1"
-    assert (folder / "other.pdf").exists()
-    table = pd.read_csv(folder / "other.csv")
-    assert set(table["seed"]) == {1}
-    assert set(table["run"]).isdisjoint(path.name for path in before)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +113,11 @@ def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", ["2", "auto"])
 def test_runs_in_processes_of_their_own_are_the_same(
-    jobs: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("experiments.orchestration.resources.cores", lambda: 2)
-    reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path}", f"jobs={jobs}"])
+    reproduce.main(["figure=demo", *TINY, f"results_dir={tmp_path}", "jobs=2"])
     assert len(list(tmp_path.glob("sweeps/demo/jobs/*.log"))) == 8
     apart, here = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (tmp_path, results))
     pd.testing.assert_frame_equal(apart.drop(columns="seconds"), here.drop(columns="seconds"))

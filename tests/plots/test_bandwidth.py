@@ -12,7 +12,6 @@ import pytest
 from curve_support import claim
 from folder_support import change, folder, rewrite
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 
 from plots.figure import bandwidth, measured
 from plots.figure.look import Look
@@ -152,13 +151,13 @@ def write(place: Path, text: str = MEASURED) -> Path:
 def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
     figure = measured.draw(measured.read(write(tmp_path)), "", Look())
     assert [axis.get_title() for axis in figure.axes] == ["2 nodes, 0.1 ms", "4 nodes, 5 ms"]
-    lines = {line.get_label(): line for line in figure.axes[0].get_lines() if line.get_linestyle() != "None"}
-    points = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "None"]
-    assert set(lines) == {"Ours, sharded", "DDP, ring"}  # PowerSGD has no model
-    assert [0.7] in [line.get_ydata().tolist() for line in points]
-    ours = next(line for line in points if to_rgba(line.get_color()) == to_rgba(lines["Ours, sharded"].get_color()))
-    assert ours.get_xydata().tolist() == [[100.0, 1.0], [1000.0, 0.2]]
-    x, y = lines["Ours, sharded"].get_data()
+    drawn = figure.axes[0].get_lines()
+    points = {line.get_label(): line for line in drawn if line.get_linestyle() == "None"}
+    lines = {line.get_color(): line for line in drawn if line.get_linestyle() != "None" and len(line.get_xdata())}
+    assert points["PowerSGD"].get_ydata().tolist() == [0.7]
+    assert points["PowerSGD"].get_color() not in lines  # it has no model
+    assert points["Ours, sharded"].get_xydata().tolist() == [[100.0, 1.0], [1000.0, 0.2]]
+    x, y = lines[points["Ours, sharded"].get_color()].get_data()
     assert (y[0], y[-1]) == pytest.approx((1.1, 0.17))
     between = 0.17 + (1.1 - 0.17) * (1 / x[30] - 1 / 1000) / (1 / 100 - 1 / 1000)  # linear in 1/bandwidth
     assert y[30] == pytest.approx(between)
@@ -179,23 +178,6 @@ def test_the_model_is_held_against_what_was_measured(folders: list[Path], tmp_pa
     ]
     assert (place / "mine_measured.png").exists()
     assert "measured: holds in 1 of 2" in (place / "report.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "no table of measured rounds"),
-        ("label,form\nOurs,ring\n", "no column nodes"),
-        (MEASURED.splitlines()[0] + "\n", "no rows"),
-        (MEASURED.replace("1e8", "0"), "not positive"),
-        (MEASURED.replace("1e8", "fast"), "not positive"),
-        (MEASURED.replace("1e8", "inf"), "not positive"),
-        (MEASURED.replace("Ours", ""), "a label that is missing"),
-    ],
-)
-def test_a_damaged_file_of_measured_rounds_is_named(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"network.csv: .*{message}"):
-        measured.read(write(tmp_path, text))
 
 
 def test_modelled_seconds_are_an_axis_of_any_figure(folders: list[Path], tmp_path: Path) -> None:

@@ -5,19 +5,19 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
 from folder_support import folder
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.lines import Line2D
+from PIL import Image
 
-from plots.figure.curves import draw
-from plots.figure.lettering import drawable
+from plots.figure.curves import draw, save
+from plots.figure.look import Look
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.read import open_run, table
@@ -69,7 +69,7 @@ def test_one_panel_for_each_row_and_task() -> None:
     figure = draw(two_by_two(), ROWS, "caption")
     axes = figure.axes
     assert len(axes) == 4
-    assert figure.legends[0].get_title().get_text() == ""
+    assert figure.subfigs[0].legends[0].get_title().get_text() == ""
     assert [(axis.get_xscale(), axis.get_yscale()) for axis in axes] == [("log", "log")] * 2 + [("linear",) * 2] * 2
     assert [axis.get_title() for axis in axes] == ["S", "T", "", ""]
     assert [axis.get_xlabel() for axis in axes] == [label("bits")] * 2 + [label("round")] * 2
@@ -93,7 +93,7 @@ def one_task(panels: int) -> Figure:
     return figure
 
 
-@pytest.mark.parametrize(("count", "rows"), [(1, [1]), (4, [4]), (5, [3, 2]), (9, [3, 3, 3])])
+@pytest.mark.parametrize(("count", "rows"), [(4, [4]), (5, [3, 2])])
 def test_panels_of_a_single_task_stand_beside_each_other(count: int, rows: list[int]) -> None:
     axes = one_task(count).axes
     heights = [round(axis.get_position().y0, 2) for axis in axes]
@@ -101,16 +101,6 @@ def test_panels_of_a_single_task_stand_beside_each_other(count: int, rows: list[
     assert heights == sorted(heights, reverse=True)
     for above, below in pairwise(axes):  # in reading order
         assert below.get_position().x0 > above.get_position().x0 or below.get_position().y1 < above.get_position().y0
-
-
-def test_tasks_of_a_single_panel_stand_four_to_a_row() -> None:
-    frame = two_by_two().query("task == 's'")
-    each = [frame.assign(task=f"{number}", task_label=f"T{number}") for number in range(6)]
-    axes = panels(pd.concat(each), ROWS[:1])
-    assert [axis.get_title() for axis in axes] == [f"T{number}" for number in range(6)]
-    assert [axis.get_xlabel() for axis in axes] == [""] * 3 + [label("bits")] * 3
-    assert [axis.get_ylabel() for axis in axes] == [GRAD_NORM, "", ""] * 2
-    assert len({round(axis.get_position().y0, 2) for axis in axes}) == 2
 
 
 def test_a_panel_of_one_task_is_drawn_of_that_alone() -> None:
@@ -131,22 +121,6 @@ def test_a_family_has_no_panel_of_a_task_without_its_curves() -> None:
     assert [axis.get_title() for axis in axes] == ["S", "T", "S"]
 
 
-def test_panels_of_a_single_task_say_what_they_show() -> None:
-    figure = one_task(4)
-    assert [axis.get_xlabel() for axis in figure.axes] == ["epochs"] + ["communication bits"] * 3
-    assert [axis.get_ylabel() for axis in figure.axes] == [
-        GRAD_NORM, GRAD_NORM, "training loss", "test accuracy"
-    ]  # fmt: skip
-    assert [axis.get_yscale() for axis in figure.axes] == ["log"] * 3 + ["linear"]
-    assert {axis.get_title() for axis in figure.axes} == {""}
-    assert figure.legends[0].get_title().get_text() == "S"
-    renderer = figure.canvas.get_renderer()
-    for axis in figure.axes:
-        text = axis.yaxis.label.get_window_extent(renderer)
-        assert text.height <= axis.get_window_extent(renderer).height  # or it would stand in the legend
-        assert text.x0 >= 0
-
-
 @pytest.mark.parametrize(("panel", "task", "row"), [(0, "s", 0), (1, "t", 0), (2, "s", 1), (3, "t", 1)])
 def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
     frame = two_by_two()
@@ -159,13 +133,6 @@ def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
         line = drawn[algorithm.upper()]
         assert np.array_equal(line.get_xdata(), rows[ROWS[row].x])
         assert np.array_equal(line.get_ydata(), rows["grad_norm"])
-
-
-def test_a_method_looks_the_same_everywhere() -> None:
-    axes = panels(two_by_two(), ROWS)
-    for name, color, marker in (("A", "k", "o"), ("B", "red", "s")):
-        looks = {(to_rgba(lines(axis)[name].get_color()), lines(axis)[name].get_marker()) for axis in axes}
-        assert looks == {(to_rgba(color), marker)}
 
 
 def test_markers_lie_on_points_and_reach_from_end_to_end() -> None:
@@ -193,41 +160,6 @@ def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float,
     furthest, beyond = (values.min(), values.max())[kept], free.get_ylim()[kept]
     assert min(furthest, beyond) <= tight.get_ylim()[kept] <= max(furthest, beyond)
     assert np.array_equal(lines(tight)["A"].get_ydata(), lines(free)["A"].get_ydata())
-
-
-def test_what_is_cut_off_takes_no_room_at_the_other_end() -> None:
-    frame = labelled("a", "s", curve([1e19, 90.0, 20.0], (0, 50, 100)))
-    [axis] = panels(frame, [replace(NORM, y_max=100.0)])
-    low, high = axis.get_ylim()
-    assert high == 100.0
-    assert 15 < low < 20
-
-
-def test_a_range_with_both_ends_is_that_of_every_panel() -> None:
-    flat = labelled("a", "t", curve([1.0, 1.01], (0, 100)))
-    steep = labelled("a", "s", curve([1.0, 5.0], (0, 100)))
-    figure = panels(pd.concat([steep, flat]), [Panel(x="round", y="grad_norm", y_min=0.5, y_max=10.0)])
-    assert [axis.get_ylim() for axis in figure] == [(0.5, 10.0), (0.5, 10.0)]
-
-
-def test_one_evaluation_can_be_drawn() -> None:
-    # With eval_every above the number of rounds all there is are round 0 and the last.
-    frame = labelled("a", "s", curve([2.0, 1.0], (0, 100)))
-    logarithmic, linear = panels(frame, ROWS)
-    assert len(lines(logarithmic)["A"].get_xdata()) == 1
-    assert len(lines(linear)["A"].get_xdata()) == 2
-
-
-def test_drawing_leaves_the_style_of_others_alone() -> None:
-    before = dict(mpl.rcParams)
-    draw(two_by_two(), ROWS, "caption")
-    assert dict(mpl.rcParams) == before
-
-
-def test_the_legend_names_methods_that_the_first_task_lacks() -> None:
-    extra = labelled("c", "t", curve(lambda r: 1.0 + r), color="blue")
-    (legend,) = draw(pd.concat([two_by_two(), extra]), ROWS, "caption").legends
-    assert [text.get_text() for text in legend.get_texts()] == ["A", "B", "C"]
 
 
 def test_the_rows_of_runs(tmp_path: Path) -> None:
@@ -277,18 +209,6 @@ def test_at_least_two_ticks_are_labelled_and_not_too_many(low: float, high: floa
     assert "" not in texts
 
 
-def test_what_the_labels_say() -> None:
-    assert labels(spanning(0.5, 2.3)) == ["0.5", "1", "2"]
-    assert labels(spanning(1.4, 2.2)) == ["1.5", "1.75", "2", "2.25"]
-    assert labels(spanning(2.1e-6, 4.9e-6)) == [rf"${n}\times10^{{-6}}$" for n in (3, 4, 5)]
-    assert labels(spanning(0.9, 11)) == ["1", "2", "5", "10"]  # two decades alone would say little
-    assert labels(spanning(0.9, 110)) == [rf"$\mathdefault{{10^{{{n}}}}}$" for n in (0, 1, 2)]  # where they do
-
-
-def test_a_short_axis_of_bits_has_ticks_too() -> None:
-    assert labels(spanning(0.1, 1.0, bits=2 * 10**8), "x") == [rf"${n}\times10^{{9}}$" for n in (2, 3, 4)]
-
-
 def test_ticks_are_of_what_is_left_in_view() -> None:
     frame = labelled("a", "s", curve([2.0, 1.0, 1e-9], (0, 10, 20)))
     figure = draw(frame, [Panel(x="round", y="grad_norm", y_min=0.5)], "")
@@ -296,14 +216,112 @@ def test_ticks_are_of_what_is_left_in_view() -> None:
     assert {"0.5", "1", "2"} <= set(labels(figure.axes[0]))
 
 
-BAD = ["$\\frac{1}$", "$x_$ and $y$", "costs $5 and $6_", "$\\nope$", "$$", "${x$", "\\$a$b_$", "a\x1b[2Jb"]
+# how it fits into a page
 
 
-@pytest.mark.parametrize("text", [BAD[0], *(pytest.param(text, marks=pytest.mark.slow) for text in BAD[1:])])
-def test_what_is_no_formula_is_drawn_as_text(text: str, tmp_path: Path) -> None:
-    frame = two_by_two()
-    frame["task_label"] = frame["label"] = text
-    for some in (frame, frame[frame["task"] == "s"]):
-        draw(some, ROWS, f"caption {text}").savefig(tmp_path / "x.png")
-    assert drawable("$x^2$ of $y$") == "$x^2$ of $y$"
-    assert all(drawable(label(one)) == label(one) for one in ("grad_norm", "second_moment", "signal_error"))
+def falling(name: str, factor: float, task: str = "s", start: float = 1.0, lr: float = 0.1) -> pd.DataFrame:
+    return labelled(name, task, curve(lambda r: start * factor**r), lr=lr)
+
+
+def test_a_figure_is_exactly_as_wide_as_it_is_to_be(tmp_path: Path) -> None:
+    frame = pd.concat(
+        falling(f"a rather long name of a method {n}", 0.9 - n / 10, f"t{t}") for n in range(2) for t in range(3)
+    )
+    for width in (3.25, 6.0):
+        look = Look(width=width)
+        figure = draw(frame, [NORM], "note", look)
+        figure.canvas.draw()
+        for artist in (*figure.subfigs[0].legends, *figure.axes):
+            box = artist.get_tightbbox(figure.canvas.get_renderer())
+            assert box.x0 >= 0
+            assert box.x1 <= figure.bbox.width
+        save(figure, tmp_path / "it.png", look=look)
+        with Image.open(tmp_path / "it.png") as picture:
+            assert picture.size[0] == pytest.approx(200 * width, abs=1)
+        across = {round(axis.get_position().x0, 2) for axis in figure.axes}
+        assert len(across) == (2 if width < 4 else 3)
+
+
+def test_letters_have_the_size_and_the_font_that_are_asked_for() -> None:
+    figure = draw(falling("a", 0.9), [NORM], "note", Look(font="serif", font_size=6.0))
+    axis = figure.axes[0]
+    texts = [axis.xaxis.label, *axis.get_xticklabels(), *figure.subfigs[0].legends[0].get_texts()]
+    assert axis.xaxis.label.get_size() == figure.subfigs[0].legends[0].get_texts()[0].get_size() == 6.0
+    fonts = {findfont(text.get_fontproperties()) for text in texts}
+    assert fonts == {findfont(FontProperties(family=["serif"]))}
+    assert fonts != {findfont(FontProperties(family=["sans-serif"]))}
+
+
+def legend(figure) -> list[str]:
+    return [" ".join(text.get_text().split()) for text in figure.subfigs[0].legends[0].get_texts()]
+
+
+def test_step_sizes_stand_in_the_legend_on_request() -> None:
+    frame = pd.concat(
+        [falling("a", 0.9, lr=0.1), falling("a", 0.9, "t", lr=0.3), *(falling("b", 0.8, t) for t in "st")]
+    )
+    assert legend(draw(frame, [NORM], "")) == ["A", "B"]
+    assert legend(draw(frame, [NORM], "", Look(step_sizes=True))) == ["A (α = 0.1, 0.3)", "B (α = 0.1)"]
+
+
+def test_families_are_those_that_are_given_and_a_method_may_be_in_two() -> None:
+    frame = pd.concat(falling(name, 0.9) for name in "abc")
+    figure = draw(frame, [NORM], "", families=[["a", "b"], ["c", "a"]])
+    lines = [[line.get_label() for line in axis.get_lines()] for axis in figure.axes]
+    assert [sorted(some) for some in lines] == [["A", "B"], ["A", "C"]]
+
+
+@pytest.mark.parametrize(("ends", "shared"), [((1e-6, 1e-4), True), ((1e-9, 1e-1), False)])
+def test_panels_share_a_range_unless_one_would_be_squashed(ends: tuple[float, float], shared: bool) -> None:
+    frame = pd.concat(falling("a", end**0.01, task) for task, end in zip("st", ends, strict=True))
+    limits = [axis.get_ylim() for axis in draw(frame, [NORM], "").axes]
+    assert (limits[0] == limits[1]) == shared
+    for (low, high), end in zip(limits, ends, strict=True):
+        assert low < end * 1.001
+        assert high > 1
+
+
+def test_curves_that_lie_on_one_another_are_named() -> None:
+    frame = pd.concat([
+        *(falling(name, factor, "s") for name, factor in (("a", 0.9), ("b", 0.9), ("c", 0.8))),
+        *(falling(name, factor, "t") for name, factor in (("a", 0.9), ("b", 0.85), ("c", 0.8))),
+    ])  # fmt: skip
+    assert draw(frame, [NORM], "").get_supxlabel() == "A and B coincide over rounds on S."
+    twice = pd.concat([frame, frame[frame["task"] == "s"].assign(task="u", task_label="U")])
+    assert draw(twice, [NORM], "").get_supxlabel() == "A and B coincide over rounds on S and U."
+    one = draw(frame[frame["task"] == "s"], [NORM], "note").get_supxlabel()
+    assert one.splitlines() == ["note", "A and B coincide over rounds."]
+    assert draw(frame[frame["task"] == "t"], [NORM], "note").get_supxlabel() == "note"
+
+
+def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
+    frame = pd.concat([falling("a", 0.9, "s").assign(diverged=False), falling("b", 0.8, "s").assign(diverged=True)])
+    [axis] = draw(frame, [NORM], "").axes
+    [cross] = axis.collections
+    last = frame[frame["algorithm"] == "b"].iloc[-1]
+    assert cross.get_offsets().tolist() == [[last["round"], pytest.approx(last["grad_norm"])]]
+
+
+def test_a_panel_has_at_most_seven_curves_and_every_method_is_in_one() -> None:
+    names = [f"m{n}" for n in range(16)]
+    figure = draw(pd.concat(falling(name, 0.9 - n / 50) for n, name in enumerate(names)), [NORM], "")
+    each = [[text.get_text().lower() for text in block.legends[0].get_texts()] for block in figure.subfigs]
+    assert [len(some) for some in each] == [6, 6, 4]
+    assert [name for some in each for name in some] == names
+    assert len({axis.get_ylim() for axis in figure.axes}) == 1  # so that blocks can be compared
+
+
+@pytest.mark.parametrize(
+    ("other", "note"),
+    [
+        (lambda rows: rows, "A and B coincide over rounds."),
+        (lambda rows: rows[rows["round"] % 20 == 0], "A and B coincide over rounds."),
+        (lambda rows: rows.assign(grad_norm=rows["grad_norm"] * np.where(rows["round"] > 5, 3.0, 1.0)), ""),
+        (lambda rows: rows.assign(grad_norm=rows["grad_norm"].where(rows["round"] < 10)), ""),
+        (lambda rows: rows.assign(grad_norm=np.nan), ""),
+    ],
+    ids=["the same", "at other rounds", "three times as high", "ends early", "no values"],
+)
+def test_curves_coincide_along_most_of_what_is_seen(other, note: str) -> None:
+    rows = falling("a", 0.9)
+    assert draw(pd.concat([rows, other(falling("b", 0.9))]), [NORM], "").get_supxlabel() == note

@@ -17,7 +17,6 @@ from page_support import Viewer, browser, opened
 
 from experiments.report import main
 from plots.claims.claims import judge
-from plots.page import page
 from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.levels import bits_to_reach
@@ -138,19 +137,6 @@ def test_the_axis_can_be_switched(viewer, results):
     assert min(viewer.line(FIRST, "plain")["x"]) > 0
 
 
-def test_another_metric_can_be_chosen_and_its_scale(viewer):
-    before = viewer.drawn(FIRST)
-    viewer.page.select_option("#y", "train_accuracy")
-    assert viewer.titles(FIRST)[1] == "training accuracy"
-    assert not viewer.page.is_checked("#logy")
-    linear = viewer.drawn(FIRST)
-    viewer.page.check("#logy")
-    assert len({tuple(paths) for paths in (before, linear, viewer.drawn(FIRST))}) == 3
-    assert viewer.page.evaluate("document.querySelector('.plot').layout.yaxis.type") == "log"
-    names = viewer.page.eval_on_selector_all("#y option", "options => options.map(option => option.value)")
-    assert set(names) == {"train_loss", "grad_norm", "train_accuracy", "extra"}
-
-
 def test_methods_tasks_and_seeds_can_be_left_out(viewer, results):
     viewer.page.uncheck("#methods input[value=plain]")
     assert viewer.methods(SECOND) == {"noisy"}
@@ -202,38 +188,6 @@ def test_the_bits_to_reach_a_level_are_those_of_python(viewer, results, metric, 
                     numbers = [float(cell[name]) for name in ("bits", "round", "lr")]
                     assert numbers == pytest.approx([row["bits"], row["round"], row["lr"]], rel=1e-12)
     assert set(texts) == {"–", "at the start"}
-
-
-def test_ratios_are_to_the_method_that_took_the_most_bits(viewer):
-    viewer.show(levels="0.9")
-    cells = viewer.page.eval_on_selector_all(
-        f'#targets [data-task="{FIRST}"] td[data-bits]',
-        "cells => cells.map(cell => [+cell.dataset.bits, cell.textContent])",
-    )
-    most = max(bits for bits, _ in cells)
-    assert len({bits for bits, _ in cells}) == 3
-    for bits, text in cells:
-        assert (f"({float(f'{most / bits:.3g}'):g}×)" in text) == (bits < most)
-
-
-@pytest.mark.parametrize(
-    ("values", "higher", "levels"),
-    [
-        ([1.0, 0.5, 2e-4], False, [0.1, 0.01, 1e-3]),
-        ([1.0, 1e-12], False, [0.1, 0.01, 1e-3, 1e-4, 1e-5]),
-        ([2.3, 1.7], False, [2.2, 2.0, 1.8]),
-        ([0.97, 0.991], True, [0.975, 0.98, 0.985, 0.99]),
-        ([0.5, 0.5], False, []),
-        ([None, 0.5], False, []),
-        ([-1.0, -2.0], False, []),
-        ([0.0, 1.0, 2e-4], False, [0.1, 0.01, 1e-3]),
-    ],
-)
-def test_levels_unless_typed(viewer, values, higher, levels):
-    found = viewer.page.evaluate(
-        "([values, higher]) => usualLevels([{ trial: { y: values } }], 'y', higher)", [values, higher]
-    )
-    assert found == pytest.approx(levels, rel=1e-12)
 
 
 def test_modelled_seconds_are_those_of_python(viewer, results):
@@ -288,7 +242,6 @@ def test_claims_are_shown_with_their_verdicts(viewer, results):
     assert verdict.is_visible()
     assert verdict.get_attribute("class").split() == ["verdict", best["verdict"].iloc[0]]
     assert viewer.page.get_attribute("#claims a", "href") == "figures/mine-quick/report.md"
-    assert "1 figure with claims: quick budget" in viewer.text("#notices")
     assert "quick budget: 30 rounds" in viewer.text("#claims")
 
 
@@ -302,16 +255,6 @@ def test_a_view_can_be_shared(viewer, browser, results):
     with opened(browser, results / "report.html", viewer.page.evaluate("location.hash")) as other:
         assert other.page.evaluate("read()") == viewer.page.evaluate("read()")
         assert other.traces(SECOND) == viewer.traces(SECOND)
-
-
-def test_addresses_that_mean_nothing_show_the_first_view(viewer):
-    first = viewer.traces(FIRST)
-    viewer.show(x="banana", y="constructor", lr="foo", nonsense=1)
-    assert viewer.traces(FIRST) == first
-    viewer.show(x="modelled_seconds")
-    modelled = viewer.traces(FIRST)
-    viewer.show(x="modelled_seconds", bandwidth="", latency="-1", computing="-2", topology="star")
-    assert viewer.traces(FIRST) == modelled
 
 
 def test_controls_have_labels_and_work_from_the_keyboard(viewer):
@@ -357,29 +300,6 @@ def test_no_button_leads_out_of_the_page(viewer):
     assert page.locator(".plotly-cloud-dialog").count() == 0
     assert len(page.context.pages) == windows
     assert viewer.is_quiet()
-
-
-def test_a_page_without_room_says_what_it_leaves_out(browser, tmp_path, monkeypatch):
-    for seed in (0, 1):
-        folder(tmp_path, f"{seed}", task=FIRST, lrs=(0.001,), seed=seed, rounds=1000)
-    monkeypatch.setattr(page, "ROOM", 250)
-    main([f"results_dir={tmp_path}", "out=" + str(tmp_path / "some.html")])
-    main([f"results_dir={tmp_path}", "out=" + str(tmp_path / "all.html"), "points=all"])
-    with (
-        opened(browser, tmp_path / "all.html", "#x=round") as whole,
-        opened(browser, tmp_path / "some.html", "#x=round") as some,
-    ):
-        every, line = whole.line(FIRST, "plain"), some.line(FIRST, "plain")
-        values = dict(zip(every["x"], every["y"], strict=True))
-        shown = len(line["x"])
-        assert (len(every["x"]), line["x"][0], line["x"][-1]) == (101, 0, 1000)
-        assert 15 < shown < 40
-        assert line["y"] == [values[t] for t in line["x"]]  # the mean over seeds
-        said = f"2 of 2 runs are here with up to {shown} of their up to 101 evaluations"
-        for place in ("#notices", "#reading", "#targets-fewer"):
-            assert said in some.text(place)
-            assert "evaluations" not in whole.text(place)
-        assert "python -m experiments.report points=all" in some.text("#notices")
 
 
 # a study, in which one chooses
@@ -463,15 +383,6 @@ def test_the_filter_is_words_that_a_run_has_all_of(study):
     assert study.text("#drawn").startswith("Drawn: 0 of 6 tasks")
 
 
-def test_what_is_not_drawn_is_said(study):
-    said = study.text("#drawn")
-    assert "4 of 6 tasks (not E, F)" in said
-    assert "2 of 2 methods" in said
-    assert "11 of 22 runs" in said  # eight curves of the first task and one of each of three more
-    study.page.uncheck("#methods input[value=noisy]")
-    assert "1 of 2 methods (not Noisy)" in study.text("#drawn")
-
-
 def test_back_undoes_a_choice(study):
     page = study.page
     views = []
@@ -491,41 +402,6 @@ def test_back_undoes_a_choice(study):
         page.go_forward()
     page.wait_for_function("view => JSON.stringify(read()) === view", arg=json.dumps(last, separators=(",", ":")))
     assert curves(study) == {name for name in ALL if name.startswith("noisy, rounds=200")}
-
-
-def ranges(study: Viewer) -> list[float]:
-    return study.page.evaluate(
-        """task => {
-            const { xaxis, yaxis } = document.querySelector(`.panel[data-task="${task}"] .plot`)._fullLayout;
-            return [...xaxis.range, ...yaxis.range];
-        }""",
-        TASK,
-    )
-
-
-def test_a_zoom_is_in_the_address(study, browser, study_runs):
-    page = study.page
-    whole = ranges(study)
-    box = page.locator(f'.panel[data-task="{TASK}"] .nsewdrag').bounding_box()
-    place = [(box["x"] + share * box["width"], box["y"] + share * box["height"]) for share in (0.25, 0.75)]
-    page.mouse.move(*place[0])
-    page.mouse.down()
-    page.mouse.move(*place[1], steps=4)
-    page.mouse.up()
-    page.wait_for_function("location.hash.includes('zoom')")
-    zoomed = ranges(study)
-    for (low, high), (inner_low, inner_high) in ((whole[:2], zoomed[:2]), (whole[2:], zoomed[2:])):
-        assert inner_low == pytest.approx(low + 0.25 * (high - low), abs=0.02 * (high - low))
-        assert inner_high == pytest.approx(low + 0.75 * (high - low), abs=0.02 * (high - low))
-    with opened(browser, study_runs / "report.html", page.evaluate("location.hash")) as other:
-        assert ranges(other) == pytest.approx(zoomed, rel=1e-4)
-        other.page.click(f'.panel[data-task="{TASK}"] .whole')
-        assert ranges(other) == pytest.approx(whole)
-    page.go_back()
-    page.wait_for_function("!location.hash.includes('zoom')")
-    assert ranges(study) == pytest.approx(whole)
-    study.show(zoom=f"1,2,x,4,{TASK}")  # which means nothing
-    assert ranges(study) == pytest.approx(whole)
 
 
 def test_runs_can_be_sorted_and_lead_to_their_folders(study, study_runs):
@@ -600,26 +476,6 @@ def test_title_and_first_line_say_the_study_and_what_was_found(study, study_runs
     assert f"{found['noisy'] / found['plain']:.3g}× fewer bits than Noisy" in line
 
 
-def test_tables_are_there_for_keyboard_and_screen_reader(study):
-    page = study.page
-    panel = page.locator(f'.panel[data-task="{TASK}"]')
-    panel.locator(".values summary").focus()
-    page.keyboard.press("Enter")
-    panel.locator(".values tbody tr").first.wait_for()
-    rows = panel.locator(".values tbody tr").all()
-    assert len(rows) == 8
-    traces = {trace["name"].rpartition(", step")[0]: trace for trace in study.traces(TASK)}
-    for row in rows:
-        name, *_, last = row.locator("th, td").all_text_contents()
-        assert float(last) == pytest.approx(traces[name]["y"][-1], rel=5e-3)
-    page.uncheck("#methods input[value=plain]")
-    assert panel.locator(".values tbody tr").count() == 4  # it goes with the view
-    assert page.eval_on_selector_all(
-        "table", "all => all.every(table => table.closest('[tabindex=\"0\"][role=region][aria-label]'))"
-    )
-    panel.locator(".values summary").press("Enter")
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_on_a_phone_the_first_curve_is_on_the_first_screen_in_either_scheme(
     browser, study_runs, study_report, scheme
@@ -666,31 +522,10 @@ def odd(odd_report) -> Iterator[Viewer]:
     assert odd_report.is_quiet()
 
 
-def test_every_metric_can_be_chosen_with_the_bits_to_reach_it(odd):
-    options = odd.page.eval_on_selector_all("#y option", "options => options.map(o => [o.value, o.textContent])")
-    assert "aggregate_error" in dict(options)  # which is 0 without compression
-    for both in (False, True):
-        odd.page.set_checked("#methods input[value=noisy]", both)
-        for value, label in options:
-            odd.page.select_option("#y", value)
-            assert odd.text("#targets-title") == f"Bits to reach a {label}"
-            assert odd.page.evaluate("document.getElementById('targets').children.length") == 1
-    odd.page.select_option("#y", "second_moment")  # which grows
-    assert odd.text("#targets").endswith("no level lies between start and best")
-
-
 def test_seeds_that_sent_other_bits_stand_at_their_mean(odd):
     assert odd.line("toy", "noisy")["x"][:2] == [80 * 10 * 1.5, 80 * 20 * 1.5]
     odd.show(seeds="1")
     assert odd.line("toy", "noisy")["x"][:2] == [80 * 10 * 2, 80 * 20 * 2]
-
-
-def test_where_no_step_size_is_best_each_is_drawn(odd):
-    lines = odd.page.evaluate(
-        """() => linesOf({ ...data.tasks[0], best: {} }, read(), null, trialsByCurve(data.runs, "grad_norm"))
-            .map(({ curve, lr }) => [curve.name, lr])"""
-    )
-    assert sorted(map(tuple, lines)) == [("noisy", 0.001), ("plain", 0.01), ("plain", 0.1)]
 
 
 def test_long_names_are_shown_as_they_are_and_do_not_widen_the_page(odd):
@@ -705,14 +540,6 @@ def test_long_names_are_shown_as_they_are_and_do_not_widen_the_page(odd):
         odd.page.set_viewport_size({"width": width, "height": 900})
         odd.page.reload()
         assert odd.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_the_page_of_no_runs_says_how_to_start_some(browser, tmp_path, capsys):
-    main([f"results_dir={tmp_path}", f"out={tmp_path / 'page.html'}"])
-    assert "0 runs" in capsys.readouterr().out
-    with opened(browser, tmp_path / "page.html") as viewer:
-        assert "No runs yet" in viewer.text("#summary")
-        assert "python -m experiments.reproduce figure=demo" in viewer.text("#content")
 
 
 @pytest.fixture(scope="module")
@@ -743,13 +570,4 @@ def test_of_every_method_those_that_end_best_are_drawn_and_that_is_said(many: Vi
     assert f"{MOST} of {len(MANY) + 3} lines are drawn" in many.text(".panel .note")
     pressed = many.page.locator('.panel .legend button[aria-pressed="true"]')
     assert pressed.count() == MOST
-    assert many.is_quiet()
-
-
-def test_one_that_is_not_drawn_can_be_chosen(many: Viewer) -> None:
-    worst = many.page.locator('.panel .legend button[aria-pressed="false"]').first
-    name = worst.locator("span").text_content()
-    worst.click()
-    assert pairs(many) == {("plain", name.rpartition("=")[2])}
-    assert "lines are drawn" not in many.text(".panel .note")
     assert many.is_quiet()

@@ -70,8 +70,6 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     [axis] = drawn[0].axes
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "linear")
     assert drawn[0].get_supxlabel() == "100 rounds; one seed (1)."
-    main([f"results_dir={results}", *request, "caption=inside"])
-    assert "with step size 0.1" in " ".join(drawn[1].get_supxlabel().split())
 
 
 @pytest.mark.parametrize(("way", "each", "name"), [("bits_up", 30, "uplink"), ("bits_down", 50, "downlink")])

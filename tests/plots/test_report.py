@@ -16,7 +16,6 @@ from rich.console import Console
 
 from plots.figure import curves
 from plots.figure.derive import MinimumOverRounds, Ratio
-from plots.figure.look import Look
 from plots.figure.publish import Displays, publish, rows_of, show
 from plots.figure.spec import Figure, Panel, Target
 from plots.runs.read import open_run, table
@@ -103,12 +102,6 @@ def test_a_run_that_another_figure_began_is_drawn_as_this_one_has_it(folders, mo
     assert set(frame["label"]) <= {place.name for place in folders}
 
 
-def test_a_step_size_can_be_drawn_for_all(folders):
-    frame, _, _ = written(folders, step_size=0.1)
-    assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
-    assert frame[frame["drawn"]]["algorithm"].unique().tolist() == ["plain", "noisy"]
-
-
 def test_derived_columns_are_there_to_draw(folders):
     derive = (Ratio(metric="second_moment", over="plain"),)
     frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
@@ -188,14 +181,6 @@ def test_the_caption_says_what_several_seeds_are(seeded, folders):
     means = "100 rounds; means over seeds 0, 7, bands from the least to the greatest."
     assert texts(seeded)[0] == means
     assert texts(folders)[0] == "100 rounds; one seed (0)."
-
-
-def test_the_caption_stands_in_the_picture_where_that_is_asked_for(folders):
-    inside, beside = texts(folders, note="quick budget", look=Look(caption="inside"))
-    assert inside == beside
-    inside, beside = texts(folders, note="quick budget")
-    assert inside == "quick budget. 100 rounds; one seed (0)."
-    assert beside.startswith("quick budget\nA toy.")
 
 
 def test_seeds_that_change_nothing_are_said_to(tmp_path):
@@ -298,26 +283,6 @@ def test_targets_over_seeds_show_their_spread(seeded):
     _, text, _ = written(seeded, targets=(Target(metric="grad_norm", levels=(1.0, 0.05, 1e-9)),))
     assert "| Noisy | at the start | 4.4e3 (4e3 to 4.8e3; 0.5) | – |" in text
     assert "Bits are means over seeds" in text
-
-
-@pytest.mark.parametrize("methods", [2, 11])
-@pytest.mark.parametrize("tasks", [1, 4])
-def test_nothing_is_cut_off(tasks, methods):
-    """Legend and caption lie inside the canvas for few and many panels and methods."""
-    frame = pd.concat(
-        labelled(f"A rather long method {m}", f"task {t}", curve([1.0, 0.1], (1, 2)))
-        for t in range(tasks) for m in range(methods)
-    )  # fmt: skip
-    text = "Nonconvex logistic regression with a long explanation of what was run and how. " * 2
-    figure = curves.draw(frame, TOY.rows * 2, text)
-    figure.canvas.draw()
-    renderer, canvas = figure.canvas.get_renderer(), figure.bbox
-    legends = [legend for block in [figure, *figure.subfigs] for legend in block.legends]
-    assert len(legends) == (1 if methods <= 7 else 2)
-    for artist in [*legends, figure._supxlabel]:
-        box = artist.get_window_extent(renderer)
-        assert box.x0 >= 0
-        assert box.x1 <= canvas.width
 
 
 def test_a_guide_has_the_slope_it_is_given():
