@@ -16,13 +16,16 @@ author = copyright = "the developers of compressed-adaptive-optimization"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx-mathjax-offline",  # MathJax without a network
     "docs.extensions.docstrings",
     "docs.extensions.pages",
     "docs.extensions.repository",
 ]
 exclude_patterns = ["_build"]
 
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 highlight_language = "none"
 
@@ -34,6 +37,9 @@ maximum_signature_line_length = 90
 html_theme = "furo"
 html_title = project
 html_copy_source = False
+html_static_path = ["style"]
+html_css_files = ["wrap.css"]
+mathjax3_config = {"options": {"enableMenu": False}}
 
 
 def setup(app):

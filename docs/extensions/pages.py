@@ -1,4 +1,4 @@
-"""Pages written before each build: one an algorithm, and the configuration reference.
+"""Pages written before each build: methods, compressors and the configuration reference.
 
 A new YAML file is all that a new page or entry takes.
 """
@@ -6,15 +6,17 @@ A new YAML file is all that a new page or entry takes.
 import shutil
 from pathlib import Path
 
+from hydra.utils import get_class
 from sphinx.application import Sphinx
 
-from docs.extensions.docstrings import inline
+from docs.extensions.equations import paragraph
 from docs.extensions.reference import (
     BUILT,
     CONF,
     KEYS,
     SHOWN,
     Setting,
+    composed,
     description,
     display,
     names,
@@ -27,6 +29,7 @@ from docs.extensions.reference import (
 def pages() -> dict[str, list[str]]:
     """The lines of every page, by its path below docs/."""
     written = {f"algorithms/{name}.rst": algorithm(name) for name in names("algorithm")}
+    written["compressors/classes.txt"] = compressors()
     written["configuration/keys.rst"] = keys()
     return written | {f"configuration/{group}.rst": choices(group) for group in (*BUILT, *SHOWN)}
 
@@ -37,6 +40,17 @@ def algorithm(name: str) -> list[str]:
     # Settings of another method's function: names lead to that one's page.
     again = [] if module.endswith(f".{name}") else ["   :no-index:"]
     return [*_title(label, "="), f".. automodule:: {module}", "   :members:", *again, ""]
+
+
+def compressors() -> list[str]:
+    """Every class of compressors, under the names of its choices."""
+    found: dict[type, list[str]] = {}
+    for name in names("compressor"):
+        found.setdefault(get_class(composed(f"compressor={name}")["compressor"]["_target_"]), []).append(name)
+    lines = []
+    for kind, shared in found.items():
+        lines += [*_title(", ".join(shared), "-"), f".. autoclass:: {kind.__module__}.{kind.__name__}", ""]
+    return lines
 
 
 def keys() -> list[str]:
@@ -52,7 +66,7 @@ def choices(group: str) -> list[str]:
     lines = [*_title(group, "="), f"``{group}=NAME`` chooses ``conf/{group}/NAME.yaml``.", ""]
     for name in names(group):
         file = CONF / group / f"{name}.yaml"
-        lines += [*_title(f"``{name}``", "-"), inline(description(file)), ""]
+        lines += [*_title(f"``{name}``", "-"), paragraph(description(file)), ""]
         if group in BUILT:
             lines += _entries(of_choice(group, name))
         else:
@@ -63,7 +77,7 @@ def choices(group: str) -> list[str]:
 def _entries(settings: list[Setting]) -> list[str]:
     lines = []
     for key, value, meaning in settings:
-        lines += [f"``{key}`` = ``{shown(value)}``", f"   {inline(meaning) or '–'}", ""]
+        lines += [f"``{key}`` = ``{shown(value)}``", f"   {paragraph(meaning) or '–'}", ""]
     return lines
 
 

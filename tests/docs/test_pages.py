@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from hydra.utils import get_object
 
-from docs.extensions.pages import algorithm
+from docs.extensions.equations import latex, paragraph
+from docs.extensions.pages import algorithm, compressors
 from docs.extensions.reference import composed, names
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -23,11 +24,26 @@ def test_an_algorithm_s_page_shows_its_module(name):
 
 
 def test_every_compressor_is_on_their_page():
-    text = (DOCS / "compressors.rst").read_text()
-    [shown] = re.findall(r"automodule:: algorithms\.compressors\n   :members: (.*)", text)
-    targets = {composed(f"compressor={name}")["compressor"]["_target_"] for name in names("compressor")}
-    classes = {target.rpartition(".")[2] for target in targets}
-    assert classes <= set(shown.split(", "))
+    text = "\n".join(compressors())
+    for name in names("compressor"):
+        kind = composed(f"compressor={name}")["compressor"]["_target_"].rpartition(".")[2]
+        assert re.search(rf"\b{name}\b", text)
+        assert f".{kind}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("plain", "rendered"),
+    [
+        ("ĝ ← ĝ + mean_i c_i", r"\hat{g} \leftarrow  \hat{g} + \operatorname{mean}_{i} c_{i}"),
+        ("x − α·m/√(v̂ + ν)", r"x - \alpha \cdot m/\sqrt{\hat{v} + \nu }"),
+        ("‖C(x)‖₁²/√d_j", r"\Vert C(x)\Vert _{1}^{2}/\sqrt{d_{j}}"),
+        ("m/√max(v, 1e-16)", r"m/\sqrt{\operatorname{max}(v, 10^{-16})}"),
+        ("P = orth(M_iᵀ Q)", r"P = \operatorname{orth}(M_{i}^{\top } Q)"),
+    ],
+)
+def test_plain_symbols_become_latex(plain, rendered):
+    assert latex(plain) == rendered
+    assert paragraph(f"with {plain}, as `{plain}`") == rf"with \ :math:`{rendered}`\ , as \ ``{plain}``\ "
 
 
 def test_what_one_round_quotes_exists():
