@@ -42,7 +42,7 @@ def block(text: str) -> list[str]:
             labels, rest = [*labels, match[1]], rest[match.end() :]
         if any(labels) or not rows:
             rows.append((labels if any(labels) else [], []))
-        rows[-1][1].append(r"\ \ \ ".join(map(paragraph, re.split(r" {2,}", rest))))
+        rows[-1][1].append(" \u2003".join(map(paragraph, re.split(r" {2,}", rest))))
     width = max(len(labels) for labels, _ in rows)
     if not width:
         return [*(f"| {line}" for _, rest in rows for line in rest), ""]
@@ -107,7 +107,7 @@ def _equation(text: str) -> str:
     while body.startswith("(") and body.count("(") > body.count(")"):
         body = body[1:]
     symbols = r"[=←→≤≥<>+−·×/^√‖]|_\w|[^\x00-\x7f–—’“”]"
-    if not body or not (re.search(symbols, body) or re.fullmatch(r"\d*[B-HJ-Zb-z]'?( \[.*\])?", body)):
+    if not body or not (re.search(symbols, body) or re.fullmatch(r"\d*[B-HJ-Zb-z]'?( \[.*\])?|\d+e[-−]?\d+", body)):
         return _escaped(text)
     before, after = text.split(body, 1)
     return rf"{_escaped(before)}\ :math:`{latex(body)}`\ {_escaped(after)}"

@@ -4,6 +4,8 @@ A new YAML file is all that a new page or entry takes.
 """
 
 import shutil
+from importlib import import_module
+from inspect import isclass
 from pathlib import Path
 
 from hydra.utils import get_class
@@ -35,11 +37,16 @@ def pages() -> dict[str, list[str]]:
 
 
 def algorithm(name: str) -> list[str]:
-    """A method: what its module says. Its options are in the reference of the group."""
-    label, module = display(name)
+    """A method: its function, then the classes it is made of. Its options are in the reference of the group."""
+    label, target = display(name)
+    module = import_module(target.rpartition(".")[0])
+    own = [one for one, found in vars(module).items() if isclass(found) and found.__module__ == module.__name__]
     # Settings of another method's function: names lead to that one's page.
-    again = [] if module.endswith(f".{name}") else ["   :no-index:"]
-    return [*_title(label, "="), f".. automodule:: {module}", "   :members:", *again, ""]
+    again = [] if target.endswith(f".{name}.{name}") else ["   :no-index:"]
+    lines = [*_title(label, "="), paragraph(module.__doc__ or ""), "", f".. autofunction:: {target}", *again, ""]
+    for kind in own:
+        lines += [f".. autoclass:: {module.__name__}.{kind}", "   :members:", *again, ""]
+    return lines
 
 
 def compressors() -> list[str]:

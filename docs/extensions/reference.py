@@ -71,9 +71,9 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 
 def display(name: str) -> tuple[str, str]:
-    """A method's label, and the module that it is in."""
+    """A method's label, and the path of its function."""
     node = composed(f"algorithm={name}")["algorithm"]
-    return node["display"]["label"], node["_target_"].rpartition(".")[0]
+    return node["display"]["label"], node["_target_"]
 
 
 def shown(value: object) -> str:

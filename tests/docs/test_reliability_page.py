@@ -4,7 +4,7 @@ import re
 
 from docs_support import ROOT
 
-NAMED = re.compile(r"`((?:tests|experiments)/[\w/]+\.py)?(?:::(\w+))?`")
+NAMED = re.compile(r"`(?!`)((?:tests|experiments)/[\w/]+\.py)?(?:::(\w+))?`")
 
 
 def test_every_test_that_is_named_exists() -> None:
