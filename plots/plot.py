@@ -36,7 +36,7 @@ from plots.figure.spec import Panel
 from plots.latex import latex_tables
 from plots.out import PICTURES, Written, asked, named, write_rows, write_text
 from plots.request import NETWORK, answering, chosen, network, parse, positive, words
-from plots.runs.best import mark_best, metric_of, rule_in_words
+from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
 from plots.runs.find import CHOOSING, find, select, whole, with_rows
 from plots.runs.network import modelled_seconds
@@ -153,16 +153,11 @@ def _runs(request: Mapping[str, str]) -> list[RunRecord]:
 
 
 def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[pd.DataFrame, str]:
-    """The rows of the tasks that measure what is asked for, and its name; without one that of all tasks."""
+    """The rows of the tasks that measure what is asked for, and its name."""
     frame, y = variant_rows(variants), request["y"]
     columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
     metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
-    if not y:
-        own = {metric_of(rows) for _, rows in frame.groupby("task")} - {None}
-        if len(own) != 1:
-            raise UsageError(f"y=: these tasks select by {' and '.join(sorted(map(str, own))) or 'nothing'}; give y=")
-        [y] = own
-    y = chosen("y", str(y), metrics)
+    y = chosen("y", y, metrics)
     return frame[frame.groupby("task")[y].transform("count") > 0], y
 
 

@@ -137,10 +137,11 @@ def _by_seed(rows: pd.DataFrame, claim: Claim) -> Iterator[tuple[int, Finding]]:
         some = rows[rows["seed"] == seed]
         curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
         if claim.check.named_methods <= set(curves):
-            yield int(seed), _in_one_seed(curves, claim)
+            yield int(seed), in_one_seed(curves, claim)
 
 
-def _in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
+def in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
+    """The finding on one trial a method."""
     if short := cut_short(curves, sorted(claim.check.to_the_end)):
         return Finding(NOT_DECIDABLE, short)
     finding = claim.check.judge(curves)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Picture
 
+from plots.claims.finding import short_exponent
 from plots.figure import curves
 from plots.figure.look import Look
 from plots.figure.spec import Panel, Times
@@ -69,29 +70,19 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
-    """The lines of `over_bandwidth`, with a ring where a compressed one crosses the fastest uncompressed one."""
+    """The lines of `over_bandwidth`."""
     matplotlib.use("Agg")
     figure = curves.draw(lines, [PANEL], note, look)
-    marks = _crossings(lines)
-    colors = dict(zip(lines["label"], lines["color"], strict=True))
     for axis in figure.axes:
-        drawn = {" ".join(str(line.get_label()).split()) for line in axis.get_lines()}
-        here = marks[(marks["task"] == axis.get_label()) & marks["label"].isin(drawn)]
-        for mark in here.to_dict("records"):
-            axis.plot(
-                mark["bandwidth"], mark["seconds_to_level"], marker="o", markersize=9, linestyle="",
-                markerfacecolor="none", markeredgecolor=colors[mark["label"]], markeredgewidth=1.0, zorder=5,
-            )  # fmt: skip
         if axis.get_ylabel():
             axis.set_ylabel(f"modelled seconds to\n{in_words(times.metric)} {times.level:g}")
     return figure
 
 
 def note(frame: pd.DataFrame, lines: pd.DataFrame) -> str:
-    """What stands in the picture: whose rounds they are, what rings are, and who never gets to the level."""
+    """What stands in the picture: whose rounds they are, and who never gets to the level."""
     seeds = f"seed{'s' * repeated(frame)} {in_order(frame['seed'])}"
     said = [f"Rounds of runs with {in_order(frame['workers'])} workers, {seeds}"]
-    said += ["Rings: where an uncompressed method becomes faster, or is no longer"] if len(_crossings(lines)) else []
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
     said += [f"{', '.join(never[never].index)}: never at the level"] if never.any() else []
     return ". ".join([*said, ""]).strip()
@@ -114,7 +105,7 @@ def caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
         f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
         f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
         f"{how}. Rounds are those of the runs with {in_order(frame['workers'])} workers, also where more are "
-        f"modelled{seeds}{fastest}. A ring: where some uncompressed method becomes faster, or is no longer."
+        f"modelled{seeds}{fastest}."
     )
 
 
@@ -133,16 +124,8 @@ def reached(frame: pd.DataFrame, times: Times) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _crossings(lines: pd.DataFrame) -> pd.DataFrame:
-    """Columns task, label, bandwidth and seconds_to_level: the ends of `paying` that lie within the range."""
-    found = paying(lines).melt(["task", "label"], value_name="bandwidth").dropna()
-    within = ~found["bandwidth"].isin([lines["bandwidth"].min(), lines["bandwidth"].max()])
-    return found[within].merge(lines, on=["task", "label", "bandwidth"])
-
-
 def _span(values: Iterable[float]) -> str:
     """The least and the greatest of numbers, four digits each."""
-    ends = sorted({f"{value:.4g}": value for value in values}.items(), key=lambda end: end[1])
-    return (
-        " to ".join(dict.fromkeys([ends[0][0], ends[-1][0]])).replace("e+0", "e").replace("e+", "e") if ends else "–"
-    )
+    numbers = sorted(values)
+    ends = dict.fromkeys(f"{number:.4g}" for number in (numbers[0], numbers[-1])) if numbers else ["–"]
+    return short_exponent(" to ".join(ends))

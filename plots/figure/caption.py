@@ -20,7 +20,7 @@ def caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     about += [ABOUT_BITS[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in ABOUT_BITS]
     if precisions := sorted(shown["precision"].dropna().unique()):
         about.append(f"Products in {' or '.join(precisions)}, also in evaluations.")
-    curves = [*_step_sizes(figure, tried), *_seeds(figure, shown), *_beyond(figure, shown), *_of_zero(figure, shown)]
+    curves = [*_step_sizes(figure, tried), *_seeds(figure, shown), *_beyond(figure, shown)]
     if ended := _diverged(shown):
         curves.append(f"Diverged: {', '.join(ended)}.")
     said = "\n".join([" ".join(about), " ".join(curves)]).replace("e-0", "e-")
@@ -45,9 +45,11 @@ def _edges(tried: pd.DataFrame) -> list[str]:
     first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
     several = tried["task"].nunique() > 1
     names = first["label"] + (" on " + first["task_label"] if several else "")
-    few = ", ".join(names.loc[edge]) if edge else ""
-    named = few if len(edge) <= _NAMED else f"{len(edge)} of {len(first)} best step sizes"
-    return [f"On the edge of what was tried: {named}."] if edge else []
+    if not edge:
+        return []
+    few = len(edge) <= _NAMED
+    named = ", ".join(names.loc[edge]) if few else f"{len(edge)} of {len(first)} best step sizes"
+    return [f"On the edge of what was tried: {named}."]
 
 
 def _seeds(figure: Figure, shown: pd.DataFrame) -> list[str]:
@@ -68,17 +70,6 @@ def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
             said.append(f"The {in_words(panel.y)} goes on above {panel.y_max:g}.")
         if panel.y_min is not None and there[panel.y].min() < panel.y_min:
             said.append(f"The {in_words(panel.y)} goes on below {panel.y_min:g}.")
-    return list(dict.fromkeys(said))
-
-
-def _of_zero(figure: Figure, shown: pd.DataFrame) -> list[str]:
-    """Whose curves a logarithmic axis does not show, since they are 0, in words."""
-    said = []
-    for panel in figure.rows:
-        if panel.y_scale == "log":
-            greatest = shown[shown["task"].map(panel.shows)].groupby("label", sort=False)[panel.y].max()
-            if names := list(greatest[greatest == 0].index):
-                said.append(f"The {in_words(panel.y)} of {', '.join(names)} is 0.")
     return list(dict.fromkeys(said))
 
 

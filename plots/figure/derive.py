@@ -9,7 +9,6 @@ import pandas as pd
 from pydantic import Discriminator
 from pydantic.dataclasses import dataclass
 
-from common.errors import DataError
 from plots.claims.check import OPTIONS
 
 _SHADES = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b000")  # viridis, its yellow darkened for paper
@@ -74,11 +73,7 @@ class RelativeError:
     name: Literal["relative_error"] = "relative_error"
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Raises DataError where rows have the error without the norm."""
         frame = frame.assign(**{name: frame.get(name, math.nan) for name in ("signal_error", "mean_norm")})
-        lacking = frame.loc[frame["signal_error"].notna() & frame["mean_norm"].isna(), "run"]
-        if len(lacking):
-            raise DataError(f"{', '.join(lacking.unique())}: rows without mean_norm; run these anew")
         return frame.assign(relative_error=frame["signal_error"] / frame["mean_norm"])
 
 

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from common.names import unknown
 from plots.claims.check import OPTIONS, known_metric
 from plots.claims.claims import Claim
-from plots.figure.derive import Derivation, MinimumOverRounds
+from plots.figure.derive import Derivation
 from plots.figure.look import MOST, Look
 from plots.runs.columns import higher_is_better, x_axes
 from plots.runs.network import Network
@@ -140,14 +140,3 @@ class Figure:
         for word, times in Counter(word for one in self.claims for word in (one.number, one.statement)).items():
             if times > 1:
                 raise ValueError(f"claims: {word}: stands {times} times; numbers and statements must differ")
-        self._check_batches()
-
-    def _check_batches(self) -> None:
-        """Over batch sizes a run is a point, so all panels must be over them."""
-        over_batches = {panel.x == "batch_size" for panel in self.rows}
-        has_minimum = any(isinstance(one, MinimumOverRounds) for one in self.derive)
-        if True in over_batches and (False in over_batches or not has_minimum or self.claims or self.targets):
-            raise ValueError(
-                "rows: x=batch_size draws one point for each run. All panels must have it, derive must name "
-                "minimum_over_rounds, and there can be no claims or targets"
-            )

@@ -261,17 +261,3 @@ def test_batches_tell_runs_apart_where_every_panel_is_over_them():
         runs_of(replace(figure, grid=longer, overrides=("cluster.workers=20",)), [])
     with pytest.raises(UsageError, match="x=batch_size: logreg/phishing has none"):
         runs_of(replace(figure, grid=figure.grid[:2]), [])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"rows": [{"x": "batch_size", "y": "grad_norm"}, PANEL]},
-        {"derive": []},
-        {"targets": [{"metric": "grad_norm", "levels": [0.1]}]},
-    ],
-    ids=["another panel", "rows as they are", "targets"],
-)
-def test_panels_over_batches_show_a_point_a_run(change):
-    with pytest.raises(UsageError, match="x=batch_size draws one point for each run"):
-        read(node("regime_batches") | change)

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from curve_support import claim
 from folder_support import change, folder, rewrite
-from matplotlib.axes import Axes
 
 from plots.figure import bandwidth, measured
 from plots.figure.look import Look
@@ -69,11 +68,6 @@ def crossing(workers: int) -> float:
     return share * D * (320 - 20) / (0.01 * 10) / RATE
 
 
-def rings(axis: Axes) -> list[tuple[float, float]]:
-    empty = [line for line in axis.get_lines() if line.get_markerfacecolor() == "none"]
-    return [(float(x), float(y)) for line in empty for x, y in line.get_xydata()]
-
-
 def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
     lines = bandwidth.over_bandwidth(frame, TIMES, LINK)
     assert set(lines["label"]) == {"Plain, ring", "Noisy, sharded"}
@@ -90,26 +84,16 @@ def test_decades_are_modelled_wherever_the_range_begins(frame: pd.DataFrame) -> 
     assert (lines["bandwidth"].min(), lines["bandwidth"].max()) == pytest.approx((20.0, 3000.0))
 
 
-def test_a_ring_stands_where_the_lines_cross(frame: pd.DataFrame) -> None:
-    lines = bandwidth.over_bandwidth(frame, TIMES, LINK)
-    figure = bandwidth.draw(lines, TIMES, bandwidth.note(frame, lines), Look())
-    assert [axis.get_title() for axis in figure.axes] == ["4 workers", "8 workers"]
-    for axis, workers in zip(figure.axes, TIMES.workers, strict=True):
-        [(x, y)] = rings(axis)
-        assert crossing(workers) / 10 ** (1 / bandwidth.A_DECADE) <= x <= crossing(workers)
-        assert y == pytest.approx(seconds(workers, x, 20, D))
-    assert figure.axes[0].get_ylabel() == "modelled seconds to\ngradient norm 0.5"
-    assert "Rings: where an uncompressed method becomes faster" in figure.get_supxlabel()
-
-
-@pytest.mark.parametrize(("ends", "pays"), [((0.1, 1.0), True), ((50.0, 100.0), False)])
-def test_no_ring_stands_at_the_end_of_the_range(frame: pd.DataFrame, ends: tuple, pays: bool) -> None:
+@pytest.mark.parametrize(("ends", "pays"), [((0.1, 1.0), True), ((50.0, 100.0), False), ((0.1, 100.0), None)])
+def test_compression_pays_up_to_where_the_lines_cross(frame: pd.DataFrame, ends: tuple, pays: bool | None) -> None:
     lines = bandwidth.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
-    figure = bandwidth.draw(lines, TIMES, bandwidth.note(frame, lines), Look())
-    assert [rings(axis) for axis in figure.axes] == [[], []]
-    assert "Rings" not in figure.get_supxlabel()
     found = bandwidth.paying(lines)[["least", "greatest"]].to_numpy()
-    assert np.allclose(found, [ends] * 2 if pays else math.nan, equal_nan=True)
+    if pays is None:
+        assert found[:, 0].tolist() == [0.1, 0.1]
+        for greatest, workers in zip(found[:, 1], TIMES.workers, strict=True):
+            assert crossing(workers) / 10 ** (1 / bandwidth.A_DECADE) <= greatest <= crossing(workers)
+    else:
+        assert np.allclose(found, [ends] * 2 if pays else math.nan, equal_nan=True)
 
 
 def test_who_never_gets_there_is_named(frame: pd.DataFrame) -> None:

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import check, curve
+from curve_support import check, claim, curve
 
+from plots.claims.claims import in_one_seed
 from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
 
 ahead_at_equal, alike_early, fewer_bits, fewer_bits_to = map(
@@ -108,20 +109,21 @@ def cut(frame: pd.DataFrame, last: int, **columns: object) -> pd.DataFrame:
 def test_a_curve_that_ends_before_its_last_round_decides_nothing(short: str) -> None:
     curves = losses(a=1.0, o=1.0, s=2.0) | {"r": with_metric("train_loss", np.where(EVERY_TEN, 1.0, 3.0), bits=320)}
     curves["a"].loc[0, "train_loss"] = 3.0  # so that both come to a level
-    checks = {
-        "ahead": lambda: ahead_at_equal(curves, "o" if short == "o" else "a", ["s"], 0.1, "train_loss"),
-        "alike": lambda: alike_early(curves, "a", "o", "s", **EARLY),
-        "fewer": lambda: fewer_bits(curves, short, "r", ["train_loss"], 32, 1.5, 1.1),
-    }
+    fewer = {"metrics": ["train_loss"], "times": 32.0, "within": 1.5, "alike": 1.1}
+    ahead = {"subject": "o" if short == "o" else "a", "others": ["s"], "share": 0.1, "metric": "train_loss"}
+    claims = [
+        claim("1", "", "ahead_at_equal", **ahead),
+        claim("2", "", "alike_early", subject="a", other="o", slower="s", **EARLY),
+        claim("3", "", "fewer_bits", subject=short, reference="r", **fewer),
+    ]
     whole = curves[short]
     for columns in ({}, {"planned_rounds": 100}):
         curves[short] = cut(whole, 20, **columns)
-        for name, judged in checks.items():
-            finding = judged()
-            assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, f"{short} ends at round 20 of 100"), name
+        for one in claims:
+            finding = in_one_seed(curves, one)
+            assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, f"{short} ends at round 20 of 100")
     curves[short] = cut(whole, 50, planned_rounds=50)  # that was all it was to have
-    for name, judged in checks.items():
-        assert "ends at round" not in judged().measured, name
+    assert not [one for one in claims if "ends at round" in in_one_seed(curves, one).measured]
 
 
 @pytest.mark.parametrize(("whole", "expected"), [(2.0, NOT_DECIDABLE), (0.5, FAILS)])

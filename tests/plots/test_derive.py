@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from curve_support import check, curve, labelled
 
-from common.errors import DataError
 from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
 from plots.figure.derive import ByStepSize, LeastSoFar, MinimumOverRounds, Ratio, RelativeError
 from plots.runs.levels import bits_to_reach
@@ -70,10 +69,6 @@ def test_the_relative_error_is_a_multiple_of_what_was_to_be_sent():
         run="x"
     )
     assert RelativeError().apply(frame)["relative_error"].tolist() == [0.25, 4.0]
-    older = labelled("m", "a", curve([9.0, 9.0], (1, 2), signal_error=[1.0, 2.0])).assign(run="abc")
-    for some in (older, pd.concat([frame, older])):
-        with pytest.raises(DataError, match="abc: rows without mean_norm; run these anew"):
-            RelativeError().apply(some)
 
 
 def test_every_step_size_of_one_method_becomes_a_curve():

@@ -89,7 +89,7 @@ def test_several_seeds_are_a_line_in_a_band() -> None:
     corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
     assert corners == {(0, 2), (10, 1), (20, 0.01), (0, 8), (10, 4), (20, 1)}
     assert band.get_facecolor()[0].tolist() == [*to_rgba("k")[:3], 0.2]
-    assert [text.get_text() for text in axis.figure.subfigs[0].legends[0].get_texts()] == ["A", "B"]
+    assert [text.get_text() for text in axis.figure.legends[0].get_texts()] == ["A", "B"]
     [line] = panel(seeds(), y_scale="linear").get_lines()
     assert line.get_ydata().tolist() == pytest.approx([5.0, 2.5, 0.505])
 
