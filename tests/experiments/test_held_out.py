@@ -161,6 +161,7 @@ def steep(place: Path, *more: str) -> pd.DataFrame:
     return table[["algorithm", "seed", "lr", "round", "train_loss", "best", "drawn"]]
 
 
+@pytest.mark.slow
 def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_came(tmp_path: Path) -> None:
     steep(tmp_path, "jobs=1")
 

@@ -121,6 +121,7 @@ def test_a_value_is_quoted_as_the_message_says(text: str, say: Say, capsys: pyte
     assert yaml.safe_load(out)["algorithm"]["display"]["label"] == text
 
 
+@pytest.mark.slow
 def test_sweeps_as_hydra_spells_them() -> None:
     expected = {
         "seed=choice(0,1)": [("cd_adam", 0), ("cd_adam", 1)],

@@ -93,6 +93,7 @@ for method in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_what_is_predicted_is_what_a_process_takes() -> None:
     """The largest resident size of a process in three rounds, d = 200,000 and two step sizes, less what it had
     without the state: never less than is predicted, but for pages, and not much more."""

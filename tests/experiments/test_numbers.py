@@ -64,14 +64,13 @@ def test_an_overflow_at_one_worker_names_it() -> None:
 
 
 @every_algorithm
-@pytest.mark.parametrize("value", ["4.9e-324", "1e-310", "1e-200"])
-def test_what_is_nearly_zero_is_taken(algorithm: str, value: str, task: Callable[..., list[str]]) -> None:
-    """Gradients that have denormal numbers, or whose squares are zero; evaluation sees that all stays finite."""
-    _steps(_trainer(*task(value, features=9), f"algorithm={algorithm}"), 20)
+def test_what_is_nearly_zero_is_taken(algorithm: str, task: Callable[..., list[str]]) -> None:
+    """Gradients have denormal numbers, whose squares are zero; evaluation sees that all stays finite."""
+    _steps(_trainer(*task("1e-310", features=9), f"algorithm={algorithm}"), 5)
 
 
 @every_algorithm
-@pytest.mark.parametrize(("features", "workers"), [(1, 1), (1, ROWS), (9, 1), (9, ROWS)])
+@pytest.mark.parametrize(("features", "workers"), [(1, 1), (9, ROWS)])
 def test_the_smallest_of_everything(
     algorithm: str, features: int, workers: int, task: Callable[..., list[str]]
 ) -> None:

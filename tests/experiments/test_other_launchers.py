@@ -58,6 +58,7 @@ def test_what_submitit_would_hand_to_slurm(tmp_path: Path, monkeypatch: pytest.M
     assert "#SBATCH --signal=USR2@" in script
 
 
+@pytest.mark.slow
 def test_optuna_searches_a_step_size(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2"]
