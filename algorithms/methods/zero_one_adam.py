@@ -168,12 +168,13 @@ def zero_one_adam(
 ) -> Algorithm:
     """Adam that compresses gradients from the start, learns v in ever fewer rounds, and then steps apart.
 
-        t ≤ T_v  t = I, 2I, …   ḡ = mean_i g_i,  v ← β₂v + (1−β₂)ḡ²                    I = 1, and 2I after κ of these
-                 else           ḡ = z of y = mean_i C(g_i + δ_i) + δ_s,  z = C(y)       v stays
+        t ≤ T_v  t = I, 2I, …   ḡ = mean_i g_i,  v ← β₂v + (1−β₂)ḡ²  (I = 1, and 2I after κ of these)
+                 else           ḡ = z of y = mean_i C(g_i + δ_i) + δ_s,  z = C(y)  (v stays)
                  replica        m ← β₁m + (1−β₁)ḡ,  x ← x − α(m/(√v + ε) + λx)
         t > T_v  worker         m_i ← β₁m_i + (1−β₁)g_i,  x_i ← x_i − α(m_i/(√v + ε) + λx_i)
-                 t = J, 2J, …   u_i = (x_i − x)(√v + ε),  z of u_i as of g_i above      J = 1, and min(H, 2J) after
-                                x ← x + z/(√v + ε),  x_i ← x,  m_i ← −z/Σα              `stretch` rounds each
+                 t = J, 2J, …   u_i = (x_i − x)(√v + ε),  z of u_i as of g_i above
+                                x ← x + z/(√v + ε),  x_i ← x,  m_i ← −z/Σα
+                                (J = 1, and min(H, 2J) after `stretch` rounds each)
 
     Σα is over the rounds since the last exchange; ḡ and z are zero where v = 0. With κ ≥ T_v the first T_v rounds are
     Adam's.

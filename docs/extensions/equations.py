@@ -106,8 +106,10 @@ def _equation(text: str) -> str:
         body = body[:-1].rstrip(",;.: ")
     while body.startswith("(") and body.count("(") > body.count(")"):
         body = body[1:]
-    symbols = r"[=←→≤≥<>+−·×/^√‖]|_\w|[^\x00-\x7f–—’“”]"
-    if not body or not (re.search(symbols, body) or re.fullmatch(r"\d*[B-HJ-Zb-z]'?( \[.*\])?|\d+e[-−]?\d+", body)):
+    symbols = r"[=←→≤≥<>+−·×/^√‖]|_\w|[A-Za-z]\(|[^\x00-\x7f–—’“”]"
+    if not body or not (
+        re.search(symbols, body) or re.fullmatch(r"(\d+[A-Za-z]|[B-HJ-Zb-z])'?( \[.*\])?|\d+e[-−]?\d+", body)
+    ):
         return _escaped(text)
     before, after = text.split(body, 1)
     return rf"{_escaped(before)}\ :math:`{latex(body)}`\ {_escaped(after)}"
