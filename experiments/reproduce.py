@@ -5,16 +5,13 @@
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
     python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
-A Hydra application. `figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about how
-its runs are started, by default as many at once as there are cores, each in a process of its own; all other keys go
-to every run. A figure can have a budget `full`, the paper's setting, and smaller ones, which are marked on the
-figure: `large` and `medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto`
-takes the largest that this machine does in two hours, by a few rounds of each. Runs already finished are used as they
-are, interrupted ones go on. A run of one step size that diverges is drawn as far as it came.
+`figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about how its runs start;
+all other keys go to every run. Budgets are `full`, the paper's setting, `large` and `medium`, the paper's rounds with
+a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does in two hours,
+by a few rounds of each. Finished runs are used as they are, interrupted ones go on.
 
 What is written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
-folder's name. Where runs of a larger budget are committed (results-reference), they are drawn too, and their verdicts
-come first.
+folder's name. Where runs of a larger budget are committed (results-reference), their verdicts come first.
 """
 
 from __future__ import annotations
@@ -65,8 +62,13 @@ def application(composed: DictConfig) -> None:
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
-        figure = read(asked, partial(_choose_budget, asked, packages, launch))
-        overrides = asked.overrides
+
+        def pick(candidates: Sequence[Figure]) -> Figure:
+            from experiments.planning.budget import choose_budget
+
+            return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
+
+        figure, overrides = read(asked, pick), asked.overrides
         if asked.step_sizes == "published":
             from experiments.figures.held_out import published_alone
 
@@ -99,9 +101,6 @@ def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    with exit_with_message():
-        if {"-m", "--multirun"} & set(sys.argv[1:] if arguments is None else arguments):
-            raise UsageError("-m: a figure is a sweep already; several seeds are seeds=[0,1], several figures a loop")
     start(application, "reproduce", arguments, moved)
 
 
@@ -117,15 +116,6 @@ def moved(overrides: Sequence[str]) -> list[str]:
     # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
-
-
-def _choose_budget(
-    asked: Reproduction, packages: list[str], launch: LaunchConfig, candidates: Sequence[Figure]
-) -> Figure:
-    """The one of a figure's budgets that is for this machine."""
-    from experiments.planning.budget import choose_budget
-
-    return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
 
 def _in_two_steps(

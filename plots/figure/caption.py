@@ -62,14 +62,17 @@ def _seeds(figure: Figure, shown: pd.DataFrame) -> list[str]:
 
 
 def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
-    """Which quantities go on beyond their panels' ranges, in words."""
+    """Which quantities go on beyond their panels' ranges, and whose are 0 on a logarithmic axis, in words."""
     said = []
     for panel in figure.rows:
-        there = shown[shown["task"].map(panel.shows)]
-        if panel.y_max is not None and there[panel.y].max() > panel.y_max:
-            said.append(f"The {in_words(panel.y)} goes on above {panel.y_max:g}.")
+        there, name = shown[shown["task"].map(panel.shows)], in_words(panel.y)
+        greatest = there.groupby("label", sort=False)[panel.y].max()
+        if panel.y_max is not None and greatest.max() > panel.y_max:
+            said.append(f"The {name} goes on above {panel.y_max:g}.")
         if panel.y_min is not None and there[panel.y].min() < panel.y_min:
-            said.append(f"The {in_words(panel.y)} goes on below {panel.y_min:g}.")
+            said.append(f"The {name} goes on below {panel.y_min:g}.")
+        if panel.y_scale == "log" and (names := list(greatest[greatest == 0].index)):
+            said.append(f"The {name} of {', '.join(names)} is 0.")
     return list(dict.fromkeys(said))
 
 

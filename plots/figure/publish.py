@@ -67,28 +67,11 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     return findings
 
 
-def verdicts(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """The findings of `publish` without any files."""
-    if figure.times:
-        return times.verdicts(frame, figure)
-    return claims.judge(_judged(_marked(frame, figure), figure), figure.claims)
-
-
-def _marked(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """The rows with columns `best` and, where the figure has such step sizes, `published`."""
+def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     frame = mark_best(frame, figure.select, figure.held_out)
     if figure.published:
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
-    return frame
-
-
-def _judged(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    return frame[frame["seed"] != figure.held_out]
-
-
-def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
-    frame = _marked(frame, figure)
-    judged = _judged(frame, figure)
+    judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
     shown = at_mean_costs(while_all_go_on(_shown(judged, figure)))
     shown = shown.assign(front=shown["algorithm"] == _headline(figure), diverged=is_diverged(shown))

@@ -43,13 +43,6 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     return findings
 
 
-def verdicts(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """The findings of `report` without any files."""
-    assert figure.times is not None
-    lines = bandwidth.over_bandwidth(frame, figure.times, figure.network)
-    return _judged(lines, _measured(figure), figure, _protocol(frame, figure))
-
-
 def _about_measured(figure: Figure, rounds: pd.DataFrame | None) -> list[str]:
     """The section on measured rounds, where a figure asks for them."""
     assert figure.times is not None

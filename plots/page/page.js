@@ -41,10 +41,7 @@ function reading(tasks, view) {
   return [
     view.lr === "best" ? `Each method with ${rules.join(", or, on other tasks, ")}.` :
       "A line for each step size: the larger, the stronger.",
-    view.seeds.length > 1 ? "Lines are means over seeds, geometric where y is logarithmic; bands span the seeds." : "",
     data.axes[view.x].about,
-    "Drag to zoom, double-click for all. Click on a name: that one alone, double-click: all; behind it the step size.",
-    data.runs.some(run => run.status !== "finished") ? "Dotted: runs that are not finished." : "",
     fewer() ? `Not all evaluations: ${fewer()}.` : "",
   ].filter(Boolean).join(" ");
 }

@@ -91,7 +91,6 @@ def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, cap
         ("figure=figure_3 budget=ful", "budget=ful: no such choice; did you mean full?"),
         ("figure=demo seed=0,1", "seed=0,1: several values are a sweep, which a figure is already"),
         ("figure=demo,figure_2", "several values are a sweep"),
-        ("-m figure=demo seed=0,1", "-m: a figure is a sweep already"),
         ("figure=demo algorithm=sgd", "algorithm=sgd: the figure itself sets this key"),
     ],
 )
