@@ -15,11 +15,10 @@ from renewing import renew
 from rich.console import Console
 
 from plots.figure import curves
-from plots.figure.derive import MinimumOverRounds, Ratio
+from plots.figure.derive import MinimumOverRounds
 from plots.figure.publish import Displays, publish, rows_of, show
 from plots.figure.spec import Figure, Panel, Target
 from plots.runs.read import open_run, table
-from plots.runs.seeds import over_seeds
 
 TOY = Figure(name="toy", title="A toy", grid=(("seed=0",),), rows=(Panel(x="round", y="grad_norm"),))
 AS_LOW = claim("3", "As low", "reaches_level", subject="noisy", reference="plain", within=2.0)
@@ -102,27 +101,6 @@ def test_a_run_that_another_figure_began_is_drawn_as_this_one_has_it(folders, mo
     assert set(frame["label"]) <= {place.name for place in folders}
 
 
-def test_derived_columns_are_there_to_draw(folders):
-    derive = (Ratio(metric="second_moment", over="plain"),)
-    frame, _, _ = written(folders, derive=derive, rows=(Panel(x="round", y="second_moment_ratio"),))
-    assert frame.loc[frame["algorithm"] == "noisy", "second_moment_ratio"].dropna().unique() == pytest.approx([5.0])
-
-
-def test_runs_that_differ_in_batches_become_a_curve_over_these(tmp_path):
-    ends = {4: 0.95, 1: 0.98, None: 0.9}
-    folders = [
-        folder(tmp_path, f"{size}-{seed}", task__batch_size=size, seed=seed, norm=lambda t, *_, to=end: to**t)
-        for size, end in ends.items()
-        for seed in (0, 1)
-    ]
-    frame, _, _ = written(folders, derive=(MinimumOverRounds(),))
-    assert frame["batch_size"].isna().tolist() == [False] * 4 + [True] * 2
-    curve = over_seeds(frame, "batch_size", "min_grad_norm_squared", geometric=True)
-    assert curve["x"].tolist() == [1.0, 4.0]  # those with gradients of all rows have no place there
-    assert curve["mean"].tolist() == pytest.approx([0.98**200, 0.95**200])
-    assert over_seeds(frame[frame["batch_size"].isna()], "batch_size", "grad_norm", geometric=True).empty
-
-
 def test_over_batches_a_run_is_a_point_and_one_that_diverged_none(tmp_path):
     paths = [
         folder(tmp_path, f"{size}", task__batch_size=size, reached=40 if size == 16 else None)
@@ -173,21 +151,6 @@ def test_seeds_are_stated_and_all_drawn(seeded):
     assert pd.read_csv(target / "claims.csv")["step_size"].tolist() == ["best", "0.5"]
 
 
-def test_the_caption_says_what_several_seeds_are(seeded, folders):
-    text = caption(seeded)
-    assert "over the last tenth of the rounds and over seeds." in text
-    assert "Lines are means over seeds 0, 7, geometric on logarithmic axes, and bands go from the least to" in text
-    assert "seed" not in caption(folders)
-    means = "100 rounds; means over seeds 0, 7, bands from the least to the greatest."
-    assert texts(seeded)[0] == means
-    assert texts(folders)[0] == "100 rounds; one seed (0)."
-
-
-def test_seeds_that_change_nothing_are_said_to(tmp_path):
-    same = [run_folder(tmp_path / "same", "plain", [0.1], [1e-2], 2.0, seed) for seed in (0, 1)]
-    assert texts(same)[0] == "100 rounds; seeds 0, 1 gave the same numbers."
-
-
 def test_the_note_is_on_the_figure_and_above_the_report(folders):
     note = "quick budget: width 8,\n  2 epochs\n"
     assert caption(folders, note=note).splitlines()[:2] == ["quick budget: width 8, 2 epochs", "A toy."]
@@ -228,16 +191,6 @@ def test_the_caption_says_where_curves_are_cut_and_only_where_they_are(folders):
     assert "goes on" not in caption(
         folders, rows=(replace(cut, task="another"), replace(cut, task="toy", y_min=None, y_max=None))
     )
-
-
-def test_step_sizes_can_be_selected_by_another_metric(tmp_path):
-    run = run_folder(tmp_path, "plain", [0.1, 0.5], [1e-2, 1e-4], 2.0)
-    rewrite(run, lambda row: row | {"train_loss": row["lr"]})
-    frame, text, _ = written([run], select="train_loss")
-    assert frame[frame["drawn"]]["lr"].unique().tolist() == [0.1]
-    rule = "the step size with the lowest geometric mean of the training loss over the last tenth of the rounds"
-    assert f"Best step sizes, that is {rule}:" in text
-    assert f"Each method with {rule}." in caption([run], select="train_loss")
 
 
 def test_grids_that_differ_are_listed_beside_claims(seeded, folders):
@@ -310,12 +263,3 @@ def test_methods_are_ranked_by_bits_to_the_hardest_level_that_they_reach(tmp_pat
     of_accuracy = Target(metric="test_accuracy", levels=(0.6, 0.95))
     rows = written(runs, targets=(of_accuracy,))[1].partition("### toy\n\n")[2].splitlines()
     assert rows[2].startswith("| Last | ")  # of equals the first stays first
-
-
-def test_targets_of_one_task_are_tabled_of_that_alone(tmp_path):
-    runs = [folder(tmp_path, "run", task=task) for task in ("a", "b")]
-    asked = [Target(metric="grad_norm", levels=(level,), task=task) for task, level in (("a", 0.5), (None, 0.25))]
-    text = written(runs, targets=asked[:1])[1]
-    assert "### a\n" in text
-    assert "### b\n" not in text
-    assert "### b\n" in written(runs, targets=asked[1:])[1]
