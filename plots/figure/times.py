@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -93,24 +92,14 @@ def _paying(lines: pd.DataFrame) -> list[str]:
     if found.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
-    ends = found[["least", "greatest"]].to_numpy(dtype=float)
-    found["cell"] = [_stretch(begin, end, least, most) for begin, end in ends]
+    ends = found[["least", "greatest"]].map(lambda place: f"{float(f'{place:.2g}'):g}")
+    found["cell"] = ends.agg(" to ".join, axis=1).where(found["least"].notna(), "–")
     return [
         "## Where compression pays", "",
         f"At how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",
-        "",
+        "A dash: at none.", "",
         *markdown.cross_table(found.assign(method=found["label"]), "method", "task"), "",
     ]  # fmt: skip
-
-
-def _stretch(begin: float, end: float, least: float, most: float) -> str:
-    """From where to where, of a range, in words of two digits."""
-    if math.isnan(begin):
-        return "nowhere here"
-    begins, ends = (f"{float(f'{place:.2g}'):g}" for place in (begin, end))
-    if begin > least:
-        return f"from {begins}" if end == most else f"{begins} to {ends}"
-    return "everywhere here" if end == most else f"up to {ends}"
 
 
 def _seconds(lines: pd.DataFrame) -> list[str]:

@@ -52,15 +52,12 @@ def runs(name: str, budget: str = "auto") -> list[RunConfig]:
     return runs_of(figure_named(name, budget), [])
 
 
-# Of sixteen runs and more.
-LONG = {
-    *("methods", "rate", "figure_2_top_k", "why_frozen", "ef21", "dependence", "dependence_rounds", "modern"),
-    *("marina", "local_steps", "messages", "figure_2_wide"),
-}
+SHORT = ("demo", "digits", "bandwidth", "figure_3", "language", "why_stochastic")
+"""Those that are composed on every call."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in FIGURES]
+    "name", [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in FIGURES]
 )
 def test_claims_derivations_and_cells_fit(name):
     figure = figure_named(name)
@@ -256,8 +253,5 @@ def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, ch
 def test_batches_tell_runs_apart_where_every_panel_is_over_them():
     figure = figure_named("regime_batches")
     assert len({run.task.options["batch_size"] for run in runs_of(figure, [])}) == 5
-    longer = (*figure.grid, ("rounds=100", "rounds=200"))
-    with pytest.raises(UsageError, match="amsgrad on logreg/phishing stands twice"):
-        runs_of(replace(figure, grid=longer, overrides=("cluster.workers=20",)), [])
     with pytest.raises(UsageError, match="x=batch_size: logreg/phishing has none"):
         runs_of(replace(figure, grid=figure.grid[:2]), [])

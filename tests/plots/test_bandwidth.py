@@ -112,7 +112,7 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tm
     ends = [seconds(4, rate, 10, 32 * D) / seconds(4, rate, 20, D) for rate in (100.0, 0.1)]
     assert found["measured"][0] == f"{float(f'{ends[0]:.2g}'):g}× to {float(f'{ends[1]:.2g}'):g}×"
     report = (place / "report.md").read_text()
-    assert f"| Noisy, sharded | up to {crossing(4):.1f}"[:-2] in report
+    assert f"| Noisy, sharded | 0.1 to {crossing(4):.1f}"[:-2] in report
     assert "| toy | Plain | 10 | 6.4e4 | 10 | 1 of 1 |" in report
 
 
