@@ -94,12 +94,6 @@ def _is_about(check: Check, rows: pd.DataFrame) -> bool:
     return is_measured and check.named_methods <= set(rows["algorithm"])
 
 
-def not_judged(claims: Sequence[Claim], task: str, step_size: str, why: str) -> pd.DataFrame:
-    """Findings of claims about a task that was not measured."""
-    about = [(claim.number, claim.statement, task, step_size, NOT_DECIDABLE, why) for claim in claims]
-    return pd.DataFrame(about, columns=COLUMNS)
-
-
 def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The rows of one task by protocol, each with one step size a method.
 

@@ -10,7 +10,7 @@ import pandas as pd
 from plots.claims import claims
 from plots.claims.seconds import AsMeasured
 from plots.figure import bandwidth, curves, markdown, measured
-from plots.figure.spec import Figure
+from plots.figure.spec import Figure, Times
 from plots.runs.columns import in_words
 
 
@@ -23,7 +23,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     times = figure.times
     assert times is not None
     lines = bandwidth.over_bandwidth(frame, times, figure.network)
-    rounds = _measured(figure)
+    rounds = measured.read(measured.ROOT / times.measured) if times.measured else None
     findings = _judged(lines, rounds, figure, _protocol(frame, figure))
     caption = f"{figure.title}. {bandwidth.caption(frame, times, figure.network)}"
     about = ". ".join(filter(None, [figure.note, bandwidth.note(frame, lines)]))
@@ -35,35 +35,23 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     frame.to_csv(target / f"{figure.name}.csv", index=False)
     bandwidth.rows(lines).to_csv(target / "lines.csv", index=False, float_format="%.6g")
     text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]
-    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, figure), *_about_measured(figure, rounds)]
+    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, times)]
+    text += _about_measured(figure.name, times.measured) if times.measured else []
     if figure.claims:
         text += markdown.judged(findings, figure, several_seeds=False)
     (target / "report.md").write_text("\n".join(text) + "\n")
     return findings
 
 
-def _about_measured(figure: Figure, rounds: pd.DataFrame | None) -> list[str]:
-    """The section on measured rounds, where a figure asks for them."""
-    assert figure.times is not None
-    if not (file := figure.times.measured):
-        return []
-    text = ["", "## Measured rounds", ""]
-    if rounds is None:
-        return [*text, f"There is no `{file}`: nothing was measured."]
-    picture = f"![Seconds a round over bandwidth, modelled and measured]({figure.name}_measured.png)"
+def _about_measured(name: str, file: str) -> list[str]:
+    """The section on measured rounds."""
+    picture = f"![Seconds a round over bandwidth, modelled and measured]({name}_measured.png)"
     caption = f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{file}`). "
-    return [*text, picture, "", f"{caption}Points without a line have no model.*"]
+    return ["", "## Measured rounds", "", picture, "", f"{caption}Points without a line have no model.*"]
 
 
 def _save(picture: curves.Figure, name: str, figure: Figure, target: Path) -> None:
     curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")), look=figure.look)
-
-
-def _measured(figure: Figure) -> pd.DataFrame | None:
-    """The measured rounds; None where nothing is asked for or measured."""
-    assert figure.times is not None
-    path = measured.ROOT / figure.times.measured
-    return measured.read(path) if path.is_file() else None
 
 
 def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
@@ -73,7 +61,7 @@ def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
 
 
 def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
-    """The verdicts: of modelled times and of measured rounds one a panel; none where nothing was measured."""
+    """The verdicts: of modelled times, and of rounds where they were measured, one a panel."""
     of_rounds = [claim for claim in figure.claims if isinstance(claim.check, AsMeasured)]
     of_times = [claim for claim in figure.claims if not isinstance(claim.check, AsMeasured)]
     panels = lines.assign(algorithm=lines["method"], best=True, lr=float("nan"))
@@ -81,8 +69,6 @@ def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, pr
     if rounds is not None:
         found = claims.judge(rounds.assign(best=True, lr=float("nan")), of_rounds)
         parts.append(found.assign(step_size=claims.MEASURED))
-    else:
-        parts.append(claims.not_judged(of_rounds, "no network", claims.MEASURED, "not measured"))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
@@ -116,11 +102,10 @@ def _seconds(lines: pd.DataFrame) -> list[str]:
     return text
 
 
-def _rests_on(frame: pd.DataFrame, figure: Figure) -> list[str]:
+def _rests_on(frame: pd.DataFrame, times: Times) -> list[str]:
     """What a round took and cost, and how many there were."""
-    assert figure.times is not None
-    found = bandwidth.reached(frame, figure.times)
-    said = f"{in_words(figure.times.metric)} {figure.times.level:g}"
+    found = bandwidth.reached(frame, times)
+    said = f"{in_words(times.metric)} {times.level:g}"
     costs = ("computing of a worker, ms a round", "bits a round", f"rounds to {said}")
     return [
         "## What that rests on", "", "The least and the greatest over seeds and step sizes, as recorded.", "",

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 import pytest
 from curve_support import claim
-from folder_support import change, folder, rewrite
+from folder_support import change, folder
 from page_support import Viewer, browser, opened
 
 from experiments.report import main
@@ -35,11 +35,6 @@ OTHERS = ("b", "c", "d", "e", "f")
 HOSTILE = '"><img src=x onerror=alert(1)>'
 FASTER = {"plain": 0.03, "noisy": 0.02}
 SCHEMES = {"light": "color", "dark": "dark"}
-
-LABEL = "<i>%{y}</i> & " + "a" * 300
-
-MOST = 40
-MANY = [f"{number / 100:g}" for number in range(10, 53)]
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +106,17 @@ def test_lines_are_means_over_seeds_in_bands(viewer, results):
     assert band["y"] == [max(values) for values in norms] + [min(values) for values in reversed(norms)]
     viewer.page.uncheck("#logy")
     assert viewer.line(SECOND, "noisy")["y"] == pytest.approx([mean(values) for values in norms], rel=1e-12)
+
+
+def test_seeds_that_sent_other_bits_stand_at_their_mean(viewer):
+    places = viewer.page.evaluate(
+        """() => {
+            const seed = times => ({ run: { axes: { round: [0, 10, 20], bits: [0, 80 * times, 160 * times] } },
+                trial: { y: [1, 0.5, 0.25] } });
+            return overSeeds([seed(1), seed(2)], "bits", "y", true, true, null).map(({ x }) => x);
+        }"""
+    )
+    assert places == [120, 240]
 
 
 def test_the_best_step_size_is_that_of_the_figures_and_each_can_be_shown(viewer, results):
@@ -383,6 +389,20 @@ def test_the_filter_is_words_that_a_run_has_all_of(study):
     assert study.text("#drawn").startswith("Drawn: 0 of 6 tasks")
 
 
+def test_of_every_method_those_that_end_best_are_drawn(study):
+    """Of 43 lines of one method, the later the better, and three of another that all end worse."""
+    kept = study.page.evaluate(
+        """() => {
+            const line = (method, end) => ({ curve: { method }, points: [{ mean: end }] });
+            const lines = [...Array(43).keys()].map(i => line("plain", 1 - i / 100));
+            return mostTelling([...lines, ...[2, 3, 4].map(end => line("noisy", end))], "grad_norm")
+                .map(({ curve, points }) => [curve.method, points[0].mean]);
+        }"""
+    )
+    assert [method for method, _ in kept] == ["plain"] * 37 + ["noisy"] * 3
+    assert max(end for method, end in kept if method == "plain") == pytest.approx(1 - 6 / 100)
+
+
 def test_back_undoes_a_choice(study):
     page = study.page
     views = []
@@ -495,79 +515,3 @@ def test_on_a_phone_the_first_curve_is_on_the_first_screen_in_either_scheme(
         page.click("#choose > summary")
         page.click("#methods .only >> text=Noisy")
         assert study.methods(TASK) == {"noisy"}
-
-
-# results unlike those of a published figure
-
-
-@pytest.fixture(scope="module")
-def odd_report(browser, tmp_path_factory) -> Iterator[Viewer]:
-    """A method without compression and with a name of its own, and one whose seeds did not send the same bits."""
-    place = tmp_path_factory.mktemp("odd")
-    look = {"label": LABEL, "color": "#111111", "marker": "o"}
-    path = folder(place, "a", lrs=(0.01, 0.1), algorithm__display=look)
-    rewrite(path, lambda row: row | {"aggregate_error": 0.0, "second_moment": 1.0 + row["round"]})
-    for seed in (0, 1):
-        path = folder(place, str(seed), algorithm="noisy", seed=seed, lrs=(0.001,))
-        rewrite(path, lambda row, times=1 + seed: row | {"aggregate_error": 1.0, "bits": times * row["bits"]})
-    main([f"results_dir={place}"])
-    with opened(browser, place / "report.html") as viewer:
-        yield viewer
-
-
-@pytest.fixture
-def odd(odd_report) -> Iterator[Viewer]:
-    odd_report.show()
-    yield odd_report
-    assert odd_report.is_quiet()
-
-
-def test_seeds_that_sent_other_bits_stand_at_their_mean(odd):
-    assert odd.line("toy", "noisy")["x"][:2] == [80 * 10 * 1.5, 80 * 20 * 1.5]
-    odd.show(seeds="1")
-    assert odd.line("toy", "noisy")["x"][:2] == [80 * 10 * 2, 80 * 20 * 2]
-
-
-def test_long_names_are_shown_as_they_are_and_do_not_widen_the_page(odd):
-    odd.page.evaluate(
-        """() => { const plot = document.querySelector(".plot");
-            const curve = plot.data.findIndex(trace => trace.meta.kind === "line");
-            Plotly.Fx.hover(plot, [{ curveNumber: curve, pointNumber: 1 }]); }"""
-    )
-    odd.page.wait_for_selector(".hoverlayer .hovertext")
-    assert LABEL in odd.text(".hoverlayer .hovertext")
-    for width in (1366, 700):
-        odd.page.set_viewport_size({"width": width, "height": 900})
-        odd.page.reload()
-        assert odd.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.fixture(scope="module")
-def many(browser, tmp_path_factory) -> Iterator[Viewer]:
-    """A panel with more lines than anybody distinguishes: 43 of one method, the greater their setting the better, and
-    three of another that all end worse."""
-    place = tmp_path_factory.mktemp("many")
-    for number, ratio in enumerate(MANY):
-        folder(place, ratio, rounds=20, compressor__ratio=float(ratio),
-               norm=lambda t, lr, seed, number=number: 2 - (10 + number) * t / 2000)  # fmt: skip
-    for number in range(3):
-        folder(place, f"noisy-{number}", algorithm="noisy", rounds=20, compressor__ratio=0.6 + number / 10,
-               norm=lambda t, lr, seed, number=number: 3 + number / 100 - t / 1000)  # fmt: skip
-    main([f"results_dir={place}"])
-    with opened(browser, place / "report.html") as viewer:
-        yield viewer
-
-
-def pairs(many: Viewer) -> set[tuple[str, str]]:
-    return {
-        (trace["method"], trace["name"].partition(", step")[0].rpartition("=")[2]) for trace in many.traces("toy")
-    }
-
-
-def test_of_every_method_those_that_end_best_are_drawn_and_that_is_said(many: Viewer) -> None:
-    best = MANY[-(MOST - 3) :]
-    assert pairs(many) == {("plain", ratio) for ratio in best} | {("noisy", f"0.{6 + number}") for number in range(3)}
-    assert f"{MOST} of {len(MANY) + 3} lines are drawn" in many.text(".panel .note")
-    pressed = many.page.locator('.panel .legend button[aria-pressed="true"]')
-    assert pressed.count() == MOST
-    assert many.is_quiet()
