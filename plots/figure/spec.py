@@ -61,7 +61,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Times:
-    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s.
+    """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s (its ends).
 
     There is a panel for each number of workers, and a line for each method and topology. `measured` is a CSV of
     measured rounds, relative to the project's folder (`plots.figure.measured` reads it); it has a picture of its own.
@@ -73,11 +73,6 @@ class Times:
     bandwidth: Annotated[tuple[Annotated[float, Gt(0)], ...], Len(2, 2)] = (10.0, 1e5)
     topologies: Annotated[tuple[Topology, ...], MinLen(1)] = ("sharded", "ring")
     measured: str = ""
-
-    def __post_init__(self) -> None:
-        low, high = self.bandwidth
-        if low >= high:
-            raise ValueError(f"bandwidth={[low, high]}: must be two ends in Mbit/s, the smaller first")
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -97,7 +92,7 @@ class Figure:
         published: by algorithm the step size of its paper, a protocol beside that of best step sizes.
         published_as: whose these are, in panels and tables.
         families: algorithms that are drawn together, in panels of their own.
-        look: size, font and place of the caption.
+        look: size, font, and what legends name.
         held_out: the seed that chooses the best step sizes. Nothing is judged on it.
         trial_share: the share of a run's rounds that a run on that seed has.
         trial_overrides: of the runs on that seed.
@@ -120,7 +115,7 @@ class Figure:
     needs: str = ""
     published: Mapping[str, float] = Field(default_factory=dict)
     published_as: str = "paper's"
-    families: tuple[tuple[str, ...], ...] = ()
+    families: tuple[Annotated[tuple[str, ...], Len(1, MOST)], ...] = ()
     look: Look = Field(default_factory=Look)
     held_out: int | None = None
     trial_share: Annotated[float, Gt(0), Le(1)] = 1.0
@@ -134,9 +129,6 @@ class Figure:
             raise ValueError("a figure has either rows of panels or times")
         if higher_is_better(self.select):
             raise ValueError(f"select={self.select}: choose a metric of which less is better")
-        for some in self.families:
-            if not 1 <= len(some) <= MOST:
-                raise ValueError(f"families: {list(some)}: a panel shows from 1 to {MOST} methods")
         for word, times in Counter(word for one in self.claims for word in (one.number, one.statement)).items():
             if times > 1:
                 raise ValueError(f"claims: {word}: stands {times} times; numbers and statements must differ")

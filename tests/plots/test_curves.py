@@ -1,6 +1,5 @@
 """What is on the drawn figure, its ticks, and the rows it is drawn from."""
 
-import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
-from folder_support import folder
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.lines import Line2D
 from PIL import Image
 
@@ -20,7 +17,6 @@ from plots.figure.curves import draw, save
 from plots.figure.look import Look
 from plots.figure.spec import Panel
 from plots.runs.columns import label
-from plots.runs.read import open_run, table
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
@@ -115,12 +111,6 @@ def test_a_panel_of_one_task_is_drawn_of_that_alone() -> None:
     assert [axis.get_xlabel() for axis in panels(protocols, rows)] == [label("bits"), label("round")]
 
 
-def test_a_family_has_no_panel_of_a_task_without_its_curves() -> None:
-    frame = two_by_two().query("not (task == 't' and algorithm == 'b')")
-    axes = draw(frame, ROWS[:1], "caption", families=[["a"], ["b"]]).axes
-    assert [axis.get_title() for axis in axes] == ["S", "T", "S"]
-
-
 @pytest.mark.parametrize(("panel", "task", "row"), [(0, "s", 0), (1, "t", 0), (2, "s", 1), (3, "t", 1)])
 def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
     frame = two_by_two()
@@ -133,18 +123,6 @@ def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
         line = drawn[algorithm.upper()]
         assert np.array_equal(line.get_xdata(), rows[ROWS[row].x])
         assert np.array_equal(line.get_ydata(), rows["grad_norm"])
-
-
-def test_markers_lie_on_points_and_reach_from_end_to_end() -> None:
-    frame = labelled("a", "s", curve(lambda r: 1.0 + r, tuple(range(1001))))
-    for axis, first in zip(panels(frame, ROWS), (1, 0), strict=True):
-        (line,) = axis.get_lines()
-        marks = line.get_markevery()
-        assert (marks[0], marks[-1]) == (0, 1000 - first)
-        assert len(marks) == 7
-        places = line.get_xdata()[marks]
-        steps = np.diff(np.log(places) if first else places)
-        assert steps == pytest.approx([steps.mean()] * 6, rel=0.1)
 
 
 @pytest.mark.parametrize(("side", "far", "near"), [("y_min", 1e-30, 1e-2), ("y_max", 1e30, 0.1)])
@@ -160,23 +138,6 @@ def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float,
     furthest, beyond = (values.min(), values.max())[kept], free.get_ylim()[kept]
     assert min(furthest, beyond) <= tight.get_ylim()[kept] <= max(furthest, beyond)
     assert np.array_equal(lines(tight)["A"].get_ydata(), lines(free)["A"].get_ydata())
-
-
-def test_the_rows_of_runs(tmp_path: Path) -> None:
-    for algorithm in ("plain", "noisy"):
-        folder(tmp_path, algorithm, algorithm=algorithm, lrs=(0.1, 0.3), seed=3, norm=lambda t, lr, seed: 1 / (3 + t))
-    folders = [tmp_path / "toy" / name / name for name in ("plain", "noisy")]
-    frame = table([open_run(path) for path in folders])
-    written = [json.loads(line) for path in folders for line in (path / "metrics.jsonl").read_text().splitlines()]
-    assert len(frame) == len(written) == 2 * 11 * 2
-    for (_, row), expected in zip(frame.iterrows(), written, strict=True):
-        assert expected.pop("crc32")
-        for name, value in expected.items():
-            assert row[name] == value, name  # to the last bit
-    for name in ("algorithm", "run", "label"):
-        assert frame[name].str.lower().tolist() == ["plain"] * 22 + ["noisy"] * 22
-    for name, value in {"task": "toy", "task_label": "TOY", "compressor": "ScaledSign", "seed": 3, "d": 8}.items():
-        assert set(frame[name]) == {value}
 
 
 # ticks of logarithmic axes
@@ -209,13 +170,6 @@ def test_at_least_two_ticks_are_labelled_and_not_too_many(low: float, high: floa
     assert "" not in texts
 
 
-def test_ticks_are_of_what_is_left_in_view() -> None:
-    frame = labelled("a", "s", curve([2.0, 1.0, 1e-9], (0, 10, 20)))
-    figure = draw(frame, [Panel(x="round", y="grad_norm", y_min=0.5)], "")
-    figure.canvas.draw()
-    assert {"0.5", "1", "2"} <= set(labels(figure.axes[0]))
-
-
 # how it fits into a page
 
 
@@ -240,16 +194,6 @@ def test_a_figure_is_exactly_as_wide_as_it_is_to_be(tmp_path: Path) -> None:
             assert picture.size[0] == pytest.approx(200 * width, abs=1)
         across = {round(axis.get_position().x0, 2) for axis in figure.axes}
         assert len(across) == (2 if width < 4 else 3)
-
-
-def test_letters_have_the_size_and_the_font_that_are_asked_for() -> None:
-    figure = draw(falling("a", 0.9), [NORM], "note", Look(font="serif", font_size=6.0))
-    axis = figure.axes[0]
-    texts = [axis.xaxis.label, *axis.get_xticklabels(), *figure.subfigs[0].legends[0].get_texts()]
-    assert axis.xaxis.label.get_size() == figure.subfigs[0].legends[0].get_texts()[0].get_size() == 6.0
-    fonts = {findfont(text.get_fontproperties()) for text in texts}
-    assert fonts == {findfont(FontProperties(family=["serif"]))}
-    assert fonts != {findfont(FontProperties(family=["sans-serif"]))}
 
 
 def legend(figure) -> list[str]:
