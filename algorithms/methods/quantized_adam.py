@@ -70,9 +70,9 @@ def quantized_adam(
     beta: float = 0.9,  # β, how much of m is kept each round
     theta: float = 0.999,  # θ, how much of v is kept each round
     eps: float = 1e-8,  # ε, added to v under the root
-    theta_schedule: Literal[
+    theta_schedule: Literal[  # of θ_t: θ, or 1 − θ/t
         "constant", "one_minus_theta_over_t"
-    ] = "constant",  # of θ_t: constant | one_minus_theta_over_t
+    ] = "constant",
     weight_decay: float = 0.0,  # λ, added to g_i
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:

@@ -87,7 +87,7 @@ class ClusterConfig:
     workers: int = key(20, "number of workers n, whatever the number of processes", unit="workers", least=1)
     server: str = key(
         "rank0",
-        "where the server runs on several ranks: on rank 0, or in parts, one a rank; the numbers are the same",
+        "where the server runs on several ranks: on rank 0, or in shards, one per rank; the numbers are the same",
         choices=("rank0", "sharded"),
         affects="place",
     )
@@ -143,7 +143,7 @@ class RunConfig:
         affects="others",
     )
     eval_every: int = key(10, "rounds between two evaluations; null: one epoch", unit="rounds", least=1, derived=True)
-    eval_early: bool = key(False, "also evaluate after rounds 1, 2, 4, … before the first regular evaluation")
+    eval_early: bool = key(False, "also evaluate after rounds 1, 2, 4, …, before the first regular evaluation")
     seed: int = key(0, "seed of shards, batches, initial weights and stochastic compressors", least=0)
 
     device: str = key(
@@ -225,8 +225,8 @@ class LaunchConfig:
         unit="seconds",
         positive=True,
     )
-    fail_fast: bool = key(False, "stop at the first failed run instead of going on with the others")
-    dry_run: bool = key(False, "print cells, rounds, bits, memory and estimated time, and run nothing")
+    fail_fast: bool = key(False, "stop at the first failed run")
+    dry_run: bool = key(False, "print runs, rounds, bits, memory and estimated time, and run nothing")
     select: str | None = key(
         None,
         "what a sweep returns and selects step sizes by: final_<metric> or best_<metric>; null: the task's metric",
@@ -237,7 +237,7 @@ class LaunchConfig:
 class Reproduction:
     """What `experiments.reproduce` is asked for; every other key goes to the runs."""
 
-    figure: Any = field(metadata={"key": KeySpec("the cells, how they are drawn, the claims"), "part": True})
+    figure: Any = field(metadata={"key": KeySpec("the runs, how they are drawn, the claims"), "part": True})
     budget: str = key(
         "auto",
         "auto: the largest whose runs, timed here by a few rounds, take at most two hours",
@@ -250,7 +250,7 @@ class Reproduction:
         choices=("both", "published"),
     )
     overrides: Sequence[str] = key((), "overrides of every run")
-    packages: Sequence[str] = key((), "of yours, for the figure and its runs")
+    packages: Sequence[str] = key((), "your packages, for the figure and its runs")
 
 
 def is_part(one: Field[Any]) -> bool:
