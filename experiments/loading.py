@@ -5,7 +5,7 @@ from pathlib import Path
 
 from common.errors import UsageError
 from plots.request import folder
-from plots.runs.find import find, select, whole, with_rows
+from plots.runs.find import chosen_runs
 from plots.runs.results import Results, results
 
 Names = str | int | Sequence[str | int]
@@ -22,7 +22,7 @@ def load(
     """
     place = folder("results_dir", results_dir)
     names = {"task": _joined(task), "algorithm": _joined(algorithm), "seed": _joined(seed)}
-    runs = whole(run for run in select(with_rows(find(place)), place, study, **names) if run.is_finished)
+    runs = [run for run in chosen_runs(place, study, **names) if run.is_finished]
     if not runs:
         raise UsageError(f"{place}: holds no finished run of these; python -m experiments.status lists what is there")
     return results(runs)

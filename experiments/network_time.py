@@ -23,8 +23,8 @@ that is the fastest on that network. Below the table stands from which to which 
 method is faster than every uncompressed one.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -35,10 +35,10 @@ from common.errors import UsageError
 from common.names import unknown
 from plots.figure.look import Look
 from plots.figure.spec import Times
-from plots.out import PICTURES, write_rows, write_text
+from plots.out import PICTURES, chosen_runs, write_rows, write_text
 from plots.request import NETWORK, answering, chosen, network, parse, positive, words
 from plots.runs.columns import column
-from plots.runs.find import CHOOSING, find, select, whole, with_rows
+from plots.runs.find import CHOOSING
 from plots.runs.network import Network, pays, seconds_to
 from plots.runs.variants import distinguish, latest, variant_rows
 
@@ -63,13 +63,10 @@ def show(request: dict[str, str], console: Console) -> None:
     """
     if not request["level"]:
         raise UsageError("level=: give the value of y that is to be reached, such as y=test_accuracy level=0.9")
-    level = positive("level", request["level"], "what y is measured in")
+    level = positive("level", request["level"])
     networks = [
-        replace(
-            network({**request, "network.bandwidth": bandwidth, "network.topology": topology}),
-            workers=_whole(workers),
-        )
-        for workers in request["network.workers"].split(",")
+        network({**request, "network.workers": n, "network.bandwidth": bandwidth, "network.topology": topology})
+        for n in request["network.workers"].split(",")
         for bandwidth in request["network.bandwidth"].split(",")
         for topology in request["network.topology"].split(",")
     ]
@@ -77,11 +74,7 @@ def show(request: dict[str, str], console: Console) -> None:
         raise UsageError(unknown(f"out={request['out']}: no such picture", Path(request["out"]).suffix, PICTURES))
     if request["out"] and len({one.bandwidth for one in networks}) == 1:
         raise UsageError("out=: a picture goes from one bandwidth to another; network.bandwidth=10,100000 say")
-    place = Path(request["results_dir"])
-    runs = whole(select(with_rows(find(place)), place, **{key: request[key] for key in CHOOSING}))
-    if not runs:
-        raise ValueError(f"{place}: no whole run among those chosen; start one with python -m experiments.run")
-    frame = variant_rows(latest(distinguish(runs)))
+    frame = variant_rows(latest(distinguish(chosen_runs(request))))
     y = chosen("y", request["y"], [name for name in map(str, frame) if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
     for task, rows in frame.groupby("task", sort=False):
@@ -93,8 +86,8 @@ def show(request: dict[str, str], console: Console) -> None:
         cells = zip(wide.index, wide.to_numpy(), strict=True)
         lines = [[*(f"{number:g}" for number in place), *map(_cell, line)] for place, line in cells]
         tables.show(console, ["workers", "Mbit/s", *wide.columns], lines)
-        for (label, workers), ends in pays(times).items():
-            where = f"from {ends[0]:g} to {ends[1]:g} Mbit/s" if ends else "at none of these"
+        for label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
+            where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
     if request["out"]:
         bandwidths = [one.bandwidth for one in networks]
@@ -105,14 +98,6 @@ def show(request: dict[str, str], console: Console) -> None:
         )  # fmt: skip
         _draw(frame, wanted, networks[0], Path(request["out"]))
         console.print(f"picture: {request['out']}")
-
-
-def _whole(workers: str) -> int:
-    """A number of workers. Raises UsageError for another one."""
-    found = positive("network.workers", workers, "workers")
-    if found != int(found):
-        raise UsageError(f"network.workers={workers}: must be whole")
-    return int(found)
 
 
 def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> None:

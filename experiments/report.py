@@ -8,8 +8,8 @@ tables for a paper.
 
 results_dir    where the runs lie
 out            a page (.html; named after what it shows, in the results folder, unless said), every row with the
-               settings in which runs differ (.csv, or .parquet where pyarrow is installed), or tables for LaTeX
-               (.tex): best step sizes, where they end, and bits to levels
+               settings in which runs differ (.csv), or tables for LaTeX (.tex): best step sizes, where they end,
+               and bits to levels
 study          a sweep's or figure's name, whose runs alone are meant
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 x, y           of tables: bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds,
@@ -22,7 +22,8 @@ points         all: every evaluation, however large the page is; else one of abo
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from plots.out import Written, asked, chosen_runs, in_number, named, write_page, write_rows
+from plots import out
+from plots.out import Write, chosen_runs, named, write_page, write_rows
 from plots.request import NETWORK, answering, chosen, folder, network, parse, words
 from plots.runs.find import CHOOSING
 
@@ -47,8 +48,7 @@ def write(request: Mapping[str, str]) -> str:
     place = folder("results_dir", request["results_dir"])
     chosen("points", request["points"], ("all", ""))
     usual = place / f"{named('report', request, DEFAULTS)}.html"
-    target, written = asked(request, DEFAULTS, WRITES, usual)
-    return f"{written.write(request, target)}: {target}"
+    return out.write(request, usual, WRITES)
 
 
 def _tables(request: Mapping[str, str], target: Path) -> str:
@@ -65,15 +65,10 @@ def _rows(request: Mapping[str, str], target: Path) -> str:
     frame = results(runs)
     curves = frame.assign(algorithm=frame["method"])
     write_rows(frame.assign(modelled_seconds=modelled_seconds(curves, modelled)), target)
-    return f"rows of {in_number(runs)}"
+    return "rows"
 
 
-WRITES = {
-    ".html": Written("a page", write_page, ("points", *NETWORK)),
-    ".csv": Written("a table of all rows", _rows, tuple(NETWORK)),
-    ".parquet": Written("a table of all rows", _rows, tuple(NETWORK), needs="pyarrow"),
-    ".tex": Written("tables", _tables, ("x", "y", *NETWORK)),
-}
+WRITES: dict[str, Write] = {".html": write_page, ".csv": _rows, ".tex": _tables}
 """What the command writes, by a file's ending."""
 
 

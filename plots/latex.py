@@ -1,11 +1,9 @@
 r"""Tables for a paper: best step sizes, where they end and bits to levels, in LaTeX with booktabs.
 
-A file of them is \input into a document that has \usepackage{booktabs}. In two columns of text a
-table that is too wide for one spans both.
+A file of them is \input into a document that has \usepackage{booktabs}.
 """
 
 import math
-import re
 import unicodedata
 from collections.abc import Mapping
 
@@ -16,9 +14,6 @@ from plots.runs.columns import higher_is_better, in_words
 from plots.runs.levels import bits_to_reach, usual_levels
 from plots.runs.results import finals
 from plots.runs.seeds import in_order, repeated
-
-_COLUMN = 44
-"""Characters of 10 points, gaps between columns included, that fit into a column of 3.25 inches."""
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
@@ -112,10 +107,6 @@ def _table(cells: pd.DataFrame, columns: Mapping, caption: str) -> str:
     heads = {key: columns[key] for key in columns if key in set(cells["task"])}
     grid = cells.pivot(index="algorithm", columns="task", values="cell").loc[[*names], [*heads]].fillna("--")
     grid = grid.set_axis([*names.values()]).set_axis([*heads.values()], axis=1)
-    lines = [["Method", *grid], *grid.reset_index().to_numpy().tolist()]
-    printed = re.compile(r"\\[a-z]+|[${}^\\]")  # but for what LaTeX does not print
-    width = sum(max(len(printed.sub("", cell)) for cell in column) + 2 for column in zip(*lines, strict=True))
-    text = grid.rename_axis(columns="Method").style.to_latex(
+    return grid.rename_axis(columns="Method").style.to_latex(
         hrules=True, caption=caption, position_float="centering", column_format="l" + "r" * len(heads)
     )
-    return text.replace("{table}", "{table*}") if width > _COLUMN else text

@@ -16,8 +16,7 @@ width, font, font_size     of the picture in inches, a font family such as serif
 step_sizes     true: the legend names them
 results_dir    where the runs lie
 out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<request>.png unless said), beside
-               which its curves are left as .csv and its caption as .txt; the curves alone (.csv, or .parquet where
-               pyarrow is installed)
+               which its curves are left as .csv and its caption as .txt; the curves alone (.csv)
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,16 +30,15 @@ from rich.console import Console
 from common import tables
 from common.errors import UsageError
 from plots.figure import curves
-from plots.figure.look import SIZE, Look
+from plots.figure.look import Look
 from plots.figure.spec import Panel
 from plots.latex import latex_tables
-from plots.out import PICTURES, Written, asked, named, write_rows, write_text
-from plots.request import NETWORK, answering, chosen, network, parse, positive, words
+from plots.out import PICTURES, Write, chosen_runs, named, write, write_rows, write_text
+from plots.request import NETWORK, answering, built, chosen, network, parse, positive, words
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
-from plots.runs.find import CHOOSING, find, select, whole, with_rows
+from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.read import RunRecord
 from plots.runs.seeds import about_runs, at_mean_costs, in_order, over_seeds, repeated
 from plots.runs.variants import Variant, distinguish, latest, variant_rows
 
@@ -49,75 +47,31 @@ AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"
 
 SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
+LOOK = {"width": "", "font": "", "font_size": "", "step_sizes": "false"}
+
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
-    **NETWORK, "width": "", "font": "", "font_size": "", "step_sizes": "false",
-    "results_dir": "results", "out": "",
+    **NETWORK, **LOOK, "results_dir": "results", "out": "",
 }  # fmt: skip
-
-OF_CURVES = ("x", "y", "lr", *NETWORK)
-OF_PICTURES = (*OF_CURVES, "x_scale", "y_scale", "width", "font", "font_size", "step_sizes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    request = words("plots.plot", __doc__, arguments)
+    given = words("plots.plot", __doc__, arguments)
     with answering():
-        plot(parse(request, DEFAULTS), Console(soft_wrap=True, highlight=False, markup=False))
+        request = parse(given, DEFAULTS)
+        name = named(f"{request['y']}-over-{_axis(request)}", request, DEFAULTS, said=("x", "y"))
+        print(write(request, Path(request["results_dir"], "plots", f"{name}.png"), WRITES))
 
 
-def plot(request: Mapping[str, str], console: Console) -> Path:
-    """Write what a request with all keys of DEFAULTS asks for, and show the file's path and the curves' ends.
-
-    What is damaged is left out with a notice on standard error. Raises UsageError for what is not there or not
-    understood, and ValueError where nothing whole is, or seeds were not evaluated at the same rounds.
-    """
-    x = AXES[chosen("x", request["x"], AXES)]
-    name = named(f"{request['y']}-over-{x}", request, DEFAULTS, said=("x", "y"))
-    target, written = asked(request, DEFAULTS, _writes(console), Path(request["results_dir"], "plots", f"{name}.png"))
-    console.print(f"{written.write(request, target)}: {target}")
-    return target
-
-
-def _writes(console: Console) -> dict[str, Written]:
-    """What the command writes, by a file's ending; `console` takes what it has to say besides."""
-
-    def picture(request: Mapping[str, str], target: Path) -> str:
-        return draw(request, target, console)
-
-    def rows(request: Mapping[str, str], target: Path) -> str:
-        write_rows(_curves(request, console)[0], target)
-        return "curves"
-
-    return {
-        **dict.fromkeys(PICTURES, Written("a picture", picture, OF_PICTURES)),
-        ".csv": Written("a table of curves", rows, OF_CURVES),
-        ".parquet": Written("a table of curves", rows, OF_CURVES, needs="pyarrow"),
-    }
-
-
-def write_tables(request: Mapping[str, str], target: Path) -> str:
-    """The tables of what a request chooses, in LaTeX. Raises UsageError for a metric that no run has."""
-    x = AXES[chosen("x", request["x"], AXES)]
-    modelled = network(request)
-    variants = latest(distinguish(_runs(request)))
-    frame = _measured(request, variants)[0] if request["y"] else variant_rows(variants)
-    write_text(
-        latex_tables(frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), request["y"], x), target
-    )
-    return "tables"
-
-
-def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
+def draw(request: Mapping[str, str], target: Path) -> str:
     """Draw the curves of a request, with their rows in a CSV and their caption in a text beside the picture."""
-    x = AXES[chosen("x", request["x"], AXES)]
+    x, look = _axis(request), built(Look, request, LOOK)
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
-    chosen("y_scale", request["y_scale"] or "log", SCALES)
-    look = _look(request)
-    frame, y = _curves(request, console)
+    frame, y = _curves(request)
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
     if x_scale == "log":
-        frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0", console)
+        frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
     caption = _caption(request, x, frame)
@@ -125,31 +79,33 @@ def draw(request: Mapping[str, str], target: Path, console: Console) -> str:
     write_rows(frame, target.with_suffix(".csv"))
     write_text(f"{caption}\n", target.with_suffix(".txt"))
     if request["lr"] == "best":
-        console.print(f"each method with {rule_in_words(frame)}")
-    _show_ends(frame, y, y_scale == "log", console)
+        print(f"each method with {rule_in_words(frame)}")
+    _show_ends(frame, y, y_scale == "log")
     return "picture"
 
 
-def _look(request: Mapping[str, str]) -> Look:
-    """How the picture fits into a page. Raises UsageError."""
-    return Look(
-        width=positive("width", request["width"], "inches") if request["width"] else None,
-        font=request["font"],
-        font_size=positive("font_size", request["font_size"], "points") if request["font_size"] else SIZE,
-        step_sizes=chosen("step_sizes", request["step_sizes"], ("true", "false")) == "true",
-    )
+def write_curves(request: Mapping[str, str], target: Path) -> str:
+    """The rows of the curves that `draw` draws."""
+    write_rows(_curves(request)[0], target)
+    return "curves"
 
 
-def _runs(request: Mapping[str, str]) -> list[RunRecord]:
-    """The whole runs of a request. Raises ValueError where there are none."""
-    place = Path(request["results_dir"])
-    runs = with_rows(find(place))
-    if not runs:
-        raise ValueError(f"{place}: no runs there; start one with python -m experiments.run results_dir={place}")
-    runs = whole(select(runs, place, **{key: request[key] for key in CHOOSING}))
-    if not runs:
-        raise ValueError(f"{place}: no whole run among those chosen; see above")
-    return runs
+def write_tables(request: Mapping[str, str], target: Path) -> str:
+    """The tables of what a request chooses, in LaTeX. Raises UsageError for a metric that no run has."""
+    x, modelled = _axis(request), network(request)
+    variants = latest(distinguish(chosen_runs(request)))
+    frame = _measured(request, variants)[0] if request["y"] else variant_rows(variants)
+    frame = frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
+    write_text(latex_tables(frame, request["y"], x), target)
+    return "tables"
+
+
+WRITES: dict[str, Write] = {**dict.fromkeys(PICTURES, draw), ".csv": write_curves}
+"""What the command writes, by a file's ending."""
+
+
+def _axis(request: Mapping[str, str]) -> str:
+    return AXES[chosen("x", request["x"], AXES)]
 
 
 def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[pd.DataFrame, str]:
@@ -161,34 +117,34 @@ def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[
     return frame[frame.groupby("task")[y].transform("count") > 0], y
 
 
-def _curves(request: Mapping[str, str], console: Console) -> tuple[pd.DataFrame, str]:
+def _curves(request: Mapping[str, str]) -> tuple[pd.DataFrame, str]:
     """The rows of the curves to draw, one trial per task, variant of a method and seed, and what is drawn of them."""
     modelled = network(request)
-    lr = None if request["lr"] == "best" else positive("lr", request["lr"], "steps")
-    variants = latest(distinguish(_runs(request)))
+    lr = None if request["lr"] == "best" else positive("lr", request["lr"])
+    variants = latest(distinguish(chosen_runs(request)))
     for variant in variants:
         if not variant.run.is_finished:
             reached = f"round {variant.run.round} of {variant.run.rounds}"
-            console.print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
+            print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
     frame, y = _measured(request, variants)
     if lr is None:
         frame = mark_best(frame)
-        frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=", console)
+        frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=")
     elif lr in set(frame["lr"]):
-        frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}", console)
+        frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}")
     else:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
     return at_mean_costs(frame.assign(modelled_seconds=modelled_seconds(frame, modelled))), y
 
 
-def _kept(frame: pd.DataFrame, keep: pd.Series, why: str, console: Console) -> pd.DataFrame:
+def _kept(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:
     """The rows to keep; says which curves keep none. Raises UsageError where nothing is left."""
     if not keep.any():
         raise UsageError(f"nothing to draw: {why}")
     curve = ["task", "algorithm", "label"]
     gone = frame[~keep.groupby([frame[key] for key in curve]).transform("any")]
     for task, _, label in gone[curve].drop_duplicates().itertuples(index=False):
-        console.print(f"{label} on {task} is left out: {why}")
+        print(f"{label} on {task} is left out: {why}")
     return frame[keep]
 
 
@@ -204,7 +160,7 @@ def _caption(request: Mapping[str, str], x: str, frame: pd.DataFrame) -> str:
     return f"Each method with {rule} ({mean} {in_order(frame['seed'])}).{about_x.get(x, '')}"
 
 
-def _show_ends(frame: pd.DataFrame, y: str, geometric: bool, console: Console) -> None:
+def _show_ends(frame: pd.DataFrame, y: str, geometric: bool) -> None:
     """Where each curve ends; of several seeds the mean that is drawn."""
     lines = []
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
@@ -212,6 +168,7 @@ def _show_ends(frame: pd.DataFrame, y: str, geometric: bool, console: Console) -
         end = over_seeds(last, "round", y, geometric)["mean"].iloc[0]
         cells = (last["lr"].iloc[0], end, last["round"].iloc[0], last["bits"].iloc[0])
         lines.append([task, last["label"].iloc[0], *(f"{value:.6g}" for value in cells)])
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     tables.show(console, ["task", "method", "step size", in_words(y), "round", "bits"], lines)
 
 

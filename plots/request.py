@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import ValidationError
 
 from common.errors import RunError, UsageError, exit_with_message
 from common.names import unknown
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from plots.runs.network import Network
 
 Name = TypeVar("Name", bound=str)
+Part = TypeVar("Part")
 
 NETWORK = {
     "network.bandwidth": "100", "network.latency": "1", "network.topology": "sharded", "network.overlap": "false",
@@ -72,27 +75,30 @@ def chosen(key: str, value: str, names: Iterable[Name]) -> Name:
     return there[value]
 
 
-def positive(key: str, value: str, unit: str, zero: bool = False) -> float:
-    """The value as a positive number, or where `zero` says so 0. Raises UsageError."""
+def positive(key: str, value: str) -> float:
+    """The value as a positive number. Raises UsageError."""
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not 0 <= number < math.inf or (number == 0 and not zero):
-        kind = "number of at least 0" if zero else "positive number"
-        raise UsageError(f"{key}={value}: must be a {kind}, in {unit} without saying so")
+    if not 0 < number < math.inf:
+        raise UsageError(f"{key}={value}: must be a positive number")
     return number
+
+
+def built(kind: Callable[..., Part], request: Mapping[str, str], keys: Iterable[str], prefix: str = "") -> Part:
+    """An object of a pydantic dataclass from the keys of a request that say something. Raises UsageError."""
+    given = {key.removeprefix(prefix): request[key] for key in keys if request[key]}
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = "".join(f"{prefix}{name}={given[str(name)]}: " for name in first["loc"][:1])
+        raise UsageError(f"{key}{first['msg']}") from error
 
 
 def network(request: Mapping[str, str]) -> Network:
     """The network that the keys of NETWORK name. Raises UsageError."""
-    from plots.runs.network import FORMS, Network  # which imports pandas
+    from plots.runs.network import Network  # which imports pandas
 
-    given = request["network.computing"]
-    return Network(
-        bandwidth=positive("network.bandwidth", request["network.bandwidth"], "Mbit/s"),
-        latency=positive("network.latency", request["network.latency"], "milliseconds", zero=True),
-        topology=chosen("network.topology", request["network.topology"], FORMS),  # type: ignore[arg-type]
-        overlap=chosen("network.overlap", request["network.overlap"], ("true", "false")) == "true",
-        computing=positive("network.computing", given, "milliseconds a round", zero=True) if given else None,
-    )
+    return built(Network, request, [key for key in request if key.startswith("network.")], "network.")

@@ -64,8 +64,8 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
     than every uncompressed one, NaN where it is so nowhere."""
     found = []
     for task, rows in lines.groupby("task", sort=False):
-        for (label, _), ends in pays(rows.rename(columns={"seconds_to_level": "seconds"})).items():
-            found.append((task, label, *(ends or (math.nan, math.nan))))
+        for (label, _), ends in pays(rows.rename(columns={"seconds_to_level": "seconds"})).iterrows():
+            found.append((task, label, *ends))
     return pd.DataFrame(found, columns=["task", "label", "least", "greatest"])
 
 

@@ -17,7 +17,7 @@ from plots.figure.spec import Figure
 from plots.runs.best import mark_best
 from plots.runs.levels import bits_to_reach
 from plots.runs.network import modelled_seconds
-from plots.runs.read import RunRecord, beside, open_run, table
+from plots.runs.read import beside, open_run, table
 from plots.runs.seeds import at_mean_costs, in_order, repeated, while_all_go_on
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
@@ -34,10 +34,7 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     runs = [open_run(folder) for folder in folders]
     if displays:
         runs = [run.shown_as(*displays[run.folder]) for run in runs]
-
-    def facts(run: RunRecord) -> dict[str, object]:
-        return {"commit": run.commit, "precision": run.config["task"].get("precision")}
-
+    facts = [{"commit": run.commit, "precision": run.config["task"].get("precision")} for run in runs]
     frame = table(runs).assign(budget=figure.budget, **beside(runs, facts))
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)

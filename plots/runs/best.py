@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ SELECTABLE = ("final", "best")
 """What `select=` can ask for of a metric: final_<metric>, best_<metric>."""
 
 Columns = pd.DataFrame | Mapping[str, np.ndarray]
-"""The columns of curves by their names; of thousands of short ones arrays are handled much faster than tables."""
+"""The columns of curves by their names."""
 
 _TINY = np.finfo(float).tiny
 
@@ -99,10 +98,10 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
     higher = higher_is_better(rule.metric)
     geometric = not higher and not (rows[rule.metric] < 0).any()
     last_round, ranks = rows["round"].max(), []
-    for lr, of_lr in _trials(rows, ("round", rule.metric, "train_loss")).items():
-        trials = of_lr.values()
+    for lr, of_lr in rows.sort_values("round").groupby("lr"):
+        trials = [trial for _, trial in of_lr.groupby("seed")]
         value = _mean(np.array([_value(trial, rule, geometric) for trial in trials]), geometric)
-        done = set(of_lr) == seeds and all(trial["round"][-1] == last_round for trial in trials)
+        done = set(of_lr["seed"]) == seeds and all(trial["round"].iloc[-1] == last_round for trial in trials)
         why_not = "" if done and math.isfinite(value) else "not finished"
         if not why_not and any(ends_above_its_start(trial, rule.metric) for trial in trials):
             why_not = "ends above its start"
@@ -128,19 +127,6 @@ def ends_above_its_start(trial: Columns, metric: str) -> bool:
     name = "train_loss" if has_loss else metric
     badness = sign(name) * _floats(trial, name)
     return bool((badness[-1] > badness[np.asarray(trial["round"]) == 0]).any())
-
-
-def _trials(rows: pd.DataFrame, names: Iterable[str]) -> dict[float, dict[int, dict[str, np.ndarray]]]:
-    """By step size and seed columns of these names, as far as there are such, in order of rounds."""
-    places = np.lexsort([rows[name].to_numpy() for name in ("round", "seed", "lr")])
-    lrs, seeds = rows["lr"].to_numpy()[places], rows["seed"].to_numpy()[places]
-    columns = {name: rows[name].to_numpy()[places] for name in names if name in rows}
-    begins = np.flatnonzero((np.diff(lrs) != 0) | (np.diff(seeds) != 0)) + 1
-    trials: dict[float, dict[int, dict[str, np.ndarray]]] = {}
-    for begin, end in pairwise([0, *begins, len(places)]):
-        trial = {name: column[begin:end] for name, column in columns.items()}
-        trials.setdefault(lrs[begin], {})[seeds[begin]] = trial
-    return trials
 
 
 def _value(trial: Columns, rule: Rule, geometric: bool) -> float:

@@ -1,8 +1,7 @@
 """The columns of the results: what each is called, its unit, which way is better, and who fills it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from common.names import meant
@@ -79,23 +78,15 @@ TABLE = (
 """The project's own; a row holds all that no figure fills. The first axis is the one that curves are seen over
 before another is asked for."""
 
-_KEYS = {field.name for field in fields(Column)}
 _OURS = {column.name: column for column in TABLE}
 _declared: dict[str, Column] = {}
 
 
-def declare(record: Iterable[Mapping[str, object]]) -> None:
+def declare(record: Iterable[Mapping[str, Any]]) -> None:
     """Take note of the columns that a user's task declares, as plain values (`dataclasses.asdict`) that a record
-    holds, perhaps of another version; those of the project keep their meaning. Raises TypeError for other values."""
+    holds; those of the project keep their meaning."""
     for entry in record:
-        declared = _built(tuple(entry.items()))
-        _declared[declared.name] = declared
-
-
-@lru_cache
-def _built(entry: tuple[tuple[str, Any], ...]) -> Column:
-    """One as it is recorded, by every run of a task again."""
-    return Column(**{key: value for key, value in entry if key in _KEYS})
+        _declared[entry["name"]] = Column(**entry)
 
 
 ABOUT_BITS = {

@@ -49,6 +49,11 @@ def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
     return _told(map(_verified, runs))
 
 
+def chosen_runs(results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
+    """The whole runs with rows that are asked for, see `select`; what is damaged is named on standard error."""
+    return whole(select(with_rows(find(results_dir)), results_dir, study, **names))
+
+
 def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
     """The runs of one study and of the given tasks, algorithms, seeds and states, several separated by commas.
 
@@ -58,7 +63,6 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
     chosen = list(runs)
     if study:
         chosen = of_study(chosen, results_dir, study)
-    before = ""
     for key, text in names.items():
         wanted = [name for name in text.split(",") if name]
         if not wanted:
@@ -67,9 +71,8 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
         there = {name for name, _ in named}
         for name in wanted:
             if name not in there:
-                raise UsageError(unknown(f"{key}={name}: no run{before} has it", name, sorted(there)))
+                raise UsageError(unknown(f"{key}={name}: no run has it", name, sorted(there)))
         chosen = [run for name, run in named if name in wanted]
-        before = " of those chosen"
     return chosen
 
 

@@ -14,37 +14,35 @@ carries as much in each direction at once.
     ring        (n−1)/n, (n−1)/n, 2(n−1)  ring all-reduce, of what is not compressed
     tree        k, k, 2k                  reduced along a binary tree and broadcast back, of what is not compressed
 
-Before a message goes its receiver says that it is ready, as gloo has it: two hops, or one where the receiver has been
-waiting, as all do for what rank 0 sends and for the next part in a ring or a tree. S is n or, where that is less, the
-`servers` that a vector can have, for it is cut in few places, and e the `exchanges` of the method: both are recorded
-(`algorithms.comm.sharded_server.exchange`). Of runs that do not say, a server has 2¹² coordinates and e is 2.
+Before a message goes its receiver says that it is ready, as in gloo: two hops, or one where the receiver is already
+waiting, as for what rank 0 sends and for the next part in a ring or a tree. S is n or, where that is less, the
+`servers` that a vector can have, and e the `exchanges` of the method; runs record both.
 
-c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers, and for
-all step sizes of the grid (trials) at once: seconds / (⌈workers / ranks⌉ · trials), the server's own work included;
-or, for other hardware, r times the `computing` that is given. Rounds to a level are those measured with the run's own
-n: the model does not say that more workers need fewer, or a server in parts less time. The page of results has the
-same formulas, in plots/page/numbers.js.
+c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers and all
+step sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's own work included; or, for other
+hardware, r times the given `computing`. Rounds to a level are those measured with the run's own n: the model does not
+say that more workers need fewer. The page of results has the same formulas, in plots/page/numbers.js.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict
+from annotated_types import Ge, Gt
+from pydantic import AllowInfNan, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from common.errors import UsageError
 from plots.runs.columns import sign
 
 Numbers = Any  # one, or a column of them
 
-FORMS: dict[str, Callable[[int, int, int], tuple[float, float, float]]] = {
+FORMS: dict[str, Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers, Numbers]]] = {
     "rank0": lambda n, s, e: (n - 1, _steps(n) * (_steps(n) + 1) / 2, 2 + _steps(n)),
-    "sharded": lambda n, s, e: ((n - 1) / min(n, s), (n - 1) / min(n, s), 2 * e),
+    "sharded": lambda n, s, e: ((n - 1) / np.minimum(n, s), (n - 1) / np.minimum(n, s), 2 * e),
     "all_gather": lambda n, s, e: (n - 1, 0, 2),
     "ring": lambda n, s, e: ((n - 1) / n, (n - 1) / n, 2 * (n - 1)),
     "tree": lambda n, s, e: (_steps(n), _steps(n), 2 * _steps(n)),
@@ -52,13 +50,16 @@ FORMS: dict[str, Callable[[int, int, int], tuple[float, float, float]]] = {
 """By name, of n workers, of whom s at most can serve, and e exchanges: f_up, f_down and hops."""
 
 
-def _steps(n: int) -> int:
+def _steps(n: Numbers) -> Numbers:
     """⌈log₂n⌉."""
-    return (n - 1).bit_length()
+    return np.ceil(np.log2(n))
 
 
 REDUCTIONS = ("ring", "tree")
 """Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
+
+
+Finite = Annotated[float, AllowInfNan(False)]
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -71,29 +72,18 @@ class Network:
     measured, each method's own.
     """
 
-    bandwidth: float = 100.0
-    latency: float = 1.0
+    bandwidth: Annotated[Finite, Gt(0)] = 100.0
+    latency: Annotated[Finite, Ge(0)] = 1.0
     topology: Literal["rank0", "sharded", "ring", "tree", "all_gather"] = "sharded"
     overlap: bool = False
-    computing: float | None = None
-    workers: int | None = None
+    computing: Annotated[Finite, Ge(0)] | None = None
+    workers: Annotated[int, Ge(1)] | None = None
 
     def form(self, uncompressed: bool) -> str:
         """The topology of such a method's messages."""
         if uncompressed == (self.topology in REDUCTIONS):
             return self.topology
         return "ring" if uncompressed else "sharded"
-
-    def check(self, place: str = "") -> None:
-        """Raise UsageError for a bandwidth, a latency or a number of workers that no network has."""
-        if not 0 < self.bandwidth < math.inf:
-            raise UsageError(f"{place}bandwidth={self.bandwidth:g}: must be a positive number, in Mbit/s")
-        if not 0 <= self.latency < math.inf:
-            raise UsageError(f"{place}latency={self.latency:g}: must be a number of at least 0, in milliseconds")
-        if self.computing is not None and not 0 <= self.computing < math.inf:
-            raise UsageError(f"{place}computing={self.computing:g}: must be at least 0, in milliseconds a round")
-        if self.workers is not None and self.workers < 1:
-            raise UsageError(f"{place}workers={self.workers}: must be at least 1")
 
     def in_words(self) -> str:
         """The network and both ways of messages, for a caption."""
@@ -111,11 +101,7 @@ def is_dense(bits: Numbers, rounds: Numbers, d: Numbers) -> Numbers:
 
 
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
-    """Whether the curve that a row belongs to sends nothing but dense vectors. Raises UsageError for runs so old that
-    they do not say how many parameters they have."""
-    if (unsaid := frame["d"].isna()).any():
-        names = ", ".join(sorted(frame["algorithm"][unsaid].unique()))
-        raise UsageError(f"{names}: these runs do not say their number of parameters d; train them again")
+    """Whether the curve that a row belongs to sends nothing but dense vectors."""
     dense = is_dense(frame["bits"], frame["round"], frame["d"])
     return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
 
@@ -127,8 +113,8 @@ def own_share(frame: pd.DataFrame) -> pd.Series:
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
-    workers = frame["workers"] if network.workers is None else pd.Series(network.workers, frame.index)
-    up, down, hops = _factors(workers, frame["servers"], frame["exchanges"], form)
+    workers = frame["workers"] if network.workers is None else network.workers
+    up, down, hops = FORMS[form](workers, frame["servers"], frame["exchanges"])
     going_up, coming_down = (
         factor * frame[bits] / (network.bandwidth * 1e6) for factor, bits in ((up, "bits_up"), (down, "bits_down"))
     )
@@ -138,20 +124,10 @@ def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     return first + coming_down + hops * network.latency * 1e-3 * frame["round"]
 
 
-def _factors(workers: pd.Series, servers: pd.Series, exchanges: pd.Series, form: str) -> np.ndarray:
-    """f_up, f_down and hops [3, rows] at rows of runs with so many workers, servers at most and exchanges each."""
-    cases = [*zip(*(column.astype(int) for column in (workers, servers, exchanges)), strict=True)]
-    of = {case: FORMS[form](*case) for case in {*cases}}
-    return np.array([of[case] for case in cases]).reshape(-1, 3).T
-
-
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:
     """The model's time at every row, each method's messages by the form that it would be run with."""
-    dense, times = is_uncompressed(frame), pd.Series(math.nan, frame.index)
-    for kind in (True, False):
-        rows = dense == kind
-        times[rows] = seconds(frame[rows], network, network.form(kind))
-    return times
+    dense, compressed = (seconds(frame, network, network.form(uncompressed)) for uncompressed in (True, False))
+    return dense.where(is_uncompressed(frame), compressed)
 
 
 def first_there(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
@@ -171,34 +147,26 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
         mine = first[(first["task"] == task) & (first["algorithm"] == algorithm)]
         mine = mine[mine.groupby("lr")["seed"].transform("nunique") == rows["seed"].nunique()]
-        lrs, of_lr = np.unique(mine["lr"], return_inverse=True)
         about = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0]}
         about["uncompressed"] = dense = bool(is_uncompressed(rows).all())
         forms = [(network.form(dense), network) for network in networks]
         for form, network in {(form, net.workers, net.bandwidth): (form, net) for form, net in forms}.values():
-            sums = np.bincount(of_lr, weights=seconds(mine, network, form), minlength=len(lrs))
-            means = sums / np.bincount(of_lr, minlength=len(lrs))
-            fastest = (means.min(), lrs[means.argmin()]) if len(lrs) else (math.nan, math.nan)
+            means = seconds(mine, network, form).groupby(mine["lr"]).mean()
             place = {"form": form, "workers": network.workers, "bandwidth": network.bandwidth}
-            found.append({**about, **place, "seconds": fastest[0], "lr": fastest[1]})
+            lr = math.nan if means.empty else means.idxmin()
+            found.append({**about, **place, "seconds": means.min(), "lr": lr})
     return pd.DataFrame(found)
 
 
-def pays(times: pd.DataFrame) -> dict[tuple[str, int], tuple[float, float] | None]:
-    """By compressed method and n the least and the greatest bandwidth tried at which it is faster than all
-    uncompressed methods.
+def pays(times: pd.DataFrame) -> pd.DataFrame:
+    """The least and the greatest bandwidth tried at which compressed methods are faster than all uncompressed ones.
 
-    None where it is so at none; nothing where there is no uncompressed method. `times` is of one task, as
-    `seconds_to` gives it; who never got to the level took forever.
+    Index label and workers, columns least and greatest, missing where it is so at none; empty where there is no
+    uncompressed method. `times` is of one task, as `seconds_to` gives it; who never got to the level took forever.
     """
-    dense = times["uncompressed"].astype(bool)
-    if not dense.any():
-        return {}
-    place, seconds = ["workers", "bandwidth"], times["seconds"].fillna(math.inf)
-    rivals = times[dense].assign(seconds=seconds).groupby(place)["seconds"].min()
-    found: dict[tuple[str, int], tuple[float, float] | None] = {}
-    for (label, workers), rows in times[~dense].assign(seconds=seconds).groupby(["label", "workers"], sort=False):
-        faster = rows["seconds"].to_numpy() < rivals.loc[pd.MultiIndex.from_frame(rows[place])].to_numpy()
-        at = rows.loc[faster, "bandwidth"]
-        found[str(label), int(str(workers))] = (at.min(), at.max()) if len(at) else None
-    return found
+    dense, place = times["uncompressed"].astype(bool), ["workers", "bandwidth"]
+    times = times.assign(seconds=times["seconds"].fillna(math.inf))
+    rivals = times[dense].groupby(place)["seconds"].min().rename("rival")
+    mine = times[~dense].merge(rivals, on=place)
+    faster = mine["bandwidth"].where(mine["seconds"] < mine["rival"])
+    return faster.groupby([mine["label"], mine["workers"]], sort=False).agg(least="min", greatest="max")

@@ -142,16 +142,17 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows, about = pd.concat([run.rows for run in runs], ignore_index=True), beside(runs, _about)
+    rows = pd.concat([run.rows for run in runs], ignore_index=True)
+    about = beside(runs, [_about(run) for run in runs])
     first = ["task", "algorithm", "compressor", "seed"]
     return pd.concat([about[first], rows, about.drop(columns=first)], axis=1)
 
 
-def beside(runs: Sequence[RunRecord], facts: Callable[[RunRecord], dict[str, Any]]) -> pd.DataFrame:
-    """Columns of what holds for a whole run, each value repeated for every row of its run."""
+def beside(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | Mapping[str, Sequence]) -> pd.DataFrame:
+    """What holds for a whole run in a table's columns, each value repeated for every row of its run."""
     import pandas as pd
 
-    each = pd.DataFrame([facts(run) for run in runs])
+    each = pd.DataFrame(facts)
     return each.loc[each.index.repeat([len(run.rows) for run in runs])].reset_index(drop=True)
 
 

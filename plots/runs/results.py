@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -71,16 +70,11 @@ def results(runs: Sequence[RunRecord]) -> Results:
     kept = [variant.run for variant in variants]
     frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
     settings = {name: values for name, values in columns(kept).items() if name not in frame and name != "algorithm"}
-    place = {run.folder: number for number, run in enumerate(kept)}
-
-    def facts(run: RunRecord) -> dict[str, Any]:
-        return {"algorithm": run.algorithm, **{name: values[place[run.folder]] for name, values in settings.items()}}
-
-    beside_rows = pd.DataFrame(beside(kept, facts)).loc[frame.index]
+    about = beside(kept, {"algorithm": [run.algorithm for run in kept], **settings}).loc[frame.index]
     first = ["task", "algorithm", "compressor", "seed"]
-    whole = pd.concat([frame, beside_rows], axis=1)
     rest = [name for name in frame if name not in (*first, "method")]
-    found = Results(whole[[*first, *settings, *rest, "method"]].reset_index(drop=True))
+    whole = pd.concat([frame, about], axis=1)[[*first, *settings, *rest, "method"]]
+    found = Results(whole.reset_index(drop=True))
     found.settings = list(settings)
     return found
 

@@ -29,12 +29,6 @@ _NOT_OF_A_CURVE = {
 _OF_A_METHOD = ("algorithm", "compressor", "update")
 """Groups in which methods differ by nature; other settings distinguish all curves of a task."""
 
-_CUT: dict[str, Callable[[str], str]] = {
-    "_target_": lambda text: text.rpartition(".")[2],
-    "sha256": lambda text: text[:8],
-}
-"""What is shown of the values of keys with these last names."""
-
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 """Names that distinguish no curves in any group."""
 
@@ -65,13 +59,9 @@ class Variant:
 
 def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
-    runs, of = [variant.run for variant in variants], {variant.run.folder: variant for variant in variants}
-
-    def facts(run: RunRecord) -> dict[str, Any]:
-        variant = of[run.folder]
-        return {"algorithm": variant.name, "label": variant.label, "color": variant.color, "dash": variant.dash}
-
-    frame = read.table(runs).assign(**beside(runs, facts))
+    runs = [variant.run for variant in variants]
+    looks = [{"algorithm": one.name, "label": one.label, "color": one.color, "dash": one.dash} for one in variants]
+    frame = read.table(runs).assign(**beside(runs, looks))
     return frame[[lr in variant.lrs for variant in variants for lr in variant.run.rows["lr"]]]
 
 
@@ -135,10 +125,10 @@ def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     """By folder the settings in which runs differ, as on a command line: from the others of the same task and
     algorithm, and, except for those of methods, from all others of the task."""
     runs = list(runs)
-    leaves, texts = _texts(runs)
+    texts = _texts(runs)
     return {
-        run.folder: ", ".join(f"{_plain(key)}={texts[run.folder][key]}" for key in keys if key in leaves[run.folder])
-        for group, keys in _distinguishing(runs, leaves)
+        run.folder: ", ".join(f"{_plain(key)}={texts[run.folder][key]}" for key in keys if key in texts[run.folder])
+        for group, keys in _distinguishing(runs, texts)
         for run in group
     }
 
@@ -147,25 +137,22 @@ def facets(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
     """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
     which the runs of its own task are all alike."""
     runs = list(runs)
-    leaves, texts = _texts(runs)
-    keys = dict.fromkeys(key for _, some in _distinguishing(runs, leaves) for key in some)
+    texts = _texts(runs)
+    keys = dict.fromkeys(key for _, some in _distinguishing(runs, texts) for key in some)
     return {folder: {_plain(key): mine[key] for key in keys if key in mine} for folder, mine in texts.items()}
 
 
-def columns(runs: Iterable[RunRecord]) -> dict[str, list]:
+def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
     """By key the values, one a run, of every setting in which runs differ, beside task, algorithm and seed.
 
     These are the settings of `facets`, and those that runs of different tasks do not share. Of classes it is the last
     name; None where a run has no such setting.
     """
-    runs = list(runs)
-    leaves, texts = _texts(runs)
-    keys = [key for key in _differing(leaves.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
-    keys += [key for _, some in _distinguishing(runs, leaves) for key in some]
+    texts = _texts(runs)
+    keys = [key for key in _differing(texts.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
+    keys += [key for _, some in _distinguishing(runs, texts) for key in some]
     return {
-        _plain(key): [
-            texts[run.folder].get(key) if key.rpartition(".")[2] in _CUT else _at(run.config, key) for run in runs
-        ]
+        _plain(key): [texts[run.folder].get(key) if _is_long(key) else _at(run.config, key) for run in runs]
         for key in dict.fromkeys(keys)
     }
 
@@ -182,18 +169,20 @@ def _at(config: dict, key: str) -> Any:
     return _text(node) if isinstance(node, list) else node
 
 
-def _texts(runs: Sequence[RunRecord]) -> tuple[dict[Path, dict[str, str]], dict[Path, dict[str, str]]]:
-    """By folder the settings of a run, whole and as they are shown: of classes the last name and of hashes the
-    beginning, where these differ."""
-    leaves = {run.folder: _leaves(run.config) for run in runs}
-    shown = {folder: dict(mine) for folder, mine in leaves.items()}
-    for key in {key for mine in leaves.values() for key in mine if key.rpartition(".")[2] in _CUT}:
-        values = {mine[key] for mine in leaves.values() if key in mine}
-        short = {value: _CUT[key.rpartition(".")[2]](value) for value in values}
-        if len(set(short.values())) == len(values):
-            for mine in shown.values():
-                mine |= {key: short[mine[key]]} if key in mine else {}
-    return leaves, shown
+def _texts(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
+    """By folder the settings of a run, of classes the last name and of hashes the beginning, where these differ."""
+    texts = {run.folder: _leaves(run.config) for run in runs}
+    for key in {key for mine in texts.values() for key in mine if _is_long(key)}:
+        having = [mine for mine in texts.values() if key in mine]
+        short = {mine[key]: mine[key].rpartition(".")[2][: 8 if key.endswith("sha256") else None] for mine in having}
+        if len({*short.values()}) == len(short):
+            for mine in having:
+                mine[key] = short[mine[key]]
+    return texts
+
+
+def _is_long(key: str) -> bool:
+    return key.endswith(("_target_", "sha256"))
 
 
 def _distinguishing(

@@ -204,7 +204,7 @@ WRONG = [
     ({"look": {"wdith": 3}}, "figure=demo: look: wdith: no such key; did you mean width?"),
     ({"look": {"width": 0.5}}, "figure=demo: look: width=0.5: Input should be greater"),
     ({"families": [[f"m{n}" for n in range(8)]]}, "Tuple should have at most 7 items"),
-    ({"network": {"bandwidth": 0}}, "figure=demo: network.bandwidth=0: must be a positive number, in Mbit/s"),
+    ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
     ({"times": TIMES}, "a figure has either rows of panels or times"),
     ({"budgets": {"quick": {}}}, "budgets: has no full"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),

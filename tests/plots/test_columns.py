@@ -42,8 +42,6 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
     declare([asdict(Column("margin", "least margin", better="higher")), {"name": "train_loss", "better": "higher"}])
     assert (in_words("margin"), higher_is_better("margin")) == ("least margin", True)
     assert not higher_is_better("train_loss")
-    declare([{"name": "margin", "added_later": 3}])
-    assert label("margin") == "margin"
 
 
 def test_labels_end_in_formulas_that_words_leave_out() -> None:

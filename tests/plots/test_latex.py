@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from folder_support import folder
 
-from plots import latex
 from plots.latex import escaped, latex_tables, number
 from plots.runs.find import find
 from plots.runs.variants import distinguish, latest, variant_rows
@@ -99,13 +98,3 @@ def test_a_latex_compiles_them(tmp_path: Path) -> None:
     done = subprocess.run([*program, "paper.tex"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.parametrize(("levels", "kind"), [(2, "table"), (6, "table*")])
-def test_what_is_too_wide_for_a_column_spans_two(levels: int, kind: str, tmp_path: Path) -> None:
-    """Six heads and cells of five characters with their gaps are 42, and the methods' names 10."""
-    cell = r"$1.25\times10^{9}$"
-    found = pd.DataFrame({"algorithm": "cd_adam", "label": "CD-Adam", "task": range(levels), "cell": cell})
-    text = latex._table(found, {level: f"${level}$" for level in range(levels)}, "Bits")
-    assert text.startswith(f"\\begin{{{kind}}}\n")
-    assert text.endswith(f"\\end{{{kind}}}\n")

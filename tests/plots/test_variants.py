@@ -173,19 +173,6 @@ def test_what_is_not_a_run_is_not_found(tmp_path):
     assert find(tmp_path / "nowhere") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("environment.json", "{"), ("environment.json", "[]"), ("config.yaml", ""), ("status.json", "1")],
-)
-def test_a_damaged_folder_is_named_and_left_out(tmp_path, capsys, name, text):
-    folder(tmp_path, "whole")
-    path = folder(tmp_path, "damaged")
-    (path / name).write_text(text)
-    assert {run.id: run.state for run in find(tmp_path)} == {"whole": "finished", "damaged": "damaged"}
-    assert [run.id for run in with_rows(find(tmp_path))] == ["whole"]
-    assert f"left out: {path}: not a whole run folder" in capsys.readouterr().err
-
-
 def test_the_rows_of_a_run(tmp_path):
     path = folder(tmp_path, "a", status="interrupted", reached=50)
     (path / "environment.json").write_text("{}")
