@@ -1,17 +1,20 @@
 """Compressors: what all keep, values against plain loops, and what is particular to each."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from reference import compressors as plain
+from reference import groups, quantizers
 
 from algorithms.compressors import (
     BinMeans,
     Blocks,
     ChunkTopK,
     ChunkTopKBins,
+    Dynamic4,
     Identity,
     Int4,
     LinfDither,
@@ -29,7 +32,15 @@ from algorithms.compressors import (
     UniformQuantize,
 )
 from algorithms.compressors.blocks import buckets
-from algorithms.compressors.packing import pack, pack_by_torch, signed, unpack, unpack_by_torch
+from algorithms.compressors.packing import (
+    pack,
+    pack_by_torch,
+    pack_codes,
+    signed,
+    unpack,
+    unpack_by_torch,
+    unpack_codes,
+)
 from algorithms.compressors.shard import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
 from algorithms.utils.seeding import MessageKey
@@ -40,10 +51,12 @@ __all__ = ["TestCompressor"]
 COMPRESSORS = [  # one a path through the code
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(ratio=0.1), TopK(k=3, index_bits="packed"), RandomK(k=3),
     RandomK(k=3, unbiased=True), MinMaxUint8(), LogQuantize(3), UniformQuantize(5), UniformQuantize(16), Qsgd(7),
-    Qsgd(300), Natural(), Sign(), Sign(zero=True), SignMean(4), Int4(10), Nf4(10), LinfDither(10), Nuqsgd(10),
-    BinMeans(), ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)), Blocks(RandomK(k=3), (30, 7)),
+    Qsgd(300), Natural(), Sign(), Sign(zero=True), SignMean(4), Int4(10), Nf4(10), Dynamic4(10), LinfDither(10),
+    Nuqsgd(10), BinMeans(), ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)),
+    Blocks(RandomK(k=3), (30, 7)),
 ]  # fmt: skip
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
+DOWN = MessageKey(seed=3, direction="down", round=5)
 D = 37  # no multiple of 8: signs are padded
 
 
@@ -69,6 +82,19 @@ def _vectors() -> dict[str, torch.Tensor]:
 
 
 VECTORS = _vectors()
+NORMAL = torch.randn(D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+VALUED = {
+    **{name: batch[0, 0] for name, batch in VECTORS.items() if name not in ("huge", "tiny")},
+    "ones": torch.ones_like(NORMAL),
+    "huge": NORMAL * 1e30,
+    "tiny": NORMAL * 1e-30,
+    "shifted": 1000 + NORMAL,
+    "two-sided": NORMAL.sign() * (3 + 0.1 * NORMAL),
+    "small range": 1e-9 * NORMAL,
+    "sixteenths": torch.arange(-18, 19, dtype=torch.float64) / 16,
+    "powers": 2.0 ** torch.arange(-18, 19, dtype=torch.float64),
+    "a group of zeros": torch.where(torch.arange(D) < 10, 0.0, NORMAL),
+}
 every_vector = pytest.mark.parametrize("x", VECTORS.values(), ids=VECTORS)
 
 
@@ -111,20 +137,47 @@ def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(compressor, 
         assert torch.equal(compressor.decode(compressor.encode(x, KEY), D), sent)
 
 
-@pytest.mark.parametrize("name", [name for name in VECTORS if name not in ("huge", "tiny")])
-@pytest.mark.parametrize(
-    ("compressor", "reference"),
-    [
-        pytest.param(ScaledSign(), plain.scaled_sign, id="scaled_sign"),
-        pytest.param(ScaledSign("l2"), plain.scaled_sign_l2, id="scaled_sign_l2"),
-        pytest.param(TopK(k=2), plain.top_2, id="top_2"),
-        pytest.param(Identity(), plain.identity, id="identity"),
-    ],
-)
-def test_values_equal_the_plain_loops(compressor, reference, name):
-    x = VECTORS[name]
-    expected = torch.tensor([[reference(row) for row in batch] for batch in x.tolist()], dtype=x.dtype)
-    torch.testing.assert_close(compressor(x), expected, rtol=1e-13, atol=0)
+def uniform(d: int = D) -> list[float]:
+    """The numbers that the one message of DOWN is rounded with."""
+    generator = torch.Generator().manual_seed(DOWN.seeds().item())
+    return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
+
+
+VALUES = [
+    (ScaledSign(), plain.scaled_sign),
+    (ScaledSign("l2"), plain.scaled_sign_l2),
+    (TopK(k=2), plain.top_2),
+    (Identity(), plain.identity),
+    (MinMaxUint8(), quantizers.min_max_uint8),
+    *((LogQuantize(b), partial(quantizers.log_quantize, bits=b)) for b in (2, 3, 8)),
+    *((UniformQuantize(b), partial(quantizers.uniform_quantize, bits=b)) for b in (2, 5, 16)),
+    *((Qsgd(s), lambda x, s=s: quantizers.qsgd(x, s, uniform())) for s in (1, 7, 32767)),
+    (Natural(), lambda x: quantizers.natural(x, uniform())),
+    *((Int4(b), lambda x, b=b: groups.int4(x, b)) for b in (1, 5, 64)),
+    *((Nf4(b), lambda x, b=b: groups.nearest(x, Nf4.values, b)) for b in (5, 64)),
+    *((Dynamic4(b), lambda x, b=b: groups.nearest(x, Dynamic4.values, b)) for b in (5, 64)),
+    *((LinfDither(b, s), lambda x, b=b, s=s: groups.linf_dither(x, s, b, uniform()))
+      for b, s in ((1, 7), (5, 300), (64, 1))),
+    *((Nuqsgd(b, s), lambda x, b=b, s=s: groups.nuqsgd(x, s, b, uniform())) for b, s in ((1, 7), (5, 4), (64, 1))),
+    *((BinMeans(b), partial(groups.bin_means, bits=b)) for b in (2, 3, 8)),
+    *((ChunkTopK(k, s), lambda x, k=k, s=s: groups.chunk_top_k(x, k, s))
+      for k, s in ((1, 2), (3, 10), (4, 100), (30, 36))),
+    *((ChunkTopKBins(k, s, b), lambda x, k=k, s=s, b=b: groups.chunk_top_k_bins(x, k, s, b))
+      for k, s, b in ((1, 2, 4), (3, 10, 2), (30, 36, 2))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("compressor", "reference"), VALUES, ids=str)
+def test_values_equal_the_plain_loops(compressor, reference):
+    for name, x in VALUED.items():
+        expected = torch.tensor(reference(x.tolist()), dtype=x.dtype)
+        atol = 1e-14 * float(expected.abs().max())
+        torch.testing.assert_close(compressor(x, DOWN), expected, rtol=1e-13, atol=atol, msg=name)
+
+
+def test_the_published_values_of_four_bits():
+    for kind, published in ((Nf4, groups.nf4()), (Dynamic4, groups.dynamic4())):
+        assert kind.values == pytest.approx(published, rel=0, abs=2e-7)  # published as float32
 
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
@@ -164,14 +217,6 @@ def test_top_k_on_a_gpu_stays_inside_a_vector_with_nan():
     assert indices_by_search(flags, 2).tolist() == [[4, 4], [4, 4]]
 
 
-def test_top_k_keeps_the_lower_index_of_equal_magnitudes():
-    payload = TopK(k=3).encode(torch.tensor([1.0, -2.0, 1.0, -1.0, 2.0, 1.0]))
-    assert payload.indices.tolist() == [0, 1, 4]
-    assert payload.indices.dtype == torch.int32
-    assert payload.values.tolist() == [1.0, -2.0, 2.0]
-    assert TopK(k=2).encode(torch.zeros(5)).indices.tolist() == [0, 1]
-
-
 def test_random_k_sends_distinct_coordinates_and_the_receiver_finds_them_from_the_seed():
     x = torch.arange(1.0, 101.0)
     payload = RandomK(k=40).encode(x, MessageKey(5, "down", 1))
@@ -187,29 +232,6 @@ def test_random_k_sends_distinct_coordinates_and_the_receiver_finds_them_from_th
 def test_what_is_random_needs_a_key(compressor):
     with pytest.raises(ValueError, match="key"):
         compressor(torch.ones(3))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: ScaledSign("linf"), "norm='linf'"),
-        (lambda: TopK(k=0), "k=0"),
-        (lambda: TopK(ratio=0.0), "ratio=0.0"),
-        (lambda: TopK(ratio=1.5), "ratio=1.5"),
-        (lambda: RandomK(k=-1), "k=-1"),
-        (lambda: TopK(ratio=0.1, k=3), "k=3, ratio=0.1: top_k takes one of the two"),
-        (lambda: RandomK(ratio=0.1, k=3), "random_k takes one of the two"),
-        (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),
-        (lambda: RandomK(k=8).check(7), "k=8: random_k sends between 1 and d = 7"),
-        (lambda: Blocks(Identity(), ()), "one block or more"),
-        (lambda: Blocks(Identity(), (3, 0)), "one coordinate or more"),
-        (lambda: Blocks(Identity(), (3, 4)).check(8), "blocks of 7 coordinates in all: the vectors have d = 8"),
-        (lambda: Blocks(TopK(k=4), (7, 3)).check(10), "k=4: top_k sends between 1 and d = 3"),
-    ],
-)
-def test_nonsense_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 @pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
@@ -285,3 +307,171 @@ def test_blocks_of_one_size_draw_apart(compressor):
     x = torch.randn(20, generator=torch.Generator().manual_seed(0)).repeat(2)
     first, second = Blocks(compressor, (20, 20))(x, MessageKey(0, "down", 1)).split(20)
     assert not torch.equal(first, second)
+
+
+# Quantizers
+
+
+def test_min_max_codes():
+    payload = MinMaxUint8().encode(torch.tensor([-1.0, 0.0, 0.25, 1.0]))
+    assert payload.codes.tolist() == [0, 127, 159, 255]  # S = 127.5 − 6·10⁻⁶, U = 127, L = −128: −1·S rounds to −127
+    ones = torch.ones(D)  # where float32 cannot count the levels, Bagua's kernel wraps 256 to 0
+    payload = MinMaxUint8().encode(ones)
+    assert payload.codes.tolist() == [255] * D
+    torch.testing.assert_close(MinMaxUint8().decode(payload, D), ones)
+
+
+def test_log_quantize_by_hand():
+    x = torch.tensor([4.0, -3.0, 2.9, 1.5, -1.49, 0.5, 0.49, -0.5, 0.0])
+    assert LogQuantize(3)(x).tolist() == [4, -4, 2, 2, -1, 1, 0, -1, 0]  # 3 = 4·3/4, 1.5 and 0.5 are ties
+    assert LogQuantize(2)(x).tolist() == [4, -4, 4, 0, 0, 0, 0, 0, 0]
+    assert LogQuantize(3).encode(x).codes.tolist() == [0b11000010, 0b11010101, 0b00011010, 0b01100000]
+
+
+def _chances(compressor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gap between the two values each coordinate may get, and the chance of the outer one."""
+    if isinstance(compressor, Natural):
+        gap = 2.0 ** x.abs().log2().floor().clamp(min=-126)
+        return gap, torch.where(x.abs() < 2.0**-126, x.abs() / gap, x.abs() / gap - 1)
+    level = x.abs() / x.norm() * compressor.levels
+    return x.norm().expand_as(x) / compressor.levels, level - level.floor()
+
+
+DRAWS = 4000
+
+
+@pytest.mark.parametrize("name", ["sparse", "heavy tailed"])
+@pytest.mark.parametrize("compressor", [Qsgd(1), Qsgd(), Natural()], ids=str)
+def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
+    """Over 4000 draws, to 5 standard deviations of the mean."""
+    x = VECTORS[name][0, 0].masked_fill(VECTORS[name][0, 0] == 0, 1e-3)
+    draws = compressor(x.expand(DRAWS, D), MessageKey(0, "up", 1, tuple(range(DRAWS))))
+    gap, chance = _chances(compressor, x)
+    variance = gap**2 * chance * (1 - chance)
+    assert ((draws.mean(0) - x).abs() <= 5 * (variance / DRAWS).sqrt() + 1e-12 * x.norm()).all()
+    errors = (draws - x).square().sum(-1)
+    assert (errors.mean() - variance.sum()).abs() <= 5 * errors.std() / math.sqrt(DRAWS) + 1e-12 * x.norm() ** 2
+    s = getattr(compressor, "levels", None)
+    bound = 1 / 8 if s is None else min(D / s**2, math.sqrt(D) / s)
+    assert variance.sum() <= bound * x.square().sum()
+
+
+def test_natural_at_the_ends_of_float32():
+    smallest, largest = 2.0**-126, 2.0**127
+    x = torch.tensor([smallest / 4, -smallest / 4, smallest, largest, 1.5 * largest, -1e200], dtype=torch.float64)
+    draws = Natural()(x.expand(DRAWS, 6), MessageKey(0, "up", 1, tuple(range(DRAWS))))
+    assert set(draws[:, :2].abs().flatten().tolist()) == {0.0, smallest}
+    assert (draws[:, 0] / smallest).mean().item() == pytest.approx(1 / 4, abs=5 * math.sqrt(3 / 16 / DRAWS))
+    assert (draws[:, 2:] == torch.tensor([smallest, largest, largest, -largest])).all()
+    assert torch.equal(Natural()(x[2:4].float(), DOWN), x[2:4].float())
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("compressor", [MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd(), Natural()], ids=str)
+def test_what_is_not_finite_shows(compressor, bad):
+    x = torch.randn(9)
+    x[3] = bad
+    assert not compressor.decode(compressor.encode(x, DOWN), 9).isfinite().all()
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 7, 8, 9, 16])
+@pytest.mark.parametrize("d", [1, 9, 300])
+def test_packed_codes_are_their_binary_digits_in_a_row(bits, d):
+    codes = torch.randint(0, 2**bits, (3, 2, d), generator=torch.Generator().manual_seed(bits))
+    codes[0, 0] = 2**bits - 1
+    packed = pack_codes(codes, bits)
+    assert packed.dtype == torch.uint8
+    assert packed.shape == (3, 2, -(-bits * d // 8))
+    digits = "".join(f"{code:0{bits}b}" for code in codes[2, 1].tolist())
+    digits += "0" * (-len(digits) % 8)
+    assert packed[2, 1].tolist() == [int(digits[k : k + 8], 2) for k in range(0, len(digits), 8)]
+    assert torch.equal(unpack_codes(packed, bits, d).long(), codes)
+
+
+@pytest.mark.parametrize(
+    ("bits", "d", "dtype"), [(3, 2**16, torch.int16), (9, 2**16 + 1, torch.int64), (3, 2**17 + 11, torch.int64)]
+)
+def test_long_vectors_are_packed_like_short_ones(bits, d, dtype):
+    codes = torch.randint(0, 2**bits, (2, d), dtype=dtype)
+    packed = pack_codes(codes, bits)
+    assert packed.shape == (2, -(-bits * d // 8))
+    assert torch.equal(unpack_codes(packed, bits, d).to(dtype), codes)
+    start = 2**16 - 16
+    tail = pack_codes(codes[:, start:].contiguous(), bits)
+    assert torch.equal(packed[:, start * bits // 8 :], tail)
+
+
+def test_one_chunk_is_top_k_and_all_of_a_chunk_is_everything():
+    x = VECTORS["random"]
+    assert torch.equal(ChunkTopK(4, D)(x), TopK(k=4)(x))
+    assert ChunkTopK(4, D).bits(D) == TopK(k=4, index_bits="packed").bits(D) == 4 * (32 + 6)
+    assert torch.equal(ChunkTopK(5, 5)(x), x)
+
+
+@pytest.mark.parametrize("block", [8, 64, 256])
+def test_the_worst_group_of_int4_attains_its_constant(block):
+    x = torch.full((block,), 1 / 14 - 1e-12, dtype=torch.float64)
+    x[3] = 1
+    error = (Int4(block)(x) - x).square().sum() / x.square().sum()
+    assert float(error) == pytest.approx(1 - Int4(block).pi(block), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "constants"), [(Nf4, (0.884, 0.792, 0.654)), (Dynamic4, (0.871, 0.839, 0.815))], ids=["nf4", "dynamic4"]
+)
+def test_the_worst_group_of_four_bits_attains_its_constant(kind, constants):
+    """One coordinate at −1 and the others alike, wherever between −1 and 1 that is."""
+    others = torch.linspace(-1, 1, 200_001, dtype=torch.float64)
+    x = torch.cat([-torch.ones(1, dtype=torch.float64), others])
+    errors = (kind(len(x))(x) - x).square()
+    for block, pi in zip((64, 128, 256), constants, strict=True):
+        lost = (errors[0] + (block - 1) * errors[1:]) / (1 + (block - 1) * others.square())
+        assert 1 - float(lost.max()) == pytest.approx(kind(block).pi(1000), abs=1e-4)
+        assert kind(block).pi(1000) == pytest.approx(pi, abs=1e-3)
+
+
+@pytest.mark.parametrize(("block", "levels"), [(64, 1), (8, 7)])
+def test_the_worst_group_of_dither_attains_its_variance(block, levels):
+    """One coordinate at the maximum, the others at r/s with the r in (0, 1) that is worst."""
+    r = (math.sqrt(1 + (block - 1) / levels**2) - 1) * levels**2 / (block - 1)
+    x = torch.full((block,), r / levels, dtype=torch.float64)
+    x[0] = 1
+    compressor, keys = LinfDither(block, levels), MessageKey(0, "up", 1, tuple(range(4_000)))
+    errors = (compressor(x.expand(4_000, -1), keys) - x).square().sum(-1) / x.square().sum()
+    assert float(errors.mean()) == pytest.approx(compressor.omega(block), rel=0.04)
+
+
+def test_what_contracts_and_what_does_not():
+    assert [LinfDither(levels=s).contractive for s in (1, 7)] == [False, True]
+    assert LinfDither(levels=7).omega(64) == pytest.approx(0.256, abs=5e-4)
+    assert [Nuqsgd(levels=s).contractive for s in (2, 7)] == [False, True]
+    assert Int4().pi(1000) == pytest.approx(0.757, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ScaledSign("linf"), "norm='linf'"),
+        (lambda: TopK(k=0), "k=0"),
+        (lambda: TopK(ratio=1.5), "ratio=1.5"),
+        (lambda: TopK(index_bits=16), "index_bits=16"),
+        (lambda: RandomK(ratio=0.1, k=3), "k=3, ratio=0.1: random_k takes one of the two"),
+        (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),
+        (lambda: Blocks(Identity(), (3, 0)), "one coordinate or more"),
+        (lambda: Blocks(Identity(), (3, 4)).check(8), "blocks of 7 coordinates in all: the vectors have d = 8"),
+        (lambda: Blocks(TopK(k=4), (7, 3)).check(10), "k=4: top_k sends between 1 and d = 3"),
+        (lambda: UniformQuantize(17), "bits=17: uniform_quantize takes 2 to 16 bits"),
+        (lambda: LogQuantize(bits=1), "bits=1: log_quantize takes 2 to 8 bits"),
+        (lambda: Qsgd(32768), "levels=32768"),
+        (lambda: Int4(0), "block=0"),
+        (lambda: LinfDither(levels=0), "levels=0"),
+        (lambda: Nuqsgd(levels=128), "levels=128"),
+        (lambda: BinMeans(1), "bits=1"),
+        (lambda: BinMeans().check(2), "two would be lost"),
+        (lambda: ChunkTopK(k=5, chunk=4), "k=5, chunk=4"),
+        (lambda: pack_codes(torch.zeros(3, dtype=torch.uint8), 0), "bits=0"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
