@@ -16,6 +16,20 @@ def stops() -> list[signal.Signals]:
 
 
 @contextmanager
+def stop_requests(most: int | None = None) -> Iterator[list[int]]:
+    """Collect the signals that ask to stop in a list. One more than `most` raises KeyboardInterrupt."""
+    found: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if len(found) == most:
+            raise KeyboardInterrupt
+        found.append(number)
+
+    with handled(note, stops()):
+        yield found
+
+
+@contextmanager
 def handled(
     handler: Callable[[int, FrameType | None], None] | signal.Handlers, numbers: Iterable[signal.Signals]
 ) -> Iterator[None]:

@@ -4,7 +4,6 @@ import io
 import random
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -78,16 +77,6 @@ def _of_another_round(rng: random.Random, folder: Path) -> Path:
     return file
 
 
-def _resigned(change: Callable[[random.Random, dict], object]) -> Fault:
-    """Another number in shared.pt, under a checksum that fits."""
-
-    def fault(rng: random.Random, folder: Path) -> Path:
-        resign(folder / "shared.pt", partial(change, rng))
-        return folder / "shared.pt"
-
-    return fault
-
-
 def _latest(rng: random.Random, folder: Path) -> Path:
     file = folder.parent / "latest"
     wrong = (
@@ -120,15 +109,6 @@ FAULTS: dict[str, Fault] = {
     "removed": _removed,
     "workers exchanged": _exchanged,
     "of another round": _of_another_round,
-    "t": _resigned(lambda rng, state: state.update(t=rng.choice((10**6, -5, state["t"] - 1, state["t"] + 1)))),
-    "meter": _resigned(
-        lambda rng, state: state["meter"].update({rng.choice([*state["meter"]]): rng.randrange(10**6)})
-    ),
-    "metrics_size": _resigned(
-        lambda rng, state: state.update(
-            metrics_size=rng.choice((0, -1, 10**9, state["metrics_size"] // 2, state["metrics_size"] - 1, None))
-        )
-    ),
     "latest": _latest,
     "no latest": _no_latest,
 }

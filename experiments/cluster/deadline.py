@@ -1,12 +1,10 @@
 """An end for a process whose main thread is blocked where neither a signal nor an exception reaches it."""
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
 
 from common.errors import end_at_once
-from common.signals import handled
 
 
 @contextmanager
@@ -19,10 +17,3 @@ def deadline(seconds: float, message: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-@contextmanager
-def ending_at_once() -> Iterator[None]:
-    """Leave Ctrl-C and termination to the system during the with-block, in which there is nothing to save yet."""
-    with handled(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)):
-        yield

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from torch.distributed.rendezvous import rendezvous
 
 from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError
+from common.signals import handled
 from experiments.cluster.attempt import own_part
-from experiments.cluster.deadline import deadline, ending_at_once
+from experiments.cluster.deadline import deadline
 from experiments.cluster.ranks import Group, Ranks
 
 _PATIENCE = 3.0  # seconds beyond the time-out, for an answer that is under way
@@ -117,9 +119,13 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
     )
     within = timedelta(seconds=timeout)
     try:
-        # Neither a signal nor its own time-out reaches a thread that waits for an answer there.
+        # Neither a signal nor its own time-out reaches a thread that waits there. Nothing has to be saved yet.
         silence = unreachable.format(f"no answer within {timeout:g} s")
-        with contact(), ending_at_once(), deadline(timeout + _PATIENCE, silence):
+        with (
+            contact(),
+            handled(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
+            deadline(timeout + _PATIENCE, silence),
+        ):
             store = own_part(_store(place, within), place.rank, place.size)
             backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
             dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)

@@ -4,19 +4,18 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from common.files import naming
 from common.parent import end_with_parent
-from common.signals import handled, stops
+from common.signals import stop_requests
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
@@ -139,7 +138,7 @@ def run_jobs(
     """
     waiting, running = deque(jobs), dict[int, Job]()
     stopping = False
-    with _stop_requests() as requests:
+    with stop_requests() as requests:
         try:
             while running or (waiting and not stopping):
                 for slot in set(range(at_once)) - running.keys():
@@ -169,15 +168,3 @@ def _stop(jobs: Iterable[Job], requests: list[int]) -> None:
         job.stop()
         if len(requests) > 1:
             job.kill()
-
-
-@contextmanager
-def _stop_requests() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop in a list."""
-    found: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        found.append(number)
-
-    with handled(note, stops()):
-        yield found

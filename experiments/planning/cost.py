@@ -19,8 +19,8 @@ from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning.estimate import Share, Trial, among, kind, trial
-from experiments.run_store.checkpoint import Checkpoint
 from experiments.run_store.folder import RunFolder
+from experiments.run_store.parts import latest
 from experiments.training.build import build_algorithm
 from experiments.training.memory import vectors
 from plots.runs import read
@@ -107,7 +107,7 @@ def _done(run: RunConfig) -> int | _Cost:
             return _Cost("finished", True, last["bits_up"], last["bits_down"])
     except (RunError, LookupError, TypeError):
         return _Cost("damaged")
-    return Checkpoint(folder.path / "checkpoint", Ranks()).round() or 0
+    return latest(folder.path / "checkpoint") or 0
 
 
 def _waiting(run: RunConfig, done: int, tried: Trial | None, ranks: Ranks) -> _Cost:

@@ -32,10 +32,6 @@ class Checkpoint:
         self._folder, self._ranks, self._durable = folder, ranks, durable
         self._whole = -1  # the round of the newest that this process saved or loaded; -1 for none
 
-    def round(self) -> int | None:
-        """The round of the newest, as `latest` names it; None where it does not."""
-        return parts.latest(self._folder)
-
     def save(self, state: dict, ids: Sequence[int]) -> None:
         """Add a trainer's state, and keep the checkpoint before it; all ranks call this after the same round.
 
@@ -140,12 +136,10 @@ class Checkpoint:
 
     def _read_all(self, t: int, ids: Sequence[int], device: torch.device) -> dict:
         shared = self._read(t, "shared", device)
-        if shared["t"] != t:
-            raise ValueError(f"shared.pt: its state is that of round {shared['t']}")
         own = _stacked([self._read(t, f"worker-{worker}", device) for worker in ids])
         statistics = own.pop("statistics")
         cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **own}}
-        if cuts := shared.get("cuts"):  # which older states do not name
+        if cuts := shared.get("cuts"):
             names = [parts.server(number, len(cuts) - 1) for number in range(len(cuts) - 1)]
             cluster["server"] = _joined([self._read(t, name, device) for name in names])
         return {**shared, "cluster": cluster, "statistics": statistics}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,7 +24,7 @@ from experiments.run_store.checkpoint import Checkpoint
 from experiments.run_store.code import is_usable, loaded, revision
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
-from plots.runs.files import METRICS, STATUS, ending, last_checksum, read_json, read_rows
+from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
 from plots.runs.read import RunRecord, open_run, verified
 
 
@@ -185,30 +184,22 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"{self.path}: is no longer there, nothing more is written; the same command begins anew")
 
-    def resume(
-        self, ids: Sequence[int], device: torch.device, restore: Callable[[dict, dict | None], object]
-    ) -> bool:
+    def resume(self, ids: Sequence[int], device: torch.device, restore: Callable[[dict], object]) -> bool:
         """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
 
-        restore: takes the state and, on the first rank, the last row before it; raises an error for a state that
-        cannot be this run's. Returns whether there is a checkpoint. Raises RunError where none can be resumed, and
-        LostContact.
+        restore: takes the state; raises an error for one that cannot be this run's. Returns whether there is a
+        checkpoint. Raises RunError where none can be resumed, and LostContact.
         """
 
         def accept(state: dict) -> None:
-            restore(state, self._last_row(state["metrics_size"]) if self._ranks.is_first else None)
+            if self._ranks.is_first and (size := self.metrics.stat().st_size) < state["metrics_size"]:
+                raise ValueError(f"{self.metrics.name}: is shorter than it was then, {size} bytes")
+            restore(state)
 
         state = self._checkpoint.load(ids, device, accept)
         if state and self._ranks.is_first:
             self._cut(state["metrics_size"])
         return state is not None
-
-    def _last_row(self, size: int) -> dict:
-        """The last of the first `size` bytes of metrics.jsonl. Raises ValueError unless these are whole rows."""
-        begin, whole = ending(self.metrics, max(0, size))
-        if not 0 < size == begin + len(whole):
-            raise ValueError(f"{self.metrics.name}: is not what it was then, {size} bytes")
-        return json.loads(whole.splitlines()[-1])
 
     @_by_first_rank
     def tidy(self, **keep: int) -> None:

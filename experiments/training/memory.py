@@ -9,7 +9,6 @@ from algorithms.compressors import Identity
 from common.errors import RunError
 from data.limits import check_memory, in_words
 from experiments.cluster.base import Cluster
-from experiments.cluster.simulated import Simulated
 from experiments.tasks.task import Task
 from experiments.training.trainer import Trainer, remembered
 
@@ -72,11 +71,10 @@ def _advice(trainer: Trainer | None) -> str:
         )
     task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
     held = vectors(trainer.cluster, task.d, task.dtype, trials) / 2**30
-    alone = vectors(Simulated(trainer.cluster.algorithm, 1, seed=0), task.d, task.dtype, trials=1) / 2**30
     return (
         f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "
-        f"sizes take about {held:.2g} GiB here, of one worker and step size {alone:.2g} GiB; the rest is a batch's "
-        "activations. What needs less: a smaller task.batch_size or task.evaluation_batch, fewer step sizes at a "
+        f"sizes take about {held:.2g} GiB here, the rest is a batch's activations. "
+        "What needs less: a smaller task.batch_size or task.evaluation_batch, fewer step sizes at a "
         "time, fewer workers a rank, on more GPUs or machines. The last checkpoint is kept; more ranks go on from "
         "it, other settings are another run"
     )

@@ -1,17 +1,14 @@
 """One run from configuration to finished folder: skipped, resumed or begun, and stopped without loss."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
-from types import FrameType
 
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import exchange
-from algorithms.core.bit_counter import BitCounter
 from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
-from common.signals import handled, stops
+from common.signals import stop_requests
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import plain
@@ -67,7 +64,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
 
 def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
-    resumed = folder.resume(trainer.cluster.ids, trainer.task.device, partial(_restore, trainer))
+    resumed = folder.resume(trainer.cluster.ids, trainer.task.device, trainer.load_state_dict)
     folder.tidy()
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
@@ -87,23 +84,6 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     display.skip(trainer.t)
     folder.set_status("running", round=trainer.t)
     return not resumed
-
-
-def _restore(trainer: Trainer, state: dict, row: dict | None) -> None:
-    """Bring a trainer to a saved state, `row` being the last one before it, where that is known.
-
-    Raises ValueError where the state's counters are not what its rounds lead to.
-    """
-    t = state["t"]
-    if not 0 <= t <= trainer.rounds:
-        raise ValueError(f"of round {t}, where the run has {trainer.rounds}")
-    if row:
-        meter = BitCounter(**{name: row[name] for name in asdict(trainer.meter)})
-        for since in range(row["round"] + 1, t + 1):
-            meter.count(trainer.cluster.algorithm, trainer.task.d, since, trainer.task.dtype)
-        if state["meter"] != asdict(meter):
-            raise ValueError(f"its bits, {state['meter']}, are not those after {t} rounds, {asdict(meter)}")
-    trainer.load_state_dict(state)
 
 
 class _Rounds:
@@ -149,7 +129,7 @@ class _Rounds:
         if fresh:
             self._evaluate()
             self._take_snapshot()
-        with _stop_requests() as requests:
+        with stop_requests(most=1) as requests:
             while trainer.t < trainer.rounds and not stopping:
                 stopping = self._round(requests)
                 self._display.advance(1)
@@ -202,20 +182,6 @@ class _Rounds:
             folder.set_status(status, round=round, error=said, **more)
             if ranks.is_first and (who := ranks.missing(error)):  # takes seconds, so it comes second
                 folder.set_status(status, round=round, error=f"{who}; {said}")
-
-
-@contextmanager
-def _stop_requests() -> Iterator[list[int]]:
-    """Collect what asks to stop in a list instead of breaking off in the middle of a round."""
-    requests: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if requests:
-            raise KeyboardInterrupt
-        requests.append(number)
-
-    with handled(note, stops()):
-        yield requests
 
 
 def _command(run: RunConfig) -> dict[str, object]:

@@ -57,7 +57,7 @@ def _fail() -> None:
     ("do", "rank", "size"),
     [
         (kill, 1, 2),
-        *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0, 4), (_fail, 0, 2), (_fail, 1, 2))),
+        *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0, 2), (_fail, 1, 2))),
     ],
 )
 def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: RunConfig, tmp_path: Path) -> None:
