@@ -149,7 +149,7 @@ def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig)
     runs = [cell.run for cell in found]
     for run in runs:
         check(run)
-    launch = count_jobs(launch, runs)
+    launch = count_jobs(launch, [cell.run for cell in found if not cell.is_finished])
     jobs = launch.jobs or 1
     said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
     if launch.dry_run:

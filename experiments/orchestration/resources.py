@@ -9,14 +9,12 @@ from dataclasses import replace
 import torch
 
 from common.cores import cores
-from common.errors import RunError
 from data.limits import free_memory
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import shares
 from experiments.cluster.simulated import Simulated
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.planning.estimate import kind
-from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task, device_of
 from experiments.training.memory import vectors
@@ -32,7 +30,7 @@ def at_once(missing: int, cores: int, threads: int = 1, ranks: int = 1, fit: int
     return max(1, min(missing, cores // (threads * ranks), fit))
 
 
-def count_jobs(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
+def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConfig:
     """The launch with a number of jobs for these runs, on GPUs one for each that the ranks of a run do not share.
 
     Where cores are there for more than one, the task of a run of each kind is built here, for its d; its data are
@@ -40,7 +38,6 @@ def count_jobs(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
     """
     if launch.jobs is not None:
         return launch
-    missing = [run for run in runs if not _is_finished(run)]
     if place_of() is not None or len(missing) < 2:
         return replace(launch, jobs=1)
     wished = torch.get_num_threads() if own_cores(os.environ) is None else 1
@@ -52,13 +49,6 @@ def count_jobs(launch: LaunchConfig, runs: Sequence[RunConfig]) -> LaunchConfig:
         memory = max(_memory(run, launch.ranks) for run in {kind(run): run for run in missing}.values())
         count = at_once(count, count, fit=free_memory() // memory)
     return replace(launch, jobs=count)
-
-
-def _is_finished(run: RunConfig) -> bool:
-    try:
-        return RunFolder.of(run).is_finished()
-    except RunError:  # where that cannot be told, its process will say why
-        return False
 
 
 def _memory(run: RunConfig, ranks: int) -> int:

@@ -62,7 +62,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
     cells = [part for cell in distinct.values() for part in _parts(cell, console)]
     cells = list({cell.id: cell for cell in cells}.values())
-    launch = count_jobs(launch, [cell.run for cell in cells])
+    launch = count_jobs(launch, [cell.run for cell in cells if not cell.is_finished])
     if launch.dry_run:
         cost.show([cell.run for cell in cells], launch, Console())
         return []
