@@ -24,8 +24,6 @@ from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.run_store import parts
 from experiments.training.build import build_algorithm, build_trainer
-from experiments.training.runner import bring_to_end
-from experiments.training.session import session
 
 PIECE = 8  # so that vectors of 30 coordinates have some
 WHOLE = {"demo", "dion", "ef21_muon", "powersgd", "sparseloco"}  # whose server needs vectors as a whole
@@ -129,9 +127,9 @@ def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: P
 
 
 def counted(target: Path, runs: list[RunConfig]) -> None:
-    """The runs. Of each a file gets the bytes that reached this rank, its own among them, in the two exchanges of
-    its rounds, and how often messages crossed one after the other."""
-    found, directions, everything = {}, cycle(("up", "down")), wire_sharded.swapped
+    """The runs, with the bytes that reached this rank, its own among them, in the two exchanges of their rounds
+    written to a file, and how often messages crossed one after the other."""
+    found, directions, everything = {"up": 0, "down": 0, "times": 0}, cycle(("up", "down")), wire_sharded.swapped
 
     def watching(messages: Sequence[torch.Tensor], sizes: Sequence[int], *servers: object) -> list[torch.Tensor]:
         arrived = everything(messages, sizes, *servers)  # pyright: ignore[reportArgumentType]: as they came
@@ -141,55 +139,42 @@ def counted(target: Path, runs: list[RunConfig]) -> None:
         return arrived
 
     wire_sharded.swapped = watching
-    module.LEAST, every = PIECE, []
-    with session(runs) as (ranks, display):
-        for run in runs:
-            found.update(up=0, down=0, times=0)
-            bring_to_end(run, display, ranks)
-            every.append(dict(found))
-    (target / f"bytes-{os.environ['RANK']}.json").write_text(json.dumps(every))
-
-
-@pytest.fixture(scope="module")
-def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunConfig, list[dict[str, int]]]]:
-    """By name a run and what every rank counted of it, in one launch of three."""
-    place, sharded = tmp_path_factory.mktemp("counted"), "cluster.server=sharded"
-    names = ("cd_adam", "amsgrad", "quantized_adam", "natural", "top_k", "clipped quantized_adam")
-    some = runs("logreg", 5, names, place, sharded)
-    some += runs(
-        "digits", 4, ["layer top_k"], place, sharded, "algorithm.dense_start=false"
-    )  # a dense round has fewer
-    fine(launched(place, 3, partial(counted, place, some)))
-    every = [json.loads((place / f"bytes-{rank}.json").read_text()) for rank in range(3)]
-    return {name: (run, list(found)) for name, run, *found in zip((*names, "layer top_k"), some, *every, strict=True)}
+    in_small_pieces(runs)
+    (target / f"bytes-{os.environ['RANK']}.json").write_text(json.dumps(found))
 
 
 @pytest.mark.parametrize(
     ("name", "scale"),
     [("cd_adam", 8), ("amsgrad", 0), ("quantized_adam", 8), ("natural", 0)],  # bytes of a scale
 )
-def test_messages_are_sent_in_parts_that_have_what_is_counted(name: str, scale: int, counts: dict) -> None:
+def test_messages_are_sent_in_parts_that_have_what_is_counted(name: str, scale: int, tmp_path: Path) -> None:
     """But that every server gets the scale of a message."""
-    run, found = counts[name]
+    [run] = runs("logreg", 5, [name], tmp_path, "cluster.server=sharded")
+    fine(launched(tmp_path, 3, partial(counted, tmp_path, [run])))
     algorithm, trials, servers = build_algorithm(run), 2, 3
     up, down = (
         sum(channel.payload_bytes(30, t, torch.float64) + (servers - 1) * scale for t in range(1, 9))
         for channel in (algorithm.uplink, algorithm.downlink)
     )
-    for one in found:
-        assert one["down"] == trials * down
-        assert one["times"] == 8 * exchange(algorithm, 30, torch.float64).exchanges
-    received = [one["up"] for one in found]
+    for rank in range(3):
+        found = json.loads((tmp_path / f"bytes-{rank}.json").read_text())
+        assert found["down"] == trials * down
+        assert found["times"] == 8 * exchange(algorithm, 30, torch.float64).exchanges
+    received = [json.loads((tmp_path / f"bytes-{rank}.json").read_text())["up"] for rank in range(3)]
     assert sum(received) == trials * 5 * up
     assert max(received) < 0.6 * sum(received)  # no rank gets nearly all
 
 
 @pytest.mark.parametrize("name", ["top_k", "clipped quantized_adam", "layer top_k"])
-def test_as_many_exchanges_as_are_said(name: str, counts: dict) -> None:
-    run, found = counts[name]
+def test_as_many_exchanges_as_are_said(name: str, tmp_path: Path) -> None:
+    task = "digits" if "layer" in name else "logreg"
+    more = ("algorithm.dense_start=false",) if "layer" in name else ()  # a dense round has fewer
+    [run] = runs(task, 4, [name], tmp_path, "cluster.server=sharded", *more)
+    fine(launched(tmp_path, 2, partial(counted, tmp_path, [run])))
     trainer = build_trainer(run, Ranks())
     expected = exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges
-    assert [one["times"] for one in found] == [8 * expected] * 3
+    for rank in range(2):
+        assert json.loads((tmp_path / f"bytes-{rank}.json").read_text())["times"] == 8 * expected
 
 
 def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> None:
