@@ -3,7 +3,9 @@
 import textwrap
 from dataclasses import fields
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
 
 from experiments.config import schema
 
@@ -14,13 +16,17 @@ _HIDDEN = ("hydra", "target", "update", "budgets")
 def groups() -> str:
     """Every group with its choices, also of a user; files that others build on are left out."""
     loader = GlobalHydra.instance().config_loader()
+    assert isinstance(loader, ConfigLoaderImpl)
+    files = loader.repository  # Hydra evaluates this text in every run, and copies them whenever it is asked itself
+
+    def groups_in(group: str) -> list[str]:
+        return [name for name in files.get_group_options(group, ObjectType.GROUP) if name not in _HIDDEN]
 
     def choices(group: str) -> list[str]:
-        own = [name for name in loader.get_group_options(group) if not name.startswith("_")]
-        within = [name for name in loader.list_groups(group) if name not in _HIDDEN]
-        return own + [f"{name}/{choice}" for name in within for choice in choices(f"{group}/{name}")]
+        own = [name for name in files.get_group_options(group, ObjectType.CONFIG) if not name.startswith("_")]
+        return own + [f"{name}/{choice}" for name in groups_in(group) for choice in choices(f"{group}/{name}")]
 
-    found = {name: choices(name) for name in loader.list_groups("") if name not in _HIDDEN}
+    found = {name: choices(name) for name in groups_in("")}
     return "\n".join(_entry(name, ", ".join(chosen)) for name, chosen in found.items() if chosen)
 
 
