@@ -27,6 +27,7 @@ def faults_of_the_last_vectors(is_kept: bool) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it tells glibc what to do")
+@pytest.mark.slow
 def test_freed_memory_is_used_again() -> None:
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         given_back, kept = (pool.apply(faults_of_the_last_vectors, (is_kept,)) for is_kept in (False, True))
