@@ -156,6 +156,19 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
+def network(seed: int) -> torch.nn.Module:
+    """32 parameters in four tensors."""
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+
+
+def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
+    """Of a rank's own batch."""
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
+    return (net(inputs) - targets).square().mean()
+
+
 def at_round(round: int, rank: int, do: Callable[[], None], act: Callable[[], None]) -> None:
     """`act`, in which one rank does something else when round `round` is about to begin."""
     step = Trainer.step

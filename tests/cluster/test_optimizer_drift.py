@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import fine, launched
+from cluster_support import fine, launched, loss, network
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -38,19 +38,6 @@ ALGORITHMS = {
     "onebit_adam": onebit_adam(ScaledSign("l2"), STEPS, warmup=3),
     "quantized_adam": quantized_adam(TopK(k=5)),
 }
-
-
-def network(seed: int) -> torch.nn.Module:
-    """32 parameters in four tensors."""
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
-
-
-def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
-    """Of a rank's own batch."""
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
-    return (net(inputs) - targets).square().mean()
 
 
 class Training:
@@ -106,11 +93,6 @@ def flip(bit: int, x: torch.Tensor) -> None:
     x.view(torch.int32)[17] ^= (1 << bit) if bit < 31 else -(1 << 31)
 
 
-def exchange(x: torch.Tensor) -> None:
-    """Two coordinates."""
-    x[[3, 20]] = x[[20, 3]]
-
-
 def set_lr(value: float, training: Training) -> None:
     """The step size."""
     training.optimizer.param_groups[0]["lr"] = value
@@ -143,22 +125,16 @@ def poison(value: float, training: Training) -> None:
 DRIFTS = {
     "lr by one ulp": (partial(set_lr, LR * (1 + 2**-52)), "lr"),
     "lr negative": (partial(set_lr, -LR), "lr"),
-    "lr nan": (partial(set_lr, float("nan")), "lr"),
     "plateau": (plateau, "lr"),
-    **{f"bit {bit} of x": (partial(move, partial(flip, bit)), "x") for bit in (0, 22, 30, 31)},
-    "x exchanged": (partial(move, exchange), "x"),
-    "x scaled": (partial(move, lambda x: x.mul_(1.01)), "x"),
+    **{f"bit {bit} of x": (partial(move, partial(flip, bit)), "x") for bit in (0, 31)},
     "round": (partial(advance, 1), "round"),
     "betas": (partial(set_group, betas=(0.9, 0.98)), "settings"),
-    "betas outside their range": (partial(set_group, betas=(1.0, 0.99)), "settings"),
     "weight_decay": (partial(set_group, weight_decay=0.1), "settings"),
 }
 GROUPED = {"lr of the second group": partial(set_group, lr=LR)}
 LOADS = {"into the warm-up": -2, "within the warm-up": -1, "out of the run": 3}
 SKIPS = {
     "nan": (partial(poison, float("nan")), None),
-    "inf": (partial(poison, float("inf")), None),
-    "-inf": (partial(poison, -float("inf")), None),
     "scaler": (partial(poison, float("inf")), "step alone"),
     "scaler with unscale_": (partial(poison, float("nan")), "unscale_ before"),
 }
@@ -184,15 +160,15 @@ def everything(target: Path) -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     results: dict[tuple, dict] = {}
     for name, (fault, _) in DRIFTS.items():
-        for odd in range(size):
+        for odd in (0, size - 1):
             results[name, odd] = Training().run(odd, fault)
     for name, fault in GROUPED.items():
-        for odd in range(size):
+        for odd in (0, size - 1):
             results[name, odd] = Training(grouped=True).run(odd, fault)
     results[("betas of all",)] = Training().run(None, partial(set_group, betas=(1.0, 0.99)))
     results[("groups",)] = {"messages": watched(training := Training(grouped=True)), "x": training.path}
     for name, rounds in LOADS.items():
-        for odd in range(size):
+        for odd in (0, size - 1):
             results[name, odd] = Training(ALGORITHMS["onebit_adam"]).run(odd, partial(advance, rounds))
     for name, (fault, scaling) in SKIPS.items():
         for which, algorithm in ALGORITHMS.items():
@@ -239,7 +215,7 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("name", DRIFTS)
 def test_what_differs_is_named_on_every_rank_and_nothing_has_changed(name: str, ranks: list[dict]) -> None:
-    for odd in range(len(ranks)):
+    for odd in (0, len(ranks) - 1):
         found = [results[name, odd] for results in ranks]
         assert {one["error"] for one in found} == {"Disagreement"}
         assert len({one["text"] for one in found}) == 1
@@ -253,7 +229,7 @@ def test_what_differs_is_named_on_every_rank_and_nothing_has_changed(name: str, 
 
 @pytest.mark.parametrize("name", GROUPED)
 def test_what_differs_in_a_later_group_is_named(name: str, ranks: list[dict]) -> None:
-    for odd in range(len(ranks)):
+    for odd in (0, len(ranks) - 1):
         found = [results[name, odd] for results in ranks]
         rank = 1 if len(ranks) == 2 else odd
         assert [(one["error"], one["rank"], one["quantity"]) for one in found] == [
@@ -303,7 +279,7 @@ def test_groups_cross_in_two_messages_and_equal_simulations_of_their_own(ranks: 
 @pytest.mark.parametrize("name", LOADS)
 def test_messages_of_another_length_do_not_meet(name: str, ranks: list[dict]) -> None:
     """A rank that alone loaded a state of the dense warm-up, or left it, is named as any other."""
-    for odd in range(len(ranks)):
+    for odd in (0, len(ranks) - 1):
         found = [results[name, odd] for results in ranks]
         rank = 1 if len(ranks) == 2 else odd
         assert [(one["error"], one["rank"], one["quantity"]) for one in found] == [

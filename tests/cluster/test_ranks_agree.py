@@ -23,34 +23,27 @@ from experiments.training.trainer import Trainer
 COMMON = ("task=logreg/breast_cancer", "rounds=12", "eval_every=6", "checkpoint_every=4", "cluster.workers=6")
 
 
-def _another(overrides: tuple[str, ...], which: int, results: Path) -> None:
+def _another(override: str, results: Path) -> None:
     """One rank is given other settings than the others. None gets so far that it loads anything."""
     runner.build_trainer = partial(exit, 77)
-    run_each([variant(*COMMON, *(overrides if this_rank() == which else ()), results=results)])
+    run_each([variant(*COMMON, *([override] * this_rank()), results=results)])
 
 
-@pytest.mark.parametrize("which", [1, pytest.param(0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("key", "override"),
     [
         ("lr", "lr=0.01"),
-        ("seed", "seed=1"),
         ("task.regularization", "task.regularization=0.2"),
-        ("lr_schedule", "lr_schedule=step_decay"),
-        ("rounds", "rounds=13"),
         ("compressor._target_", "compressor=top_k"),
-        ("checkpoint_every", "checkpoint_every=5"),
         ("verify_every", "verify_every=5"),
     ],
 )
-def test_other_settings_are_refused_before_anything_is_written(
-    key: str, override: str, which: int, tmp_path: Path
-) -> None:
+def test_other_settings_are_refused_before_anything_is_written(key: str, override: str, tmp_path: Path) -> None:
     results = tmp_path / "results"
-    first, second = launched(tmp_path, 2, partial(_another, (override,), which, results))
+    first, second = launched(tmp_path, 2, partial(_another, override, results))
     assert (first.code, second.code) == (2, 2)
-    values = [runner._command(variant(*COMMON, *more, results=results))[key] for more in ((), (override,))]
-    assert f"error: {key}: {values[which]} on rank 1, {values[1 - which]} on rank 0; start all" in first.said
+    here, there = (runner._command(variant(*COMMON, *more, results=results))[key] for more in ((), (override,)))
+    assert f"error: {key}: {there} on rank 1, {here} on rank 0; start all" in first.said
     assert "Traceback" not in first.said + second.said
     assert not (tmp_path / "results").exists()
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cluster_support import fine, launched
+from cluster_support import fine, launched, loss, network
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import RandomK, ScaledSign, TopK
@@ -49,19 +49,6 @@ REFUSED = {
     "quantized_adam": (quantized_adam(TopK(k=5)), "every worker has moments of its own, which are not others' to"),
     "own": (Algorithm(Own(ScaledSign()), dense(), SGD()), "every worker has a memory, of which Own does not say"),
 }
-
-
-def network(seed: int) -> torch.nn.Module:
-    """32 parameters in four tensors."""
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
-
-
-def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
-    """Of a rank's own batch."""
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
-    return (net(inputs) - targets).square().mean()
 
 
 def steps(net: torch.nn.Module, optimizer: CompressedOptimizer, first: int) -> torch.Tensor:
@@ -134,7 +121,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
     return folder, run(folder, SAVED, partial(saving, folder))
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
 def others(request: pytest.FixtureRequest, saved: tuple, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     folder = tmp_path_factory.mktemp("others")
     return run(folder, request.param, partial(loading, saved[0], folder))
