@@ -141,6 +141,7 @@ def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "complete -o nospace" in say("--shell-completion", "install=bash")
 
 
+@pytest.mark.slow
 def test_info(tmp_path: Path) -> None:
     """In a process of its own, since it turns on Hydra's log."""
     said = shell(tmp_path, "-m", "experiments.run", "--info", "all").stdout
