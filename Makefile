@@ -14,7 +14,7 @@ LOCKS := requirements
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation
 
 # What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
-KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=% DEADLINE=% OUT=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
+KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=% DEADLINE=% RESULTS=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
 ifneq ($(and $(KEYS),$(filter-out demo report gpu reproduce-%,$(or $(MAKECMDGOALS),help))),)
 $(error $(KEYS): only demo, report, gpu and reproduce-... take keys)
 endif
@@ -104,12 +104,14 @@ audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; wit
 lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions
 	$(BIN)/python $(LOCKS)/renew.py $(ARGS)
 
-bench: $(READY)  ## what things cost, as ratios measured here, and a dated table
-	$(BIN)/python -m benchmarks $(ARGS)
+bench: $(READY)  ## what things cost, as ratios measured here
+	$(BIN)/python -m benchmarks.study
+	$(BIN)/python -m benchmarks.train_step task.model.width=8 task.batch_size=16 task.precision=float32 task.evaluation_rows=2500
+	$(BIN)/python -m benchmarks.step
 
 # A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.
-gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds; OUT=folder gets what is to be kept
-	$(firstword $(wildcard $(BIN)/python) $(PYTHON)) -m benchmarks.gpu $(DEADLINE:%=deadline=%) $(OUT:%=out=%) $(KEYS) $(ARGS)
+gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds
+	PYTHON=$(firstword $(wildcard $(BIN)/python) $(PYTHON)) bash benchmarks/gpu.sh
 
 clean:  ## remove the virtual environment and caches; results and data stay
 	rm -rf .venv .pytest_cache .ruff_cache docs/_build

@@ -1,26 +1,19 @@
 """Methods with compressors for a few rounds of digits on a device, against the same on the CPU.
 
-    python -m benchmarks.devices file=devices.jsonl                         on a GPU, 20 rounds
-    python -m benchmarks.devices file=devices.jsonl all=true                every method with every compressor
-    python -m benchmarks.devices file=devices.jsonl device=cpu rounds=8     other keys go to the runs
+    python -m benchmarks.devices                          on a GPU, 20 rounds
+    python -m benchmarks.devices device=cpu rounds=8      further keys go to the runs
 
-Without all=true each method has its own compressor, and naive compression every one: a twentieth of all.
-
-Twenty rounds have a warm-up, the switch and what follows; methods with a period exchange in every fifth. The
-difference is that of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU: sums in another order
-change a sign near zero, and the methods go on from there. A line of the file is a combination, an error, or why the
-configuration refuses it. A combination that is in the file is not done again.
+Each method has its own compressor, and naive compression every one. Twenty rounds have a warm-up, the switch and what
+follows; methods with a period exchange in every fifth. A line a combination, in JSON: an error, why the configuration
+refuses it, or the difference of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU. Sums in
+another order change a sign near zero, and the methods go on from there.
 """
 
 import json
 import math
 import sys
 import traceback
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-
-import torch
 
 from algorithms.utils.layout import Layout
 from common.errors import RunError, UsageError, exit_with_message
@@ -36,7 +29,6 @@ COMMON = (
     "task=digits task.model.width=8 task.precision=float32 cluster.workers=4 lr=0.003 rounds=20 epochs=null "
     "device=cuda threads=1"
 )
-
 PERIOD = 5
 """Rounds from one exchange to the next; by their own periods some methods would not exchange at all."""
 
@@ -44,40 +36,30 @@ PERIOD = 5
 def main(arguments: list[str] | None = None) -> None:
     """The command line above."""
     with exit_with_message():
-        given = sys.argv[1:] if arguments is None else arguments
-        [file] = [Path(word.removeprefix("file=")) for word in given if word.startswith("file=")] or [None]
-        if file is None:
-            raise UsageError("file: where are the results kept? file=devices.jsonl, say")
-        overrides = [word for word in given if word != "all=true" and not word.startswith("file=")]
+        overrides = sys.argv[1:] if arguments is None else arguments
         layout = network([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
-        rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        file.parent.mkdir(parents=True, exist_ok=True)
-        for name in _names("all=true" in given):
-            if name in {row["of"] for row in rows}:
-                continue
-            rows.append(_row(name, overrides, layout))
-            with file.open("a") as lines:
-                lines.write(json.dumps(rows[-1]) + "\n")
-            if torch.cuda.is_initialized():
-                torch.cuda.synchronize()  # an assertion in a kernel ends the command here; the next call goes on
-        compared = {row["of"]: row for row in rows if "refused" not in row}
+        rows = {}
+        for name in names():
+            rows[name] = _row(name, overrides, layout)
+            print(json.dumps({"of": name, **rows[name]}), flush=True)
+        compared = {name: row for name, row in rows.items() if "refused" not in row}
         if failed := [name for name, row in compared.items() if "error" in row]:
-            raise RunError(f"{len(failed)} of {len(compared)} failed, tracebacks in {file}: {', '.join(failed)}")
-        worst = max(compared.values(), key=lambda row: row["difference"])
-        print(f"{len(compared)} combinations; the largest difference is {worst['difference']:.3g}, of {worst['of']}")
+            raise RunError(f"{len(failed)} of {len(compared)} failed: {', '.join(failed)}")
+        worst = max(compared, key=lambda name: compared[name]["difference"])
+        print(
+            f"{len(compared)} combinations; the largest difference is {compared[worst]['difference']:.3g}, of {worst}"
+        )
 
 
-def _names(every: bool) -> Iterator[str]:
-    """What could be combined: methods with their own compressor, and naive compression with each; with `every` all
-    methods with each, and layer by layer."""
+def names() -> list[str]:
+    """What is compared."""
     methods, compressors = (
         sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("algorithm", "compressor")
     )
-    yield from (f"algorithm={method}" for method in methods)
-    for method in methods if every else ["naive"]:
-        yield from (f"algorithm={method} compressor={name}" for name in compressors)
-    if every:
-        yield from (f"algorithm={method} partition=layer" for method in methods)
+    return [
+        *(f"algorithm={method}" for method in methods),
+        *(f"algorithm=naive compressor={compressor}" for compressor in compressors),
+    ]
 
 
 def network(words: list[str]) -> Layout:
@@ -97,11 +79,11 @@ def combined(name: str, overrides: list[str], layout: Layout) -> RunConfig:
     return run
 
 
-def _row(name: str, overrides: list[str], layout: Layout) -> dict[str, object]:
+def _row(name: str, overrides: list[str], layout: Layout) -> dict:
     try:
         run = combined(name, overrides, layout)
     except UsageError as error:
-        return {"of": name, "refused": str(error)}
+        return {"refused": str(error)}
     try:
         there, here = (_trained(one) for one in (run, replace(run, device="cpu")))
         x = here.state.replica.x
@@ -109,15 +91,9 @@ def _row(name: str, overrides: list[str], layout: Layout) -> dict[str, object]:
         apart = float((there.state.replica.x.to("cpu") - x).norm())
         if not (moved > 0 and math.isfinite(apart / moved)):
             raise RunError(f"nothing to compare: on the CPU x moved by {moved}, the two are {apart} apart")
-        return {
-            "of": name,
-            "device": str(there.task.device),
-            "difference": apart / moved,
-            "train_loss": there.evaluate()[0]["train_loss"],
-            "train_loss_on_cpu": here.evaluate()[0]["train_loss"],
-        }
+        return {"difference": apart / moved}
     except Exception:
-        return {"of": name, "error": traceback.format_exc()}
+        return {"error": traceback.format_exc()}
 
 
 def _trained(run: RunConfig) -> Trainer:

@@ -1,18 +1,12 @@
-"""Nodes of a network on one machine: namespaces joined by a bridge, whose links `tc` shapes. For Linux, as root.
-
-All devices live in namespaces named `cnet<process>-…` after the process that made them, so that removing these leaves
-nothing, and those of a process that was killed are found by the next.
-"""
+"""Nodes of a network on one machine: namespaces joined by a bridge, whose links `tc` shapes. For Linux, as root."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Any
 
 MTU = 9000
@@ -26,64 +20,53 @@ class NotHere(Exception):
 
 
 def check() -> None:
-    """Raise NotHere where there is no root, no iproute2 or no shaper of a rate."""
+    """Raise NotHere where there is no root or no iproute2."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise NotHere("network namespaces need Linux and root: run it as root, such as in a privileged container")
     if missing := [name for name in ("ip", "tc") if not shutil.which(name)]:
         raise NotHere(f"{' and '.join(missing)}: not found; install the package iproute2")
-    if "tbf" in lacking():
-        raise NotHere("this kernel has no qdisc tbf, which shapes a link's rate (CONFIG_NET_SCH_TBF)")
 
 
-def lacking() -> list[str]:
-    """Which of the qdiscs tbf, for rates, and netem, for latencies, this kernel does not have."""
-    options = {"tbf": _tbf(100), "netem": ["netem", "delay", "1ms"]}
-    with namespaces([_name("probe")]) as (name,):
-        _run(["ip", "-n", name, "link", "add", "one", "type", "veth", "peer", "name", "other"])
-        return [
-            kind for kind, words in options.items() if not _works(["tc", "-n", name, *_root("add", "one"), *words])
-        ]
-
-
+@dataclass(frozen=True)
 class Nodes:
-    """So many nodes on one bridge; node i has the address `address(i)` at its device eth0.
+    """The namespaces of nodes and of the bridge between them, and the milliseconds that netem adds one way."""
 
-    latency: milliseconds that netem adds one way between any two of them; 0 adds none. `shape` shapes the links.
-    """
-
-    def __init__(self, count: int, latency: float) -> None:
-        self.count, self.latency = count, latency
-        if latency and "netem" in lacking():
-            raise NotHere("this kernel has no qdisc netem, which adds a latency (CONFIG_NET_SCH_NETEM)")
-        self.hub, self.names = _name("hub"), [_name(number) for number in range(count)]
-        self._made = namespaces([self.hub, *self.names])
-
-    def __enter__(self) -> "Nodes":
-        self._made.__enter__()
-        try:
-            for command in wiring(self.hub, self.names):
-                _run(command)
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._made.__exit__(kind, error, trace)
+    hub: str
+    names: Sequence[str]
+    latency: float
 
     def shape(self, bandwidth: float | None) -> None:
         """So many Mbit/s for every link in each direction; None: as fast as the machine is."""
         for command in shaping(self.hub, self.names, bandwidth, self.latency):
-            if command[3:5] == ["qdisc", "del"]:
-                _works(command)  # there may be none
-            else:
-                _run(command)
+            _run(command, fails=command[3:5] == ["qdisc", "del"])  # there may be none
 
-    def start(self, node: int, words: Sequence[str], **how: Any) -> subprocess.Popen[str]:
-        """`python -m` these words on a node, for as long as this process lives; `how` is what Popen takes."""
-        return _start(self.names[node], words, **how)
+    def start(self, node: int, words: Sequence[str], env: dict[str, str], **how: Any) -> subprocess.Popen[str]:
+        """`python -m` these words on a node; `how` is what Popen takes."""
+        command = ["ip", "netns", "exec", self.names[node], sys.executable, "-m", *words]
+        return subprocess.Popen(command, text=True, env={**os.environ, **env}, **how)
+
+
+@contextmanager
+def connected(count: int, latency: float) -> Iterator[Nodes]:
+    """So many nodes on one bridge, until the block ends; node i has the address `address(i)` at its device eth0.
+
+    Raises NotHere where this kernel cannot do it.
+    """
+    check()
+    hub, *names = (f"cnet{os.getpid()}-{part}" for part in ("hub", *range(count)))
+    nodes = Nodes(hub, names, latency)
+    try:
+        for name in (hub, *names):
+            _run(["ip", "netns", "add", name])
+        for command in wiring(hub, names):
+            _run(command)
+        nodes.shape(100)  # where tbf or netem is missing it is said now
+        yield nodes
+    finally:
+        for name in (hub, *names):
+            for process in _run(["ip", "netns", "pids", name], fails=True).split():
+                _run(["kill", "-KILL", process], fails=True)
+            _run(["ip", "netns", "delete", name], fails=True)
 
 
 def address(node: int) -> str:
@@ -92,8 +75,7 @@ def address(node: int) -> str:
 
 
 def wiring(hub: str, names: Sequence[str]) -> list[Command]:
-    """The commands that join nodes to a bridge in the namespace `hub`: port<i> there is the other end of eth0 of node
-    i."""
+    """The commands that join nodes to a bridge in the namespace `hub`: port<i> is the other end of eth0 of node i."""
     commands = [_ip(hub, "link add hub type bridge"), _ip(hub, "link set hub up")]
     for number, name in enumerate(names):
         commands += [
@@ -116,63 +98,14 @@ def shaping(hub: str, names: Sequence[str], bandwidth: float | None, latency: fl
             rate = ["rate", f"{bandwidth:g}mbit"] if bandwidth else []
             near = ["netem", "delay", f"{latency:g}ms", *rate, "limit", "100000"]
         for place, device, words in ((name, "eth0", near), (hub, f"port{number}", far)):
-            commands.append(["tc", "-n", place, *_root("del", device)])
+            commands.append(["tc", "-n", place, "qdisc", "del", "dev", device, "root"])
             if words:
-                commands.append(["tc", "-n", place, *_root("add", device), *words])
+                commands.append(["tc", "-n", place, "qdisc", "add", "dev", device, "root", *words])
     return commands
-
-
-@contextmanager
-def namespaces(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Namespaces that are there during the with-block, and afterwards neither they nor what runs in them."""
-    remove_left_over()
-    try:
-        for name in names:
-            _run(["ip", "netns", "add", name])
-        yield names
-    finally:
-        for name in names:
-            _remove(name)
-
-
-def remove_left_over() -> None:
-    """Remove the namespaces of processes that are gone."""
-    for name in left_over(_run(["ip", "netns", "list"])):
-        _remove(name)
-
-
-def left_over(listed: str) -> list[str]:
-    """Of what `ip netns list` says the namespaces that a process made that is gone."""
-    found = re.findall(r"^(cnet(\d+)-\w+)", listed, re.MULTILINE)
-    return [name for name, process in found if not Path(f"/proc/{process}").exists()]
-
-
-def _remove(name: str) -> None:
-    """A namespace, if it is there, with what runs in it."""
-    if not Path("/run/netns", name).exists():
-        return
-    for process in _run(["ip", "netns", "pids", name]).split():
-        _works(["kill", "-KILL", process])
-    _run(["ip", "netns", "delete", name])
-
-
-def _start(
-    name: str, words: Sequence[str], env: Mapping[str, str] | None = None, **how: Any
-) -> subprocess.Popen[str]:
-    command = ["ip", "netns", "exec", name, sys.executable, "-m", *words]
-    return subprocess.Popen(command, text=True, env={**os.environ, **(env or {})}, **how)
-
-
-def _name(part: object) -> str:
-    return f"cnet{os.getpid()}-{part}"
 
 
 def _ip(place: str, words: str) -> Command:
     return ["ip", "-n", place, *words.split()]
-
-
-def _root(action: str, device: str) -> list[str]:
-    return ["qdisc", action, "dev", device, "root"]
 
 
 def _tbf(bandwidth: float) -> list[str]:
@@ -181,12 +114,9 @@ def _tbf(bandwidth: float) -> list[str]:
     return ["tbf", "rate", f"{bandwidth:g}mbit", "burst", str(burst), "limit", str(_LIMIT)]
 
 
-def _works(command: Command) -> bool:
-    return subprocess.run(command, capture_output=True).returncode == 0
-
-
-def _run(command: Command) -> str:
+def _run(command: Command, fails: bool = False) -> str:
+    """What it prints. Raises NotHere where it fails, unless it may."""
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode and not fails:
         raise NotHere(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

@@ -18,7 +18,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +26,8 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks import links
+from benchmarks import links, markdown, today_here
 from benchmarks.contestants import BATCH, CONTESTANTS, Contestant, mlp
-from benchmarks.machine import today_here
 from common.errors import RunError, exit_with_message
 from plots.request import chosen, parse, words
 from plots.runs.network import FORMS
@@ -149,7 +148,8 @@ class Session:
 @contextmanager
 def session(count: int, latency: float) -> Iterator[Session]:
     """So many ranks, each on a node of its own; latency in ms, one way."""
-    with ExitStack() as stack, links.Nodes(count, 0 if latency == OWN_LATENCY else latency) as nodes:
+    with ExitStack() as stack:
+        nodes = stack.enter_context(links.connected(count, 0 if latency == OWN_LATENCY else latency))
         ranks = []
         for number in range(count):
             env = {
@@ -158,7 +158,7 @@ def session(count: int, latency: float) -> Iterator[Session]:
                 "OMP_NUM_THREADS": "1",
             }  # fmt: skip
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            ranks.append(stack.enter_context(nodes.start(number, ["benchmarks.network_rank"], env=env, **pipes)))
+            ranks.append(stack.enter_context(nodes.start(number, ["benchmarks.network_rank"], env, **pipes)))
         yield Session(nodes, ranks)
         for rank in ranks:
             rank.communicate()  # ends its stdin, and waits for it
@@ -191,66 +191,33 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
 
 
 def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], load: float) -> str:
-    """Markdown: what it was measured on and the load before, rounds by nodes and latency, and the way to the loss."""
-    lines = [f"{today_here(load)}; gloo, a network of {D:,} parameters, {BATCH} images a node and round."]
-    for (nodes, latency), group in _by(points, lambda p: (p.nodes, p.latency)).items():
-        lines += ["", f"## {nodes} nodes, {latency:g} ms", "", *_of_rounds(group)]
-    for nodes, counted in rounds.items():
-        lines += ["", f"## {nodes} nodes, to a loss of {LOSS:g}: × DDP", ""]
-        lines += _to_loss([point for point in points if point.nodes == nodes], counted)
-    modelled = [abs(point.error) for point in points if not math.isnan(point.error)]
-    within = sum(error <= 0.2 for error in modelled)
-    lines += [
-        "",
-        f"The model is within 20 % of {within} of {len(modelled)} rounds, and at most {max(modelled):.0%} off.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _of_rounds(points: Sequence[Point]) -> list[str]:
-    """A row a contestant, three columns a bandwidth."""
-    first = {own[0].bandwidth: own[0] for own in _by(points, lambda p: p.bandwidth).values()}
-    said = [
-        f"{p.bandwidth:g} Mbit/s: {p.link.bandwidth / 1e6:.0f}, {p.link.latency * 1e3:.2f} ms" for p in first.values()
-    ]
-    names = ["", "not shaped, ms", *(name for b in first for name in (f"{b:g} Mbit/s, ms", "× DDP", "model"))]
-    lines = [f"Links as measured: {'; '.join(said)}.", "", *_head(names)]
-    for own in _by(points, lambda p: p.contestant.name).values():
-        cells = [own[0].contestant.name, f"{own[0].computing * 1e3:.0f}"]
-        for point in own:
-            error = "–" if math.isnan(point.error) else f"{point.error:+.0%}"
-            cells += [f"{point.seconds * 1e3:.0f}", f"{first[point.bandwidth].seconds / point.seconds:.2f}", error]
-        lines.append(_row(cells))
-    return lines
-
-
-def _to_loss(points: Sequence[Point], rounds: Mapping[str, float]) -> list[str]:
-    """A row a contestant, a column a link."""
-    first = [own[0] for own in _by(points, lambda p: (p.latency, p.bandwidth)).values()]
-    lines = _head(["", "rounds", *(f"{p.bandwidth:g} Mbit/s, {p.latency:g} ms" for p in first)])
-    for name, own in _by(points, lambda p: p.contestant.name).items():
-        its = rounds[own[0].contestant.label]
-        ratios = [rounds[b.contestant.label] * b.seconds / (its * p.seconds) for b, p in zip(first, own, strict=True)]
-        reached = [f"{its:g}", *(f"{ratio:.2f}" for ratio in ratios)]
-        lines.append(_row([name, *(reached if its < math.inf else [f"> {MOST_ROUNDS}", *("–" for _ in ratios)])]))
-    return lines
-
-
-def _by(points: Iterable[Point], key: Callable[[Point], Any]) -> dict[Any, list[Point]]:
-    """In groups, in the order in which they first come."""
-    groups: dict[Any, list[Point]] = {}
+    """Markdown: what it was measured on and the load before, a row a point, and how good the model is."""
+    first = {(p.nodes, p.latency, p.bandwidth): p for p in reversed(points)}
+    rows = []
     for point in points:
-        groups.setdefault(key(point), []).append(point)
-    return groups
-
-
-def _head(names: Sequence[str]) -> list[str]:
-    line = _row(names)
-    return [line, "|" + "---|" * (line.count("|") - 1)]
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+        ddp = first[point.nodes, point.latency, point.bandwidth]
+        row = {
+            "nodes": point.nodes,
+            "ms": f"{point.latency:g}",
+            "Mbit/s": f"{point.bandwidth:g}",
+            "as measured": f"{point.link.bandwidth / 1e6:.0f}, {point.link.latency * 1e3:.2f} ms",
+            "method": point.contestant.name,
+            "computing, ms": f"{point.computing * 1e3:.0f}",
+            "round, ms": f"{point.seconds * 1e3:.0f}",
+            "× DDP": f"{ddp.seconds / point.seconds:.2f}",
+            "model": "–" if math.isnan(point.error) else f"{point.error:+.0%}",
+        }
+        if counted := rounds.get(point.nodes):
+            own, its = counted[point.contestant.label], counted[ddp.contestant.label]
+            row[f"rounds to {LOSS:g}"] = f"{own:g}"
+            row["× DDP to it"] = f"{its * ddp.seconds / (own * point.seconds):.2f}"
+        rows.append(row)
+    errors = [abs(point.error) for point in points if not math.isnan(point.error)]
+    return (
+        f"{today_here(load)}; gloo, a network of {D:,} parameters, {BATCH} images a node and round.\n\n"
+        f"{markdown(rows)}\n\nThe model is within 20 % of {sum(error <= 0.2 for error in errors)} of "
+        f"{len(errors)} rounds, and at most {max(errors):.0%} off.\n"
+    )
 
 
 def write(points: Iterable[Point], path: Path) -> None:
@@ -274,13 +241,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
     request = parse(words("benchmarks.network", __doc__, arguments), {"long": "false"})
     is_long = chosen("long", request["long"], ("true", "false")) == "true"
+    load = os.getloadavg()[0]
     try:
-        links.check()
+        points, rounds = (
+            measure(NODES, LATENCIES, 3, True) if is_long else measure(NODES[:1], LATENCIES[:1], 2, False)
+        )
     except links.NotHere as reason:
         print(f"not measured: {reason}")
         return
-    load = os.getloadavg()[0]
-    points, rounds = measure(NODES, LATENCIES, 3, True) if is_long else measure(NODES[:1], LATENCIES[:1], 2, False)
     text = report(points, rounds, load)
     print(text, end="")
     if is_long:

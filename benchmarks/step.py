@@ -16,12 +16,7 @@ its own.
 
 import multiprocessing
 import sys
-import time
-from collections.abc import Callable
 
-import experiments  # noqa: F401 (sets how torch's threads wait, before torch is imported)
-
-# isort: split
 import torch
 
 from algorithms.compressors import ScaledSign, TopK
@@ -29,6 +24,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
+from benchmarks import least_seconds, markdown
 from experiments.training.allocator import keep_freed_memory
 
 D = 11_173_962
@@ -40,24 +36,27 @@ def main() -> None:
     """Print both tables."""
     d = int(sys.argv[1]) if len(sys.argv) > 1 else D
     print(f"torch {torch.__version__}, one thread, d = {d}, n = {N}; copies of a vector\n")
-    print("| method | freed memory | worker, each | server | replica | step | floor | step / floor |")
-    print("|---|---|---|---|---|---|---|---|")
+    rows = []
     for name in FLOORS:
         for is_kept in (False, True):
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                print(pool.apply(_phases, (name, is_kept, d)), flush=True)
+                rows.append(pool.apply(_phases, (name, is_kept, d)))
+    print(markdown(rows))
     keep_freed_memory()
     torch.set_num_threads(1)
     x = torch.randn(d)
     twice = copy_seconds(d)  # a copy's read and write move as much
-    print("\n| code | encode / reading the vector twice | decode / the same |\n|---|---|---|")
+    rows = []
     for compressor in (ScaledSign(), TopK()):
         payload = compressor.encode(x)
-        ratios = (
-            least(lambda c=compressor: c.encode(x)) / twice,
-            least(lambda c=compressor, p=payload: c.decode(p, d)) / twice,
+        rows.append(
+            {
+                "code": compressor,
+                "encode / reading the vector twice": f"{least_seconds(lambda c=compressor: c.encode(x)) / twice:.1f}",
+                "decode / the same": f"{least_seconds(lambda c=compressor, p=payload: c.decode(p, d)) / twice:.1f}",
+            }
         )
-        print(f"| {compressor} | " + " | ".join(f"{ratio:.1f}" for ratio in ratios) + " |")
+    print(f"\n{markdown(rows)}")
 
 
 def _methods() -> dict[str, Algorithm]:
@@ -67,7 +66,7 @@ def _methods() -> dict[str, Algorithm]:
     }
 
 
-def _phases(name: str, is_kept: bool, d: int) -> str:
+def _phases(name: str, is_kept: bool, d: int) -> dict[str, object]:
     """A row of the first table."""
     torch.set_num_threads(1)
     if is_kept:
@@ -84,31 +83,29 @@ def _phases(name: str, is_kept: bool, d: int) -> str:
         down, server = algorithm.server(up, server, t, 0)
         replica = algorithm.replica(down, replica, lr, t)
     copy = copy_seconds(d)
-    measured = (
-        least(lambda: algorithm.worker(gradients, workers, replica, lr, 3, 0)) / copy / N,
-        least(lambda: algorithm.server(up, server, 3, 0)) / copy,
-        least(lambda: algorithm.replica(down, replica, lr, 3)) / copy,
+    worker, server_, replica_ = (
+        least_seconds(lambda: algorithm.worker(gradients, workers, replica, lr, 3, 0)) / copy / N,
+        least_seconds(lambda: algorithm.server(up, server, 3, 0)) / copy,
+        least_seconds(lambda: algorithm.replica(down, replica, lr, 3)) / copy,
     )
-    step, floor = (N * phases[0] + phases[1] + phases[2] for phases in (measured, FLOORS[name]))
-    cells = [*(f"{phase:.1f}" for phase in measured), f"{step:.0f}", f"{floor:g}", f"{step / floor:.1f}"]
-    return f"| {name} | {'kept' if is_kept else 'given back'} | " + " | ".join(cells) + " |"
+    step = N * worker + server_ + replica_
+    floor = N * FLOORS[name][0] + sum(FLOORS[name][1:])
+    return {
+        "method": name,
+        "freed memory": "kept" if is_kept else "given back",
+        "worker, each": f"{worker:.1f}",
+        "server": f"{server_:.1f}",
+        "replica": f"{replica_:.1f}",
+        "step": f"{step:.0f}",
+        "floor": f"{floor:g}",
+        "step / floor": f"{step / floor:.1f}",
+    }
 
 
 def copy_seconds(d: int) -> float:
     """Seconds that a copy of d numbers into memory that is there takes."""
     source, target = torch.randn(d), torch.empty(d)
-    return least(lambda: target.copy_(source), 20)
-
-
-def least(call: Callable[[], object], repeats: int = 4) -> float:
-    """The least time of a call, after one that is not timed."""
-    call()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+    return least_seconds(lambda: target.copy_(source), 20)
 
 
 if __name__ == "__main__":

@@ -11,33 +11,27 @@ from typing import TypeVar
 
 from common.errors import DataError, Unavailable, is_full
 from common.files import atomic
-from data.limits import Bounded, in_words
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
 PATIENCE = 600.0  # seconds that npm may take
-CHUNK = 2**16  # bytes; an answer packed against the asking is no longer than a thousand times this at once
-PLAIN = {"Accept-Encoding": "identity"}
 
 Checked = TypeVar("Checked")
 
 
-def download(url: str, target: Path, check: Callable[[Path], Checked], most: int) -> Checked:
+def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
     """Fetch `url` into the file `target` if `check` accepts it, and return what `check` returns.
 
-    most: bytes at which to stop, whatever the host goes on to send.
     check: reads the file it is given (not yet `target`) and raises DataError where it is not what it should
     be; the file is then thrown away.
-    Raises Unavailable where the host cannot be reached, answers with an error or stops halfway, or the
-    file cannot be written, and DataError where it does not end: nothing is left behind.
+    Raises Unavailable where the host cannot be reached, answers with an error or stops halfway, or the file cannot be
+    written: nothing is left behind.
     """
     print(f"downloading {url}", file=sys.stderr, flush=True)
     try:
         from pooch import HTTPDownloader  # here alone: files that are there are read without it
 
         with atomic(target) as temporary:
-            with temporary.open("wb") as file:
-                fetch = HTTPDownloader(chunk_size=CHUNK, timeout=TIMEOUT, headers=PLAIN)
-                fetch(url, Bounded(file, most, url), None)
+            HTTPDownloader(timeout=TIMEOUT)(url, str(temporary), None)
             return check(temporary)
     except ImportError as error:
         raise Unavailable(f"{_by_hand(url, target)} ({error})") from error
@@ -50,7 +44,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked], most: int
         raise Unavailable(f"{_by_hand(url, target)} ({reason})") from error
 
 
-def pack(package: str, target: Path, check: Callable[[Path], Checked], most: int) -> Checked:
+def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
     """The same by `npm pack`, for a package (name@version) whose tarball npm calls as `target` is called.
 
     Raises DataError where npm is missing, fails, for reasons that it prints, or takes too long.
@@ -67,8 +61,6 @@ def pack(package: str, target: Path, check: Callable[[Path], Checked], most: int
             silent = subprocess.DEVNULL
             subprocess.run(command, stdin=silent, stdout=silent, timeout=PATIENCE, check=True)
             os.replace(Path(folder, target.name), temporary)
-            if (size := temporary.stat().st_size) > most:
-                raise DataError(f"{failed}: it has {in_words(size)}, and {in_words(most)} at most")
             return check(temporary)
     except (OSError, subprocess.SubprocessError) as error:
         raise DataError(f"{failed}: {error}") from error

@@ -16,9 +16,6 @@ from data.unpacking import PACKED, pieces
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
-LARGEST = 2**24
-"""Bytes of the largest file that a host can have: w8a, the largest but one, has 3.5 million."""
-
 PINNED = {
     "a9a": "4e62848cffe5651e9f944a5030ec0ba8d7656994575c4f146c9c63c1b402e89f",
     "mushrooms": "7fad65b19fd0011fffa3b7272c2c59abb0a81be3a04c4daee822bfe1d5bf4e64",
@@ -47,7 +44,7 @@ def load(
         return parse(pieces(file, name), name, name).arrays()
 
     forms = [name + suffix for suffix in ("", *PACKED)]
-    sources = [(download, f"{url.rstrip('/')}/{name}", name, LARGEST)]
+    sources = [(download, f"{url.rstrip('/')}/{name}", name)]
     return Dataset.from_arrays(name, pinned(name, PINNED[name], data_dir, "libsvm", forms, read, sources))
 
 
@@ -73,7 +70,7 @@ def load_file(
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     name = Path(file.stem).stem if file.suffix in PACKED else file.stem
-    place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}.npz"
+    place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}"
     source = f"{found} by reader {VERSION}"
     arrays = cached(place, lambda: parse(pieces(file, file), name, str(file)).arrays(), source=source)
     largest = int(arrays["indices"].max()) + 1

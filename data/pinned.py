@@ -8,8 +8,8 @@ from common.errors import DataError, Unavailable
 from data.cache import Arrays, cached
 from data.dataset import digest
 
-Source = tuple[Callable[..., Arrays], str, str, int]
-"""`download` or `pack`, what to fetch, what the file is called, and how many bytes it has at most."""
+Source = tuple[Callable[..., Arrays], str, str]
+"""`download` or `pack`, what to fetch, and what the file is called."""
 
 
 def pinned(
@@ -31,22 +31,22 @@ def pinned(
     base = Path(data_dir).expanduser()
     check = partial(_checked, name, sha256, read)
     build = partial(_obtained, base, folder, forms, check, sources)
-    return cached(base / "cache" / f"{name}-{sha256[:12]}.npz", build, sha256)
+    return cached(base / "cache" / f"{name}-{sha256[:12]}", build, sha256)
 
 
 def _obtained(
     base: Path, folder: str, forms: Sequence[str], check: Callable[..., Arrays], sources: Sequence[Source]
 ) -> Arrays:
-    _, address, file, _ = sources[0]
+    _, address, file = sources[0]
     for place in (base, base / folder):
         for form in forms:
             if (place / form).exists():
                 return check(place / form, source=place / form, remedy=f"put {file} from {address} there instead")
     failures = []
-    for fetch, address, file, most in sources:
+    for fetch, address, file in sources:
         remedy = f"it was not kept; fetch the set elsewhere and put it at {base / folder / file}"
         try:
-            return fetch(address, base / folder / file, partial(check, source=address, remedy=remedy), most)
+            return fetch(address, base / folder / file, partial(check, source=address, remedy=remedy))
         except DataError as error:
             failures.append(error)
     raise failures[0] if len(failures) == 1 else Unavailable("; ".join(map(str, failures)))

@@ -17,7 +17,6 @@ URL = (
 )
 FILE = "tinyshakespeare.txt"
 FORMS = [stem + suffix for stem in (FILE, "tinyshakespeare", "input.txt") for suffix in ("", *PACKED)]
-LARGEST = 2**22  # bytes; the text has 1.1 million
 
 SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
@@ -33,7 +32,7 @@ def load(
 
     Raises as `data.pinned.pinned`.
     """
-    sources = [(download, url, FILE, LARGEST)]
+    sources = [(download, url, FILE)]
     return Text("shakespeare", **pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))
 
 

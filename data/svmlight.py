@@ -11,7 +11,6 @@ from sklearn.datasets import load_svmlight_file
 
 from common.errors import DataError
 from data.dataset import LARGEST_INDEX, Dataset
-from data.limits import check_room
 
 VERSION = 1
 """Of this reader: another one gives another set for the same text."""
@@ -23,13 +22,12 @@ def parse(text: Iterable[bytes], name: str, source: str) -> Dataset:
     Held are a piece and what was read so far: 12 bytes an entry and 16 a row.
 
     source: what to call the text in messages.
-    Raises DataError, with line and column, where `text` is not a binary data set in svmlight form, and where memory
-    does not suffice.
+    Raises DataError, with line and column, where `text` is not a binary data set in svmlight form.
     """
     labels, ends, columns, values = array("d"), array("q", [0]), array("i"), array("d")
     known: set[float] = set()
     line = 1
-    for lines in _whole_lines(text, source):
+    for lines in _whole_lines(text):
         try:
             # pyright takes the default, "auto", for the only type.
             part, raw = load_svmlight_file(io.BytesIO(lines), zero_based=False)  # pyright: ignore[reportArgumentType]
@@ -60,11 +58,10 @@ def parse(text: Iterable[bytes], name: str, source: str) -> Dataset:
     return Dataset.from_arrays(name, content)
 
 
-def _whole_lines(text: Iterable[bytes], source: str) -> Iterator[bytes]:
-    """The same text in pieces that end where a line does. Raises DataError where memory does not suffice for one."""
+def _whole_lines(text: Iterable[bytes]) -> Iterator[bytes]:
+    """The same text in pieces that end where a line does."""
     held: list[bytes] = []
     for piece in text:
-        check_room(source, sum(map(len, held)) + len(piece))
         whole, newline, rest = piece.rpartition(b"\n")
         if newline:
             yield b"".join([*held, whole, newline])

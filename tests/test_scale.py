@@ -22,23 +22,15 @@ def test_a_point_holds_its_vectors_and_data() -> None:
     assert point.predicted < point.peak < 2 * point.predicted
 
 
-def test_a_table_says_what_was_refused_and_fits_the_larger_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def point(problem: Problem) -> Point | None:
-        rows = problem.rows
-        return (
-            None
-            if rows > 10**7
-            else Point(seconds=1.0 if rows < 1000 else rows / 1000, peak=7 * rows, predicted=rows)
-        )
-
-    monkeypatch.setattr(scale, "_point", point)
-    lines = scale._table("rows", [Problem(10**power, 10, 2, 1) for power in range(2, 9)])
-    assert lines[-2] == "| 100,000,000 | refused | refused | refused |"
-    assert lines[-3] == "| 10,000,000 | 1e+04 | 66.8 MiB | 9.54 MiB |"
-    assert lines[-1] == "| **exponent** | 1.00 | 1.00 | |"
-
-
-def test_unknown_keys_are_refused_before_anything_is_measured(capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(SystemExit):
-        scale.main(["longer=true"])
-    assert "keys are long=true and out=FILE" in capsys.readouterr().err
+def test_a_table_says_what_was_refused_and_fits_the_larger_sizes() -> None:
+    problems = {f"{10**power:,}": Problem(10**power, 10, 2, 1) for power in range(2, 9)}
+    points = {
+        label: Point(1.0 if one.rows < 1000 else one.rows / 1000, 7 * one.rows, one.rows)
+        if one.rows < 10**8
+        else None
+        for label, one in problems.items()
+    }
+    lines = scale.table("rows", problems, points).splitlines()
+    assert lines[-2] == "| 100,000,000 | refused | refused | refused | refused |"
+    assert lines[-3].startswith("| 10,000,000 | 1e+04 | 66.8 MiB | 9.54 MiB |")
+    assert lines[-1] == "| **exponent** | 1.00 | 1.00 |  |  |"

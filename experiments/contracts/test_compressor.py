@@ -1,8 +1,8 @@
 """What every compressor keeps (algorithms/compressors/base.py). The fixture `compressor` is what is tested."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -33,49 +33,58 @@ class TestCompressor:
 
     def test_keeps_shape_and_dtype(self, compressor: Compressor) -> None:
         """C(x) has the shape and dtype of x [T, W, d], [T, d] or [d], and is finite; C(0) = 0 if `keeps_zero`."""
-        for x, where in inputs(compressor):
-            with where:
-                for part, key in ((x, WORKERS), (x[:, 0], SERVER), (x[0, 0], SERVER)):
-                    y = compressor(part, key)
-                    assert_form(y, part.shape, part.dtype, "C(x)")
-                    rests = part.any() or not y.any() or not compressor.keeps_zero
-                    assert rests, f"expected C(0) = 0, saw {y.flatten()[:3].tolist()}…"
+
+        def check(x: Tensor) -> None:
+            for part, key in ((x, WORKERS), (x[:, 0], SERVER), (x[0, 0], SERVER)):
+                y = compressor(part, key)
+                assert_form(y, part.shape, part.dtype, "C(x)")
+                rests = y[~part.any(-1)]
+                assert not (compressor.keeps_zero and rests.any()), f"expected C(0) = 0, saw {rests.tolist()}"
+
+        for_inputs(compressor, check)
 
     def test_crosses_the_wire(self, compressor: Compressor) -> None:
         """decode(encode(x)) is C(x), bit for bit, also of what two ranks send as bytes for the workers of both."""
-        for x, where in inputs(compressor, large=True):
-            with where:
-                decoded = compressor.decode(compressor.encode(x, WORKERS), x.shape[-1])
-                assert_same(decoded, compressor(x, WORKERS), "decode(encode(x)) and C(x)")
-                ranks = [WORKERS._replace(workers=ids) for ids in ((0, 1, 2), (3, 4, 5))]
-                payloads = [compressor.encode(x, key) for key in ranks]
-                arrived = from_bytes(torch.cat([to_bytes(sent, 2) for sent in payloads], 1), payloads[0], 2)
-                together = compressor(torch.cat([x, x], 1), WORKERS._replace(workers=tuple(range(6))))
-                assert_same(compressor.decode(arrived, x.shape[-1]), together, "what arrives and C(x)")
+
+        def check(x: Tensor) -> None:
+            here, there = (WORKERS._replace(workers=ids[: x.shape[1]]) for ids in ((0, 1, 2), (3, 4, 5)))
+            sent, d = compressor.encode(x, here), x.shape[-1]
+            assert_same(compressor.decode(sent, d), compressor(x, here), "decode(encode(x)) and C(x)")
+            both = torch.cat([to_bytes(sent, 2), to_bytes(compressor.encode(x, there), 2)], 1)
+            together = compressor(torch.cat([x, x], 1), here._replace(workers=here.workers + there.workers))
+            assert_same(compressor.decode(from_bytes(both, sent, 2), d), together, "what arrives and C(x)")
+
+        for_inputs(compressor, check, sizes(compressor))
 
     def test_takes_vectors_apart(self, compressor: Compressor) -> None:
         """A vector is compressed in a batch as it is alone."""
-        for x, where in inputs(compressor):
-            with where:
-                workers, server = compressor(x, WORKERS), compressor(x[:, 0], SERVER)
-                for trial in range(len(x)):
-                    assert_same(compressor(x[trial, 0], SERVER), server[trial], "C(x) alone and in [T, d]")
-                    for worker in range(x.shape[1]):
-                        alone = compressor(x[trial, worker, None], WORKERS._replace(workers=(worker,)))
-                        assert_same(alone[0], workers[trial, worker], "C(x) alone and in [T, W, d]")
+
+        def check(x: Tensor) -> None:
+            workers, server = compressor(x, WORKERS), compressor(x[:, 0], SERVER)
+            for trial in range(len(x)):
+                assert_same(compressor(x[trial, 0], SERVER), server[trial], "C(x) alone and in [T, d]")
+                worker = trial % x.shape[1]
+                alone = compressor(x[trial, worker, None], WORKERS._replace(workers=(worker,)))
+                assert_same(alone[0], workers[trial, worker], "C(x) alone and in [T, W, d]")
+
+        for_inputs(compressor, check)
 
     def test_sends_tensors(self, compressor: Compressor) -> None:
         """A payload is a named tuple of tensors with the leading axes of x, alike for every x of d coordinates."""
-        forms: dict[tuple, list] = {}
-        for x, where in inputs(compressor):
-            with where:
-                payload = compressor.encode(x, WORKERS)
+
+        def check(x: Tensor) -> None:
+            forms = []
+            for trial in range(len(x)):
+                payload = compressor.encode(x[trial, None], WORKERS)
                 assert isinstance(payload, tuple), f"expected a tuple of tensors, saw {type(payload).__name__}"
-                form = [(list(part.shape), part.dtype) for part in tensors(payload)]
-                lead = list(x.shape[:2])
-                assert all(shape[:2] == lead for shape, _ in form), f"expected leading axes {lead}, saw {form}"
-                other = forms.setdefault((x.shape, x.dtype), form)
-                assert form == other, f"expected {other} as for other vectors, saw {form}"
+                forms.append([(list(part.shape), part.dtype) for part in tensors(payload)])
+                lead = [1, x.shape[1]]
+                assert all(shape[:2] == lead for shape, _ in forms[-1]), (
+                    f"expected leading axes {lead}, saw {forms[-1]}"
+                )
+                assert forms[-1] == forms[0], f"expected {forms[0]} as for other vectors, saw {forms[-1]}"
+
+        for_inputs(compressor, check, [middle(compressor)])
 
     def test_counts_its_bits(self, compressor: Compressor) -> None:
         """bits(d) is what the payload holds, a float counted as 32 bits, but for padding of the last byte."""
@@ -87,13 +96,15 @@ class TestCompressor:
 
     def test_is_a_function(self, compressor: Compressor) -> None:
         """C(x) is the same at every call with the same key, and neither x nor a payload is changed in place."""
-        for x, where in inputs(compressor, "random"):
-            with where:
-                these, others = (x, WORKERS), (3 * x + 1, WORKERS._replace(round=9))
-                assert_pure(compressor, these, others)
-                assert_pure(compressor.encode, these, others)
-                first, second = ((compressor.encode(*some), x.shape[-1]) for some in (these, others))
-                assert_pure(compressor.decode, first, second)
+
+        def check(x: Tensor) -> None:
+            these, others = (x, WORKERS), (3 * x + 1, WORKERS._replace(round=9))
+            assert_pure(compressor, these, others)
+            assert_pure(compressor.encode, these, others)
+            first, second = ((compressor.encode(*some), x.shape[-1]) for some in (these, others))
+            assert_pure(compressor.decode, first, second)
+
+        for_inputs(compressor, check)
 
     def test_draws_apart(self, compressor: Compressor) -> None:
         """A random C(x) is drawn anew for every seed, direction, round and worker."""
@@ -114,19 +125,21 @@ class TestCompressor:
         if not isinstance(compressor, Shardable) or not compressor.is_shardable:
             pytest.skip("it is not divisible")
         monkeypatch.setattr(module, "LEAST", 8)
-        for x, where in inputs(compressor):
+
+        def check(x: Tensor) -> None:
             d = x.shape[-1]
             cuts = (0, *list(compressor.places(d))[:2], d)
             if len(cuts) == 2:
-                continue
-            with where:
-                made, whole = encoded_apart(compressor, x, cuts, WORKERS), compressor.encode(x, WORKERS)
-                shards = [Shard(cuts, number) for number in range(len(made))]
-                for payload, one in zip(made, shards, strict=True):
-                    for found, expected in zip(tensors(payload), tensors(compressor.cut(whole, one)), strict=True):
-                        assert_same(found, expected, f"coordinates {one.begin} to {one.end} encoded and cut")
-                parts = [compressor.decode_shard(payload, one) for payload, one in zip(made, shards, strict=True)]
-                assert_same(torch.cat(parts, -1), compressor(x, WORKERS), "shards decoded and C(x)")
+                return
+            made, whole = encoded_apart(compressor, x, cuts, WORKERS), compressor.encode(x, WORKERS)
+            shards = [Shard(cuts, number) for number in range(len(made))]
+            for payload, one in zip(made, shards, strict=True):
+                for found, expected in zip(tensors(payload), tensors(compressor.cut(whole, one)), strict=True):
+                    assert_same(found, expected, f"coordinates {one.begin} to {one.end} encoded and cut")
+            parts = [compressor.decode_shard(payload, one) for payload, one in zip(made, shards, strict=True)]
+            assert_same(torch.cat(parts, -1), compressor(x, WORKERS), "shards decoded and C(x)")
+
+        for_inputs(compressor, check)
 
     def test_contracts(self, compressor: Compressor) -> None:
         """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ where that is not known."""
@@ -162,45 +175,52 @@ class TestCompressor:
 
 @cache
 def vectors(d: int) -> dict[str, Tensor]:
-    """float64 batches [2, 3, d] of every kind that compressors get wrong, by name; of a large d [1, 3, d], random.
+    """float64 batches [T, 3, d] of every kind that compressors get wrong, by name; of a large d [1, 1, d], random.
 
     The squares of huge and tiny ones are outside float32's range.
     """
     random = torch.Generator().manual_seed(d)
     normal = torch.randn(2, 3, d, dtype=torch.float64, generator=random)
     if d > 300:
-        return {"random": normal[:1]}
-    one = torch.zeros_like(normal)
+        return {"random": normal[:1, :1]}
+    sparse = normal[:1] * (torch.rand(1, 3, d, generator=random) < 0.1)
+    first = normal[:1]
+    one = torch.zeros_like(first)
     one[..., d // 3] = -2.5
     return {
         "random": normal,
-        "sparse": normal * (torch.rand(2, 3, d, generator=random) < 0.1),
+        "sparse": sparse,
         "one-coordinate": one,
-        "constant": torch.full_like(normal, -0.7),
-        "equal-magnitude": normal.sign(),
-        "heavy-tailed": normal.sign() * normal.abs().exp() ** 3,
-        "huge": normal * 1e25,
-        "tiny": normal * 1e-25,
-        "zero": torch.zeros_like(normal),
-        "negative-zero": torch.full_like(normal, -0.0),
+        "constant": torch.full_like(first, -0.7),
+        "equal-magnitude": first.sign(),
+        "heavy-tailed": first.sign() * first.abs().exp() ** 3,
+        "huge": first * 1e25,
+        "tiny": first * 1e-25,
+        "zero": torch.zeros_like(first),
+        "negative-zero": torch.full_like(first, -0.0),
     }
 
 
-def inputs(
-    compressor: Compressor, kind: str | None = None, large: bool = False
-) -> Iterator[tuple[Tensor, AbstractContextManager]]:
-    """Batches x [T, 3, d] of every kind or one alone, size and dtype, each with the context that names it.
+def for_inputs(compressor: Compressor, check: Callable[[Tensor], None], among: Iterable[int] = ()) -> None:
+    """Call `check` with x [T, W, d], every kind of vector a trial, for each d up to 300, or `among`, and each dtype.
 
-    large: also of the sizes above 300.
+    Where it fails it is called again with each kind alone, to name the one at fault.
     """
     every = sizes(compressor)
-    for d in every if large else [d for d in every if d <= 300] or every:
+    for d in among or [d for d in every if d <= 300] or every:
         for dtype in DTYPES if d <= 300 else DTYPES[:1]:
-            for name, x in vectors(d).items():
-                if kind in (None, name):
-                    yield x.to(dtype, copy=True), given(f"{name} vectors, d = {d}, {dtype}")
+            kinds = {name: x.to(dtype) for name, x in vectors(d).items()}
+            try:
+                check(torch.cat(list(kinds.values())))
+            except Exception:
+                for name, x in kinds.items():
+                    with given(f"{name} vectors, d = {d}, {dtype}"):
+                        check(x)
+                with given(f"vectors of all kinds in one batch, d = {d}, {dtype}"):
+                    check(torch.cat(list(kinds.values())))
 
 
+@cache
 def sizes(compressor: Compressor) -> list[int]:
     """The numbers of coordinates that a compressor is tried with, ascending: those of SIZES, or else the least."""
 
@@ -217,7 +237,7 @@ def sizes(compressor: Compressor) -> list[int]:
 
 
 def middle(compressor: Compressor) -> int:
-    """The number of coordinates for what takes many draws: the largest up to 37."""
+    """The number of coordinates for what takes many calls: the largest up to 37."""
     return max((d for d in sizes(compressor) if d <= 37), default=sizes(compressor)[0])
 
 
@@ -226,6 +246,7 @@ def draws(compressor: Compressor, x: Tensor, keys: list[MessageKey]) -> set[tupl
     return {tuple(compressor(x, key).flatten().tolist()) for key in keys}
 
 
+@cache
 def is_random(compressor: Compressor) -> bool:
     """Whether anything in a key makes a difference."""
     x = vectors(middle(compressor))["random"][0, :1]

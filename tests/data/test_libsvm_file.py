@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import shutil
 from mmap import mmap
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from data_support import Leftovers
 
 from common.errors import DataError
-from data import cache, libsvm, svmlight
+from data import libsvm, svmlight
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 GOOD = b"3 1:1 2:2\n5 2:-0.5\n"
@@ -101,6 +102,8 @@ def test_bad_text_is_located(
     assert str(caught.value).startswith(f"{file}, line {line}, column {column}: expected {wanted}")
     assert str(caught.value).endswith(f", found {found!r}")
     assert leftovers("d") == []
+    with pytest.raises(DataError, match=f"^bad, line {line}, column {column}: expected "):
+        svmlight.parse([text[at : at + 5] for at in range(0, len(text), 5)], "a", "bad")
 
 
 @pytest.mark.parametrize(
@@ -131,17 +134,6 @@ def test_text_may_come_in_any_pieces(size: int) -> None:
     assert dataset.sha256() == svmlight.parse([text], "a", "a").sha256()
 
 
-@pytest.mark.parametrize("size", [1, 5])
-@pytest.mark.parametrize(("text", "line", "column", "wanted", "found"), BAD, ids=[repr(found) for *_, found in BAD])
-def test_bad_text_is_located_in_whatever_piece(
-    text: bytes, line: int, column: int, wanted: str, found: str, size: int
-) -> None:
-    with pytest.raises(DataError) as caught:
-        svmlight.parse([text[at : at + size] for at in range(0, len(text), size)], "a", "bad")
-    assert str(caught.value).startswith(f"bad, line {line}, column {column}: expected {wanted}")
-    assert str(caught.value).endswith(f", found {found!r}")
-
-
 def test_text_that_only_the_fast_reader_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reject(*_: object, **__: object) -> None:
         raise ValueError("surprise")
@@ -152,13 +144,12 @@ def test_text_that_only_the_fast_reader_rejects(tmp_path: Path, monkeypatch: pyt
         libsvm.load_file(file, tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["cut", "first bytes only", "garbage", "not an archive"])
+@pytest.mark.parametrize("damage", ["cut", "garbage", "not an archive"])
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_damaged_archives(tmp_path: Path, leftovers: Leftovers, suffix: str, damage: str) -> None:
     whole = PACK[suffix](random_set()[2])
     content = {
         "cut": whole[: len(whole) // 2],
-        "first bytes only": whole[:6],
         "garbage": whole[:30] + bytes(range(256)) + whole[200:],
         "not an archive": GOOD,
     }[damage]
@@ -211,9 +202,10 @@ def test_another_file_of_that_name_is_not_served_from_the_cache(tmp_path: Path) 
 def test_the_cache_of_another_file_is_built_anew(tmp_path: Path) -> None:
     file, other = written(tmp_path, "set", GOOD), written(tmp_path / "other", "set", GOOD.replace(b"2:2", b"2:7"))
     libsvm.load_file(file, tmp_path)
-    [cached] = tmp_path.glob("cache/*.npz")
+    [cached] = tmp_path.glob("cache/*/")
     libsvm.load_file(other, tmp_path)
-    [theirs] = set(tmp_path.glob("cache/*.npz")) - {cached}
+    [theirs] = set(tmp_path.glob("cache/*/")) - {cached}
+    shutil.rmtree(cached)
     theirs.replace(cached)
     assert libsvm.load_file(file, tmp_path).features[0, 1] == 2
 
@@ -226,11 +218,10 @@ def test_another_reader_reads_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert libsvm.load_file(file, tmp_path).features[0, 1] == 7
 
 
-def test_a_large_set_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its entries are those in the file, and not a copy."""
     dense, raw, text = random_set()
     file = written(tmp_path, "set", text)
-    monkeypatch.setattr(cache, "LARGE", 1)
     for _ in ("when it is built", "from the cache"):
         dataset = libsvm.load_file(file, tmp_path)
         assert np.array_equal(dataset.features.toarray(), dense)

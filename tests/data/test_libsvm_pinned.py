@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import re
+import shutil
 import socket
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,9 +37,9 @@ def test_download_then_cache_then_file(web: Web, tiny: str, tmp_path: Path, left
         dataset = libsvm.load("tiny", tmp_path / "d", web.url)
         assert dataset.features.toarray().tolist() == [[0.5, 0, -1.25], [0, 4, 0], [0, 0, 0]]
         assert dataset.labels.tolist() == [1, -1, 1]
-    cache = f"cache/tiny-{tiny[:12]}.npz"
+    cache = f"cache/tiny-{tiny[:12]}"
     assert leftovers("d") == [cache, "libsvm/tiny"]
-    (tmp_path / "d" / cache).unlink()
+    shutil.rmtree(tmp_path / "d" / cache)
     assert libsvm.load("tiny", tmp_path / "d", web.url).sha256() == tiny
     assert web.hits == ["/tiny"]
 

@@ -237,7 +237,7 @@ ALGORITHMS = [
     ("leaves_gradients_and_state", method(InPlace), "later and before: 1.workers.memory: "),
     ("looks_back_at_the_last_model", method(replica=looks_ahead), "expected looks_back, saw tensor"),
     ("looks_back_at_the_last_model", method(looks_back=True, replica=looks_ahead), "the previous model: "),
-    ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 0 alone and in a batch: "),
+    ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 1 alone and in a batch: "),
     ("stays_at_rest", method(replica=decay), "x after 16 rounds and before: "),
     ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),
     ("counts_its_bits", method(Understating), "float64 [12], saw 76\nfor round 1, up"),

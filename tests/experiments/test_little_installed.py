@@ -59,7 +59,7 @@ def test_a_figure(tmp_path: Path) -> None:
 
 
 def test_what_a_borrowed_gpu_runs_can_be_imported(tmp_path: Path) -> None:
-    modules = "benchmarks.gpu, benchmarks.devices, benchmarks.train_step, experiments.reproduce, plots.figure.publish"
+    modules = "benchmarks.devices, benchmarks.train_step, experiments.reproduce, plots.figure.publish"
     assert "all there" in run(tmp_path, "-c", f"import {modules}\nprint('all there')")
 
 
