@@ -25,9 +25,9 @@ def complete(config: Config) -> None:
     _pin_files(task)
     if task.get("precision") == "auto":
         # What is fast depends on the machine, and so torch is asked; the run is known by the answer.
-        from experiments.tasks.precision import resolved_precision
+        from experiments.tasks.precision import fast_precision
 
-        task["precision"] = resolved_precision("auto", config["device"])
+        task["precision"] = fast_precision(config["device"])
 
 
 def _count_in_epochs(config: Config, task: Config, workers: int) -> None:

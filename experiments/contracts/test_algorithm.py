@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
+from algorithms.compressors import Blocks, Compressor, Natural, Payload, RandomK, ScaledSign, TopK, tensors
 from algorithms.core.algorithm import Algorithm, ReplicaState, as_dicts, from_dicts
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
@@ -35,7 +35,7 @@ from experiments.contracts.assertions import (
     named,
 )
 
-COMPRESSORS = (Identity(), ScaledSign(), TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5)))
+COMPRESSORS = (ScaledSign(), RandomK(k=6), Natural(), Blocks(TopK(k=2), (7, 5)))
 UPDATES = (SGD(momentum=0.5), Adam(), AMSGrad())
 
 D, WORKERS, SEED = 12, 4, 3

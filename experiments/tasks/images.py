@@ -116,7 +116,7 @@ class ImageClassification:
         if not 0 < alpha < math.inf:
             raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
         if precision == "auto":
-            raise ValueError("precision=auto: experiments.tasks.precision.resolved_precision says what that is here")
+            raise ValueError("precision=auto: experiments.tasks.precision.fast_precision says what that is here")
 
     def start(self) -> Tensor:
         """The initial parameters [d], which depend on the seed alone."""

@@ -105,7 +105,7 @@ class LanguageModel:
             if count < 1:
                 raise ValueError(f"{name}={count}: must be at least 1")
         if precision == "auto":
-            raise ValueError("precision=auto: experiments.tasks.precision.resolved_precision says what that is here")
+            raise ValueError("precision=auto: experiments.tasks.precision.fast_precision says what that is here")
 
     def start(self) -> Tensor:
         """The initial parameters [d], which depend on the seed alone."""

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from algorithms.utils.seeding import keyed_seed
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
-from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
 from experiments.models.transformer import transformer
 from experiments.models.vgg import vgg16
@@ -36,7 +35,7 @@ def small_transformer(layers: int) -> nn.Module:
     return transformer(characters=11, context=7, layers=layers, heads=2, width=8)
 
 
-@pytest.mark.parametrize("model", [resnet18, vgg16, wide_resnet_16_4, small_cnn, small_transformer])
+@pytest.mark.parametrize("model", [wide_resnet_16_4, small_cnn, small_transformer])
 def test_the_seed_alone_decides(model: Callable) -> None:
     """Neither what the module held before, nor what the global generator has drawn, nor a flat view of it."""
     module = model(4)
@@ -102,11 +101,7 @@ class Unusual(nn.Linear):
         self.scale = nn.Parameter(torch.randn(2))
 
 
-@pytest.mark.parametrize(
-    ("layer", "kind"), [(nn.PReLU(), "PReLU"), (nn.GroupNorm(1, 2), "GroupNorm"), (Unusual(), "Unusual")]
-)
+@pytest.mark.parametrize(("layer", "kind"), [(nn.PReLU(), "PReLU"), (Unusual(), "Unusual")])
 def test_layers_without_a_rule(layer: nn.Module, kind: str) -> None:
     with pytest.raises(ValueError, match=rf"1\.inner: no rule for the initial parameters of a {kind}"):
         initialise(nn.Sequential(nn.Flatten(), nn.ModuleDict({"inner": layer})), 0)
-    with pytest.raises(ValueError, match=f"the module itself: no rule for the initial parameters of a {kind}"):
-        initialise(layer, 0)

@@ -179,18 +179,6 @@ def test_batches_depend_on_seed_worker_and_round_alone() -> None:
     assert len({tuple(row % 17 for row in rows) for rows in first}) > 1, "all workers draw alike"
 
 
-def test_every_row_is_drawn_equally_often() -> None:
-    task = LogisticRegression(one_coordinate_a_row(102), WORKERS, seed=0, batch_size=5)
-    rounds = 400
-    counts = np.zeros(102)
-    for t in range(1, rounds + 1):
-        for rows in batch_rows(task, t):
-            counts[rows] += 1
-    share = 5 / 17
-    # 102 binomial counts: five standard deviations are exceeded once in ten thousand seeds.
-    assert np.abs(counts / rounds - share).max() < 5 * np.sqrt(share * (1 - share) / rounds)
-
-
 @pytest.mark.parametrize(("batch_size", "epochs"), [(None, 34.0), (5, 10.0)])
 def test_epochs_are_passes_over_the_data_and_evaluation_is_over_all(batch_size: int | None, epochs: float) -> None:
     full, task = (
@@ -200,22 +188,6 @@ def test_epochs_are_passes_over_the_data_and_evaluation_is_over_all(batch_size: 
     assert task.epoch(0) == 0
     for name, value in measured_of(full, points(3)).items():
         assert torch.equal(measured_of(task, points(3))[name], value)
-
-
-def test_facts() -> None:
-    """Of the data set, which is left as it was."""
-    dataset = sparse_problem()
-    task = LogisticRegression(dataset, WORKERS, seed=0)
-    gradients_of(task, points(), 1)
-    assert task.facts() == {
-        "data": "random",
-        "data_sha256": dataset.sha256(),
-        "d": D,
-        "rows": 103,
-        "rows_per_worker": 17,
-        "rows_left_out": 1,
-        "nonzeros": np.count_nonzero(dataset.features.toarray()),
-    }
 
 
 @pytest.mark.parametrize(
@@ -234,14 +206,6 @@ def test_refusals(options: dict, error: type[Exception], message: str) -> None:
 
 
 # Memory
-
-
-@pytest.mark.parametrize("rows_left_out", [0, 1])
-def test_rows_in_order_are_not_copied(rows_left_out: int) -> None:
-    dataset = sparse_problem(rows=102 + rows_left_out)
-    task = LogisticRegression(dataset, WORKERS, seed=0)
-    assert np.shares_memory(task._forward.values().numpy(), dataset.features.data)
-    assert np.shares_memory(task._forward.col_indices().numpy(), dataset.features.indices)
 
 
 HOLD = """
@@ -266,6 +230,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 def test_training_takes_less_than_three_times_the_data() -> None:
     """The generator included, in a process of its own; the vectors have 16 kB each."""
     done = subprocess.run([sys.executable, "-c", HOLD], capture_output=True, text=True, check=True)
