@@ -4,12 +4,10 @@
 
 Times rounds of CD-Adam on w8a with 20 workers: dense numpy, one run and one worker at a time
 (`benchmarks.plain_loop`), and the harness's trainer with the five step sizes in one batch, evaluation every ten
-rounds included. Both are measured in this process, in turn; the ratio is per curve. The last line is the peak memory
-of the process before the plain loop, data and libraries included.
+rounds included. Both are measured in this process, in turn; the ratio is per curve.
 """
 
 import os
-import resource
 import statistics
 import time
 
@@ -32,7 +30,6 @@ def main() -> None:
     run = load_run(["algorithm=cd_adam", "task=logreg/w8a", "lr=[0.001,0.003,0.005,0.007,0.009]", rounds])
     trainer = build_trainer(run, Ranks())
     _harness_seconds(trainer)  # warm-up
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     dataset = load("w8a", run.data_dir)
     features, labels = np.ascontiguousarray(dataset.features.toarray()), dataset.labels
     plain, ours = [], []
@@ -46,7 +43,6 @@ def main() -> None:
     print(f"  plain loop  {1000 * one:8.2f}   (from {PLAIN_ROUNDS + 1} gradients each)")
     print(f"  harness     {1000 * other:8.2f}   (from {ROUNDS} rounds of 5 step sizes each)")
     print(f"  ratio       {one / other:8.0f}")
-    print(f"  peak memory of the harness {memory:.2f} GiB")
 
 
 def _harness_seconds(trainer: Trainer) -> float:

@@ -54,15 +54,10 @@ def main() -> None:
     step = sum(times[name] for name in SIMULATED)
     shares = ", ".join(f"{name} {100 * times[name] / step:.1f} %" for name in SIMULATED)
     print(f"\na simulated step: {1e3 * step:.1f} ms; {shares}")
-    rest = 100 * (1 - times["forward and backward"] / step)
-    print(f"compression, server and update: {rest:.1f} % of it, where less than {AIM} % is aimed at")
 
 
 SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
 """The parts of a step in one process; the others are what a cluster adds, and evaluation."""
-
-AIM = 10
-"""The percentage of a step that all but the first of these should take at most, on a GPU at full width."""
 
 
 def _time_parts(trainer: Trainer, flops: float, copied: float, tell: Callable[..., None]) -> None:
