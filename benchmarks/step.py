@@ -10,11 +10,9 @@ floor is what must go through memory if nothing is computed twice and nothing ke
     replica  5.5: five vectors of state and the message are read, four of state and x written
 
 EF21 has no moments: its replica's floor is 3, of the signal and x. The second table has packed codes, against
-reading the vector twice. Every number is the least of some calls; the allocator's default is measured in a process of
-its own.
+reading the vector twice. Every number is the least of some calls.
 """
 
-import multiprocessing
 import sys
 
 import torch
@@ -36,14 +34,9 @@ def main() -> None:
     """Print both tables."""
     d = int(sys.argv[1]) if len(sys.argv) > 1 else D
     print(f"torch {torch.__version__}, one thread, d = {d}, n = {N}; copies of a vector\n")
-    rows = []
-    for name in FLOORS:
-        for is_kept in (False, True):
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                rows.append(pool.apply(_phases, (name, is_kept, d)))
-    print(markdown(rows))
     keep_freed_memory()
     torch.set_num_threads(1)
+    print(markdown([_phases(name, d) for name in FLOORS]))
     x = torch.randn(d)
     twice = copy_seconds(d)  # a copy's read and write move as much
     rows = []
@@ -66,11 +59,8 @@ def _methods() -> dict[str, Algorithm]:
     }
 
 
-def _phases(name: str, is_kept: bool, d: int) -> dict[str, object]:
+def _phases(name: str, d: int) -> dict[str, object]:
     """A row of the first table."""
-    torch.set_num_threads(1)
-    if is_kept:
-        keep_freed_memory()
     algorithm = _methods()[name].unpacked()
     x, gradients, lr = torch.randn(d), torch.randn(N, d), torch.tensor([1e-3])
     workers, server, replica = (
@@ -92,7 +82,6 @@ def _phases(name: str, is_kept: bool, d: int) -> dict[str, object]:
     floor = N * FLOORS[name][0] + sum(FLOORS[name][1:])
     return {
         "method": name,
-        "freed memory": "kept" if is_kept else "given back",
         "worker, each": f"{worker:.1f}",
         "server": f"{server_:.1f}",
         "replica": f"{replica_:.1f}",

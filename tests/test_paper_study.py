@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from real_data import linked
+from reference.plain_loop import gradient_norms
 
-from benchmarks.plain_loop import gradient_norms
 from common.progress import Display
 from data.libsvm import load
 from experiments.config.run import load_run

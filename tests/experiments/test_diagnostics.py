@@ -4,9 +4,9 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from reference import plain_loop
 from run_support import SMALL, go, rows
 
-from benchmarks import plain_loop
 from data.embedded import breast_cancer
 
 WORKERS, ROUNDS, LR = 4, 12, 0.01

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference.plain_loop import LAMBDA, parts
+from reference.plain_loop import local_gradient as gradient
 from run_support import go, rows
 
 from algorithms.core.algorithm import markov_step_size
-from benchmarks.plain_loop import LAMBDA, parts
-from benchmarks.plain_loop import local_gradient as gradient
 from common.errors import UsageError
 from data.embedded import breast_cancer
 from data.libsvm import load

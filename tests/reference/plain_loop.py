@@ -1,6 +1,6 @@
 """Figure 2's study as one would first write it: dense numpy, one run, one worker at a time.
 
-The yardstick of `benchmarks.study`, and an oracle for the tests. It shares nothing with the harness.
+It shares nothing with the harness.
 """
 
 from collections.abc import Callable, Iterator
