@@ -35,7 +35,7 @@ from experiments.contracts.assertions import (
     named,
 )
 
-COMPRESSORS = (ScaledSign(), RandomK(k=6), Natural(), Blocks(TopK(k=2), (7, 5)))
+COMPRESSORS = (TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5)))
 UPDATES = (SGD(momentum=0.5), Adam(), AMSGrad())
 
 D, WORKERS, SEED = 12, 4, 3

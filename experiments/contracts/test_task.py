@@ -124,8 +124,12 @@ class TestTask:
 
     def test_descends(self, build_task: BuildTask) -> None:
         """Some step size reduces train_loss in 20 rounds of gradient descent."""
-        first, *losses = (loss_after(whole(build_task), 20, lr) for lr in (0, 1, 0.1, 0.01, 0.001))
-        assert min(losses) < first, f"expected less than {first:.6g} by lr 1, 0.1, 0.01 or 0.001, saw {losses}"
+        first, losses = loss_after(whole(build_task), 0, 0), []
+        for lr in (1, 0.1, 0.01, 0.001):
+            losses.append(loss_after(whole(build_task), 20, lr))
+            if losses[-1] < first:
+                return
+        raise AssertionError(f"expected less than {first:.6g} by lr 1, 0.1, 0.01 or 0.001, saw {losses}")
 
     def test_gives_ranks_what_it_gives_all(self, build_task: BuildTask) -> None:
         """For some of the workers alone it gives what it gives them among all, bit for bit."""

@@ -124,7 +124,7 @@ def recipe(words: Words) -> list[Words]:
 
 def is_there(words: Words) -> None:
     """A module, an example, an image's description."""
-    module, file = re.search(r"-m ([\w.]+)|(\S+\.py|Dockerfile)", " ".join([*words, "Dockerfile"])).groups()
+    module, file = re.search(r"-m ([\w.]+)|(\S+\.(?:py|sh)|Dockerfile)", " ".join([*words, "Dockerfile"])).groups()
     assert find_spec(module) if module else (ROOT / file).is_file()
 
 
@@ -218,7 +218,7 @@ RULES = [
     Rule(r"torchrun .*-m experiments\.external .*=exo_", check_strategy, "another program"),
     Rule(r"torchrun .*-m experiments\.external ", check_strategy, "starts processes", launch_whole),
     Rule(r"torchrun .*\.py ", is_there, "starts processes", launch),
-    Rule(r"python -m benchmarks\.gpu ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
+    Rule(r"bash benchmarks/gpu\.sh ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
     Rule(r"make ", make, "what it would run is tested in its place", make_for_real),
     Rule(r"wandb (login|sync|sweep|agent|artifact) ", is_a_command_of_wandb, "an account"),
     Rule(r"tensorboard ", nothing, "a page that waits for a browser"),
