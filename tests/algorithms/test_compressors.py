@@ -167,7 +167,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("compressor", "reference"), VALUES, ids=str)
+@pytest.mark.parametrize(("compressor", "reference"), VALUES, ids=[str(compressor) for compressor, _ in VALUES])
 def test_values_equal_the_plain_loops(compressor, reference):
     for name, x in VALUED.items():
         expected = torch.tensor(reference(x.tolist()), dtype=x.dtype)
