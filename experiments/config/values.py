@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin
 
 import pydantic
 
@@ -63,7 +63,9 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
         raise UsageError(f"seed={value}: a run has one seed; -m seed={','.join(map(str, value))} starts one run each")
     if about.auto and value == "auto":
         return None
-    kind: Any = one.type | None if about.derived else one.type
+    kind = cast(Any, one.type)
+    if about.derived:
+        kind = kind | None
     hint = (f"; it counts {about.unit}" if about.unit else "") + ("; or auto" if about.auto else "")
     if isinstance(value, float) and value.is_integer() and int in (kind, *get_args(kind)):
         hint = f"; write {int(value)}"
@@ -86,6 +88,6 @@ def _step_sizes(value: Any) -> tuple[float, ...]:
 @cache
 def _adapter(kind: Any, **bounds: Any) -> pydantic.TypeAdapter:
     try:
-        return pydantic.TypeAdapter(Annotated[kind, pydantic.Field(**bounds)])
+        return pydantic.TypeAdapter(Annotated[kind, pydantic.Field(**bounds)])  # pyright: ignore
     except pydantic.PydanticUserError:  # a class of the project or of torch: what it is made of is checked there
         return pydantic.TypeAdapter(Any)

@@ -124,7 +124,7 @@ def _in_words(error: ValidationError) -> str:
     place, value = "".join(parts).removeprefix(": "), first["input"]
     if first["type"] == "unexpected_keyword_argument":
         *parents, key = first["loc"]
-        kind = next((_PARTS[part] for part in reversed(parents) if part in _PARTS), None)
+        kind = next((_PARTS[str(part)] for part in reversed(parents) if part in _PARTS), None)
         names = [one.name for one in fields(kind)] if kind else _KEYS
         return unknown(f"{place}{': ' * bool(place)}{key}: no such key", str(key), names)
     said = first["msg"].removeprefix("Value error, ")

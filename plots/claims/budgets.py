@@ -120,8 +120,11 @@ class AlikeEarly(Check):
         early = mine[(mine[self.axis] > 0) & mine[self.axis].between(begin, end)]
         if len(early) < 2:
             return Finding(NOT_DECIDABLE, f"{'one' if len(early) else 'no'} early budget shared")
-        values = [np.interp(early[self.axis], rival[self.axis], rival[self.metric].astype(float)) for rival in rivals]
-        return self._compared(early, early[self.metric].to_numpy(dtype=float), *values)
+        alike, behind = (
+            np.asarray(np.interp(early[self.axis], rival[self.axis], rival[self.metric].astype(float)))
+            for rival in rivals
+        )
+        return self._compared(early, early[self.metric].to_numpy(dtype=float), alike, behind)
 
     def _compared(self, early: pd.DataFrame, ours: np.ndarray, alike: np.ndarray, behind: np.ndarray) -> Finding:
         """The metrics of the three at the early budgets, held against each other."""
@@ -179,7 +182,7 @@ class FewerBits(Check):
             return Finding(NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
         ends = [level(curve, metric) for curve in (mine, theirs)]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
-        verdict, text = self._verdict(_cost(*ways, target), is_alike)
+        verdict, text = self._verdict(_cost(ways[0], ways[1], target), is_alike)
         text = f"{metric} {sign(metric) * target:.3g}: {text}"
         if not is_alike:
             best, end = (_against(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))

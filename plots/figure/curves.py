@@ -202,7 +202,7 @@ def _cut(axis: Axes, panel: Panel) -> None:
         axis.set_ylim(low, high)
         return
     least, most = axis.dataLim.intervaly
-    axis.dataLim.intervaly = np.clip([least, most], low, high)
+    axis.dataLim.y0, axis.dataLim.y1 = np.clip([least, most], low, high)
     axis.autoscale_view()
     bottom, top = axis.get_ylim()
     axis.set_ylim(low if least < low else bottom, high if most > high else top)

@@ -130,7 +130,7 @@ class RunRecord:
     @property
     def columns(self) -> list[str]:
         """The names of the rows' columns."""
-        return list(self.rows)
+        return [str(name) for name in self.rows]
 
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
