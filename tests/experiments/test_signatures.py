@@ -13,7 +13,7 @@ from experiments.config.classes import defaults, parameters
 from experiments.config.values import validate
 
 
-def function(a, /, b: "int | None" = None, *rest, c: float = -1.5, d: tuple[float, ...] = (1, 2), e=Path(), **more):
+def function(a, /, b: "int | None" = None, *rest, c: float = -1.5, f: tuple[float, ...] = (1, 2), e=Path(), **more):
     """Not all of its parameters can be written in a file."""
 
 
@@ -40,8 +40,8 @@ class Undecorated(Fields):
 
 def test_the_options_of_a_function() -> None:
     types = {name: one.annotation for name, one in parameters(function).items()}
-    assert types == {"b": int | None, "c": float, "d": tuple[float, ...], "e": Any}
-    assert defaults(function) == {"b": None, "c": -1.5, "d": (1, 2)}
+    assert types == {"b": int | None, "c": float, "f": tuple[float, ...], "e": Any}
+    assert defaults(function) == {"b": None, "c": -1.5, "f": (1, 2)}
 
 
 @pytest.mark.parametrize("kind", [Fields, Undecorated])
