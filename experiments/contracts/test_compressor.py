@@ -47,11 +47,13 @@ class TestCompressor:
         """decode(encode(x)) is C(x), bit for bit, also of what two ranks send as bytes for the workers of both."""
 
         def check(x: Tensor) -> None:
-            here, there = (WORKERS._replace(workers=ids[: x.shape[1]]) for ids in ((0, 1, 2), (3, 4, 5)))
-            sent, d = compressor.encode(x, here), x.shape[-1]
+            count, d = x.shape[1:]
+            ours, theirs = (0, 1, 2)[:count], (3, 4, 5)[:count]
+            here, there = WORKERS._replace(workers=ours), WORKERS._replace(workers=theirs)
+            sent = compressor.encode(x, here)
             assert_same(compressor.decode(sent, d), compressor(x, here), "decode(encode(x)) and C(x)")
             both = torch.cat([to_bytes(sent, 2), to_bytes(compressor.encode(x, there), 2)], 1)
-            together = compressor(torch.cat([x, x], 1), here._replace(workers=here.workers + there.workers))
+            together = compressor(torch.cat([x, x], 1), WORKERS._replace(workers=ours + theirs))
             assert_same(compressor.decode(from_bytes(both, sent, 2), d), together, "what arrives and C(x)")
 
         for_inputs(compressor, check, sizes(compressor))

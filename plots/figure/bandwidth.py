@@ -64,9 +64,9 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
     than every uncompressed one, NaN where it is so nowhere."""
     found = []
     for task, rows in lines.groupby("task", sort=False):
-        for (label, _), ends in pays(rows.rename(columns={"seconds_to_level": "seconds"})).iterrows():
-            found.append((task, label, *ends))
-    return pd.DataFrame(found, columns=["task", "label", "least", "greatest"])
+        ends = pays(rows.rename(columns={"seconds_to_level": "seconds"})).reset_index()
+        found.append(ends.assign(task=task))
+    return pd.concat(found)[["task", "label", "least", "greatest"]]
 
 
 def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:

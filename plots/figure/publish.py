@@ -35,7 +35,9 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     if displays:
         runs = [run.shown_as(*displays[run.folder]) for run in runs]
     facts = [{"commit": run.commit, "precision": run.config["task"].get("precision")} for run in runs]
-    frame = table(runs).assign(budget=figure.budget, **beside(runs, facts))
+    frame = table(runs).assign(budget=figure.budget)
+    about = beside(runs, facts)
+    frame = frame.assign(**{str(name): about[name] for name in about})
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
     for derivation in figure.derive:

@@ -185,7 +185,8 @@ def _methods(variants: Sequence[Variant]) -> list[dict]:
         name, display = variant.run.algorithm, variant.run.display
         color = display["color"] if is_color_like(display["color"]) else "#777777"
         symbol, glyph = _SYMBOLS.get(display["marker"], _SYMBOLS["o"])
-        dark = to_hex(tuple((1 + part) / 2 for part in to_rgb(color)))  # half white, to be seen on a dark ground
+        red, green, blue = ((1 + part) / 2 for part in to_rgb(color))
+        dark = to_hex((red, green, blue))  # half white, to be seen on a dark ground
         look = {"label": display["label"], "color": to_hex(color), "dark": dark}
         looks.setdefault(name, {"name": name, **look, "symbol": symbol, "glyph": glyph})
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))

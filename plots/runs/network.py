@@ -169,4 +169,5 @@ def pays(times: pd.DataFrame) -> pd.DataFrame:
     rivals = times[dense].groupby(place)["seconds"].min().rename("rival")
     mine = times[~dense].merge(rivals, on=place)
     faster = mine["bandwidth"].where(mine["seconds"] < mine["rival"])
-    return faster.groupby([mine["label"], mine["workers"]], sort=False).agg(least="min", greatest="max")
+    ends = faster.groupby([mine["label"], mine["workers"]], sort=False)
+    return pd.DataFrame({"least": ends.min(), "greatest": ends.max()})

@@ -61,7 +61,8 @@ def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
     runs = [variant.run for variant in variants]
     looks = [{"algorithm": one.name, "label": one.label, "color": one.color, "dash": one.dash} for one in variants]
-    frame = read.table(runs).assign(**beside(runs, looks))
+    frame, about = read.table(runs), beside(runs, looks)
+    frame = frame.assign(**{str(name): about[name] for name in about})
     return frame[[lr in variant.lrs for variant in variants for lr in variant.run.rows["lr"]]]
 
 
