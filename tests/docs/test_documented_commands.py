@@ -86,8 +86,8 @@ def check_strategy(words: Words) -> None:
 
 
 def find(words: Words) -> None:
-    """A class or function that is to be checked."""
-    assert callable(get_object(words[3]))
+    """A class or function that is to be checked, or a folder."""
+    assert words[3].endswith("/") or callable(get_object(words[3]))
 
 
 def fetch(words: Words) -> None:
