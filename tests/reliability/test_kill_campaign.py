@@ -18,6 +18,7 @@ def cases(short: int, long: int) -> list:
     return [("logreg", None, 0, short), *(pytest.param(*case, long, marks=soak) for case in EVERYWHERE)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ranks", "rank", "every"), cases(40, 1))
 def test_killed_before_a_change(
     name: str, ranks: int | None, rank: int, every: int, seed: int, tmp_path: Path
