@@ -12,6 +12,7 @@ def test_the_exponent_of_a_power(power: float) -> None:
     assert exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(power, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_point_holds_its_vectors_and_data() -> None:
     """Peak memory of a process of its own: no less than is predicted, which the data and the vectors sum up to."""
     problem = Problem(rows=2000, features=200_000, entries=50, workers=2)

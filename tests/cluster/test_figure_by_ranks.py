@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+import pytest
 from cluster_support import fine, launched
 
 from experiments import reproduce
@@ -16,6 +17,7 @@ FIGURE = [
 ]
 
 
+@pytest.mark.slow
 def test_a_figure_by_two_ranks(tmp_path: Path) -> None:
     fine(launched(tmp_path, 2, partial(reproduce.main, [*FIGURE, f"results_dir={tmp_path / 'results'}"])))
     assert sorted((run.seed, run.state) for run in find(tmp_path / "results")) == [(0, "finished"), (1, "finished")]

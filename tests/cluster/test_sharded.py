@@ -62,7 +62,7 @@ def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str)
     [
         ("logreg", 3, 5, SOME),  # of two, two and one worker
         pytest.param("logreg", 3, 5, NAMES, marks=pytest.mark.slow),
-        ("digits", 3, 4, DIGITS),
+        pytest.param("digits", 3, 4, DIGITS, marks=pytest.mark.slow),
         pytest.param("logreg", 8, 8, NAMES, marks=pytest.mark.slow),  # of which four serve something
         pytest.param("language", 2, 4, ("adam", "cd_adam", "quantized_adam"), marks=pytest.mark.slow),
     ],

@@ -33,6 +33,7 @@ def test_killed_before_a_change(
     assert victim.kills > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ranks", "rank", "times"), cases(2, 20))
 def test_killed_within_a_write(
     name: str, ranks: int | None, rank: int, times: int, seed: int, tmp_path: Path
