@@ -278,6 +278,11 @@ def test_blocks_are_each_block_alone_in_a_row(compressor):
     assert decoded.dtype == torch.float32
 
 
+def test_blocks_contract_as_the_worst_of_them():
+    blocks = Blocks(TopK(k=1), (30, 7))
+    assert (blocks.pi(37), TopK(k=1).pi(7)) == (1 / 30, 1 / 7)
+
+
 def test_one_block_of_signs_has_one_scale():
     blocks = Blocks(ScaledSign(), (2, 1))
     assert blocks(torch.tensor([1.0, -3.0, 10.0])).tolist() == [2, -2, 10]

@@ -230,6 +230,7 @@ def test_a_coin_is_alike_everywhere_and_fair():
     assert tossed == [Coin(0.3, 5).at(t) for t in range(1, 10_001)]
     assert tossed != [Coin(0.3, 6).at(t) for t in range(1, 10_001)]
     assert abs(sum(tossed) - 3000) < 5 * math.sqrt(10_000 * 0.3 * 0.7)
+    assert all(Coin(1e-9, seed).at(1) for seed in range(3))
 
 
 def test_an_error_in_eight_bits_is_near_the_whole_one():

@@ -34,7 +34,7 @@ def path(algorithm: Algorithm, gradient=problem.gradient) -> torch.Tensor:
 
 
 phases = pytest.mark.parametrize(
-    ("warmup", "weight_decay", "gradient"), [(1, 0.0, problem.gradient), (13, 0.05, dead_last)]
+    ("warmup", "weight_decay", "gradient"), [(1, 0.0, dead_last), (13, 0.05, problem.gradient)]
 )
 
 
