@@ -283,6 +283,10 @@ def test_blocks_contract_as_the_worst_of_them():
     assert (blocks.pi(37), TopK(k=1).pi(7)) == (1 / 30, 1 / 7)
 
 
+def test_a_vector_shorter_than_a_block_has_the_variance_of_its_length():
+    assert LinfDither(10).omega(4) == LinfDither(4).omega(4) < LinfDither(10).omega(10)
+
+
 def test_one_block_of_signs_has_one_scale():
     blocks = Blocks(ScaledSign(), (2, 1))
     assert blocks(torch.tensor([1.0, -3.0, 10.0])).tolist() == [2, -2, 10]
