@@ -287,6 +287,14 @@ def test_a_vector_shorter_than_a_block_has_the_variance_of_its_length():
     assert LinfDither(10).omega(4) == LinfDither(4).omega(4) < LinfDither(10).omega(10)
 
 
+def test_numbers_that_draws_alone_would_not_tell():
+    x = VECTORS["random"]
+    sent = RandomK(k=3, unbiased=True)(x, KEY)
+    torch.testing.assert_close(sent[sent != 0], (x * (D / 3))[sent != 0])
+    assert (Qsgd(1).omega(4), Qsgd(4).omega(4)) == (2, 0.25)
+    assert [TopK(k=3, index_bits="packed").bits(d) for d in (8, 9)] == [3 * (32 + 3), 3 * (32 + 4)]
+
+
 def test_one_block_of_signs_has_one_scale():
     blocks = Blocks(ScaledSign(), (2, 1))
     assert blocks(torch.tensor([1.0, -3.0, 10.0])).tolist() == [2, -2, 10]
