@@ -35,8 +35,19 @@ from common.errors import UsageError
 from common.names import unknown
 from plots.figure.look import Look
 from plots.figure.spec import Times
-from plots.out import PICTURES, chosen_runs, write_rows, write_text
-from plots.request import NETWORK, answering, chosen, network, parse, positive, words
+from plots.request import (
+    NETWORK,
+    PICTURES,
+    answering,
+    chosen,
+    chosen_runs,
+    network,
+    parse,
+    positive,
+    words,
+    write_rows,
+    write_text,
+)
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
 from plots.runs.network import Network, pays, seconds_to
@@ -82,10 +93,10 @@ def show(request: dict[str, str], console: Console) -> None:
         times["label"] += ", " + times["form"]
         console.print(f"{task}: seconds to {y} {level:g}")
         wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds")
-        wide = wide[list(dict.fromkeys(times["label"]))]
-        cells = zip(wide.index, wide.to_numpy(), strict=True)
-        lines = [[*(f"{number:g}" for number in place), *map(_cell, line)] for place, line in cells]
-        tables.show(console, ["workers", "Mbit/s", *wide.columns], lines)
+        wide = (
+            wide[[*dict.fromkeys(times["label"])]].reset_index().map("{:.4g}".format, na_action="ignore").fillna("–")
+        )
+        tables.show(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
         for label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
@@ -108,10 +119,6 @@ def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> Non
     curves.save(bandwidth.draw(lines, times, bandwidth.note(frame, lines), Look()), target)
     write_rows(bandwidth.rows(lines), target.with_suffix(".csv"))
     write_text(f"{bandwidth.caption(frame, times, link)}\n", target.with_suffix(".txt"))
-
-
-def _cell(seconds: float) -> str:
-    return "–" if seconds != seconds else f"{seconds:.4g}"  # NaN: not reached
 
 
 if __name__ == "__main__":

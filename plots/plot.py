@@ -15,8 +15,8 @@ network.topology      rank0 | sharded | all_gather, of compressed methods' messa
 width, font, font_size     of the picture in inches, a font family such as serif, and of its labels in points
 step_sizes     true: the legend names them
 results_dir    where the runs lie
-out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<request>.png unless said), beside
-               which its curves are left as .csv and its caption as .txt; the curves alone (.csv)
+out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<y>-over-<x>.png unless said), beside
+               which its curves are left as .csv
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,21 +25,32 @@ from typing import Literal
 
 import matplotlib
 import pandas as pd
-from rich.console import Console
 
-from common import tables
 from common.errors import UsageError
 from plots.figure import curves
 from plots.figure.look import Look
 from plots.figure.spec import Panel
 from plots.latex import latex_tables
-from plots.out import PICTURES, Write, chosen_runs, named, write, write_rows, write_text
-from plots.request import NETWORK, answering, built, chosen, network, parse, positive, words
+from plots.request import (
+    NETWORK,
+    PICTURES,
+    answering,
+    built,
+    chosen,
+    chosen_runs,
+    network,
+    parse,
+    positive,
+    words,
+    write,
+    write_rows,
+    write_text,
+)
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import about_runs, at_mean_costs, in_order, over_seeds, repeated
+from plots.runs.seeds import about_runs, at_mean_costs, in_order
 from plots.runs.variants import Variant, distinguish, latest, variant_rows
 
 AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"}
@@ -60,12 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = words("plots.plot", __doc__, arguments)
     with answering():
         request = parse(given, DEFAULTS)
-        name = named(f"{request['y']}-over-{_axis(request)}", request, DEFAULTS, said=("x", "y"))
-        print(write(request, Path(request["results_dir"], "plots", f"{name}.png"), WRITES))
+        name = f"{request['y']}-over-{_axis(request)}.png"
+        print(write(request, Path(request["results_dir"], "plots", name), dict.fromkeys(PICTURES, draw)))
 
 
 def draw(request: Mapping[str, str], target: Path) -> str:
-    """Draw the curves of a request, with their rows in a CSV and their caption in a text beside the picture."""
+    """Draw the curves of a request, with their rows in a CSV beside the picture. Prints the caption."""
     x, look = _axis(request), built(Look, request, LOOK)
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
     frame, y = _curves(request)
@@ -74,20 +85,12 @@ def draw(request: Mapping[str, str], target: Path) -> str:
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
-    caption = _caption(request, x, frame)
     curves.save(curves.draw(frame, [panel], about_runs(frame, [y]), look), target, look=look)
     write_rows(frame, target.with_suffix(".csv"))
-    write_text(f"{caption}\n", target.with_suffix(".txt"))
-    if request["lr"] == "best":
-        print(f"each method with {rule_in_words(frame)}")
-    _show_ends(frame, y, y_scale == "log")
+    rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
+    about_x = {**ABOUT_BITS, "modelled_seconds": f"{network(request).in_words()}."}
+    print(f"Each method with {rule}; seeds {in_order(frame['seed'])}. {about_x.get(x, '')}".strip())
     return "picture"
-
-
-def write_curves(request: Mapping[str, str], target: Path) -> str:
-    """The rows of the curves that `draw` draws."""
-    write_rows(_curves(request)[0], target)
-    return "curves"
 
 
 def write_tables(request: Mapping[str, str], target: Path) -> str:
@@ -98,10 +101,6 @@ def write_tables(request: Mapping[str, str], target: Path) -> str:
     frame = frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
     write_text(latex_tables(frame, request["y"], x), target)
     return "tables"
-
-
-WRITES: dict[str, Write] = {**dict.fromkeys(PICTURES, draw), ".csv": write_curves}
-"""What the command writes, by a file's ending."""
 
 
 def _axis(request: Mapping[str, str]) -> str:
@@ -146,30 +145,6 @@ def _kept(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:
     for task, _, label in gone[curve].drop_duplicates().itertuples(index=False):
         print(f"{label} on {task} is left out: {why}")
     return frame[keep]
-
-
-def _caption(request: Mapping[str, str], x: str, frame: pd.DataFrame) -> str:
-    """What the curves are, in words."""
-    rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
-    mean = "means over seeds, in bands from the least to the greatest; seeds" if repeated(frame) else "seed"
-    about_x = {
-        **{name: f" {text}" for name, text in ABOUT_BITS.items()},
-        "seconds": " Seconds are those measured, for all workers and all step sizes of a run.",
-        "modelled_seconds": f" {network(request).in_words()}.",
-    }
-    return f"Each method with {rule} ({mean} {in_order(frame['seed'])}).{about_x.get(x, '')}"
-
-
-def _show_ends(frame: pd.DataFrame, y: str, geometric: bool) -> None:
-    """Where each curve ends; of several seeds the mean that is drawn."""
-    lines = []
-    for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
-        last = rows[rows["round"] == rows["round"].max()]
-        end = over_seeds(last, "round", y, geometric)["mean"].iloc[0]
-        cells = (last["lr"].iloc[0], end, last["round"].iloc[0], last["bits"].iloc[0])
-        lines.append([task, last["label"].iloc[0], *(f"{value:.6g}" for value in cells)])
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    tables.show(console, ["task", "method", "step size", in_words(y), "round", "bits"], lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Command lines of key=value for what looks at results."""
+"""Command lines of key=value for what looks at results, and the files that they write."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from common.errors import RunError, UsageError, exit_with_message
+from common.files import atomic
 from common.names import unknown
+from plots.runs import find
+from plots.runs.find import CHOOSING
+from plots.runs.read import RunRecord
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from plots.runs.network import Network
 
 Name = TypeVar("Name", bound=str)
@@ -25,6 +31,14 @@ NETWORK = {
     "network.computing": "",
 }  # fmt: skip
 """The keys of a network, and what they are unless said."""
+
+PICTURES = (".pdf", ".png", ".svg", ".jpg")
+
+Write = Callable[[Mapping[str, str], Path], str]
+"""Writes what a request asks for into a file; what to say of it."""
+
+_LOOKS = ["label", "color", "marker", "dash", "task_label", "selected_by"]
+"""Columns that say how a curve is drawn and chosen."""
 
 
 def words(program: str, about: str | None, arguments: Sequence[str] | None, metavar: str = "key=value") -> list[str]:
@@ -102,3 +116,36 @@ def network(request: Mapping[str, str]) -> Network:
     from plots.runs.network import Network  # which imports pandas
 
     return built(Network, request, [key for key in request if key.startswith("network.")], "network.")
+
+
+def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:
+    """The whole runs that a request chooses, finished or not.
+
+    Raises UsageError for a folder and names that are not there, and ValueError where no whole run is left.
+    """
+    place = folder("results_dir", request["results_dir"])
+    runs = find.chosen_runs(place, **{key: request[key] for key in CHOOSING})
+    if not runs:
+        raise ValueError(f"{place}: no whole runs there; python -m experiments.run results_dir={place} makes one")
+    return runs
+
+
+def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:
+    """Write the file that a request names, `usual` unless it does; what was written and where, in words.
+
+    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`.
+    """
+    target = Path(request["out"] or usual)
+    return f"{writes[chosen('out', target.suffix, writes)](request, target)}: {target}"
+
+
+def write_rows(frame: pd.DataFrame, target: Path) -> None:
+    """A table as CSV, without the columns that only drawing needs."""
+    with atomic(target) as file:
+        frame.drop(columns=_LOOKS, errors="ignore").to_csv(file, index=False)
+
+
+def write_text(text: str, target: Path) -> None:
+    """A text, whole or not at all."""
+    with atomic(target) as file:
+        file.write_text(text)

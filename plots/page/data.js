@@ -6,9 +6,9 @@ for (const { axes } of data.runs) { // runs share their lists, so equal lists ar
   for (const name of Object.keys(axes)) axes[name] = data.lists[axes[name]];
 }
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const at = id => document.getElementById(id);
 const methods = new Map(data.methods.map(look => [look.name, { ...look, color: dark.matches ? look.dark : look.color }]));
 const curves = new Map(data.curves.map(curve => [curve.name, { ...methods.get(curve.method), ...curve }]));
-const at = id => document.getElementById(id);
 
 /** Set attributes and children of an element; text becomes text, never markup. */
 function fill(element, attributes, ...children) {
@@ -20,13 +20,6 @@ function fill(element, attributes, ...children) {
 const make = (tag, ...content) => fill(document.createElement(tag), ...content);
 
 const draw = (tag, ...content) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), ...content);
-
-/** A button that calls `act` with its event. */
-function button(attributes, act, ...children) {
-  const made = make("button", { type: "button", ...attributes }, ...children);
-  made.addEventListener("click", act);
-  return made;
-}
 
 /** A table. Cells are elements or text; the first cell of a row is its heading. */
 function table(className, caption, headings, rows) {
@@ -65,7 +58,4 @@ function inBits(bits) {
   return `${short(bits / 1000 ** power)} ${["", "k", "M", "G", "T"][power]}bit`;
 }
 
-/** The greatest of numbers, or the least; of millions too, which Math.max cannot take as arguments. */
-const greatest = (values, first = -Infinity) => values.reduce((a, b) => Math.max(a, b), first);
-const least = (values, first = Infinity) => values.reduce((a, b) => Math.min(a, b), first);
 const mean = values => values.reduce((sum, value) => sum + value, 0) / values.length;

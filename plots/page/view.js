@@ -1,7 +1,7 @@
 // What is chosen: the form, the address behind the #, and the runs that follow from them.
 
-const VALUES = ["x", "y", "lr", "filter", "bandwidth", "latency", "computing", "topology", "levels"];
-const SWITCHES = ["logx", "logy", "overlap"];
+const VALUES = ["x", "y", "lr", "filter"];
+const SWITCHES = ["logx", "logy"];
 const WITH = "with."; // before a setting's key: the name of its check boxes
 const GROUPS = ["methods", "tasks", "seeds", ...data.settings.map(({ key }) => WITH + key)];
 const TASKS_AT_FIRST = 4;
@@ -10,12 +10,7 @@ let first; // the view that an empty address stands for
 
 const boxes = id => [...at(id).querySelectorAll("input")];
 
-/** Check the boxes with these values alone; all of them without any. */
-function choose(id, values) {
-  for (const box of boxes(id)) box.checked = !values || values.has(box.value);
-}
-
-const isUsuallyLog = { x: name => data.axes[name].log, y: name => !data.metrics[name].higher };
+const isUsuallyLog = { logx: ({ x }) => data.axes[x].log, logy: ({ y }) => !data.metrics[y].higher };
 
 /** What is chosen, by name: text, a switch, or a list. */
 function read() {
@@ -28,54 +23,50 @@ function read() {
 
 /** Fill in what an address says; what it leaves out, or says wrongly, is as at first. */
 function write(hash) {
-  const entries = new URLSearchParams(hash.slice(1));
+  const entries = new URLSearchParams(hash.slice(1)), view = {};
   for (const id of VALUES) {
     at(id).value = entries.get(id) ?? first[id];
     if (!at(id).checkValidity()) at(id).value = first[id];
+    view[id] = at(id).value;
   }
-  const usual = usually(at("x").value, at("y").value);
-  for (const id of SWITCHES) at(id).checked = entries.has(id) ? entries.get(id) === "true" : usual[id];
-  for (const id of GROUPS) choose(id, new Set(entries.has(id) ? entries.getAll(id) : first[id]));
+  for (const id of SWITCHES) at(id).checked = entries.has(id) ? entries.get(id) === "true" : isUsuallyLog[id](view);
+  for (const id of GROUPS) {
+    const values = entries.has(id) ? entries.getAll(id) : first[id];
+    for (const box of boxes(id)) box.checked = values.includes(box.value);
+  }
 }
 
-/** The first view with the usual scales of these axes. */
-const usually = (x, y) => ({ ...first, logx: isUsuallyLog.x(x), logy: isUsuallyLog.y(y) });
-
-/** Keep a view in the address, as a step that Back undoes or in the place of the last one. */
-function remember(view, isStep) {
-  const entries = new URLSearchParams(), usual = usually(view.x, view.y);
+/** Keep a view in the address. */
+function remember(view) {
+  const entries = new URLSearchParams();
   for (const [name, value] of Object.entries(view)) {
-    if (String(value) === String(usual[name])) continue;
+    const usual = isUsuallyLog[name]?.(view) ?? first[name];
+    if (String(value) === String(usual)) continue;
     for (const one of Array.isArray(value) && value.length ? value : [value]) entries.append(name, one);
   }
-  if (`#${entries}` === (location.hash || "#")) return;
-  history[isStep ? "pushState" : "replaceState"](null, "", `#${entries}`);
+  history.replaceState(null, "", `#${entries}`);
 }
 
-/** Check boxes for entries {name, label}. A click on a name chooses it alone, a double click all. */
+/** Check boxes for entries {name, label}, and a button for all or none of them. */
 function addChoices(id, entries, checked = entries.length) {
   for (const [i, entry] of entries.entries()) {
-    const box = make("input", { type: "checkbox", name: id, value: entry.name, "aria-label": `show ${entry.label}` });
+    const box = make("input", { type: "checkbox", name: id, value: entry.name });
     box.checked = i < checked;
-    const isolated = event => {
-      choose(id, event.detail > 1 ? null : new Set([String(entry.name)]));
-      show();
-    };
     const look = entry.color ? [swatch({ dash: "solid", ...entry })] : [];
-    const name = button({ class: "only", title: ISOLATES }, isolated, ...look, make("span", {}, entry.label));
-    at(id).append(make("div", {}, make("label", {}, box), name));
+    at(id).append(make("div", {}, make("label", {}, box, ...look, make("span", {}, entry.label))));
   }
   if (entries.length < 2) return;
-  at(id).append(button({ class: "all", "aria-label": `all or none of the ${id}` }, () => {
-    choose(id, boxes(id).every(box => box.checked) ? new Set() : null);
+  const all = make("button", { type: "button", class: "all", "aria-label": `all or none of the ${id}` }, "all / none");
+  all.addEventListener("click", () => {
+    const checked = !boxes(id).every(box => box.checked);
+    for (const box of boxes(id)) box.checked = checked;
     show();
-  }, "all / none"));
+  });
+  at(id).append(all);
 }
 
-const ISOLATES = "click: this one alone; double click: all";
-
 function buildForm() {
-  const option = (name, label) => make("option", { value: name }, label);
+  const options = entries => Object.entries(entries).map(([name, { label }]) => make("option", { value: name }, label));
   addChoices("methods", [...methods.values()]);
   addChoices("tasks", data.tasks, TASKS_AT_FIRST);
   const seeds = [...new Set(data.runs.map(run => run.seed))].sort((a, b) => a - b);
@@ -85,13 +76,9 @@ function buildForm() {
     at("settings").append(make("fieldset", {}, make("legend", {}, key), place));
     addChoices(WITH + key, values.map(value => ({ name: value, label: value })));
   }
-  at("x").append(...Object.entries(data.axes).map(([name, { label }]) => option(name, label)));
-  at("y").append(...Object.entries(data.metrics).map(([name, { label }]) => option(name, label)));
+  at("x").append(...options(data.axes));
+  at("y").append(...options(data.metrics));
   if ("grad_norm" in data.metrics) at("y").value = "grad_norm";
-  at("topology").append(...Object.keys(FORMS).map(name => option(name, name)));
-  for (const id of ["bandwidth", "latency", "computing", "topology"]) at(id).value = data.network[id] ?? "";
-  at("overlap").checked = data.network.overlap;
-  for (const id of ["x", "y"]) at(`log${id}`).checked = isUsuallyLog[id](at(id).value);
   first = read();
 }
 
@@ -103,17 +90,8 @@ const words = new Map(data.runs.map(run => [run, [
 /** The runs that are chosen and in which every word of the filter stands. A setting that a run lacks excludes nothing. */
 function chosenRuns(view) {
   const asked = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const chosen = { task: new Set(view.tasks), method: new Set(view.methods), seed: new Set(view.seeds.map(Number)) };
-  const settings = data.settings.map(({ key }) => [key, new Set(view[WITH + key])]);
   return data.runs.filter(run =>
-    Object.entries(chosen).every(([name, values]) => values.has(run[name])) &&
-    settings.every(([key, values]) => !Object.hasOwn(run.settings, key) || values.has(run.settings[key])) &&
+    view.tasks.includes(run.task) && view.methods.includes(run.method) && view.seeds.includes(String(run.seed)) &&
+    Object.entries(run.settings).every(([key, value]) => view[WITH + key].includes(value)) &&
     asked.every(word => words.get(run).includes(word)));
-}
-
-/** The curves {run, trial} of these runs that measure something, one a step size; those of one curve by its name. */
-function trialsByCurve(runs, metric) {
-  const trials = runs.flatMap(run => run.trials.map(trial => ({ run, trial }))).filter(({ trial }) => trial[metric]);
-  return new Map([...curves.keys()].map(name => [name, trials.filter(({ run }) => run.curve === name)])
-    .filter(([, some]) => some.length));
 }

@@ -28,7 +28,7 @@ def about_runs(frame: pd.DataFrame, shown: Iterable[str]) -> str:
 
 def identical_seeds(frame: pd.DataFrame) -> list[str]:
     """A sentence for each method and task with seeds that all gave the same numbers: such a run draws nothing."""
-    numbers = [name for name in frame.select_dtypes("number") if name not in ("seed", "seconds")]
+    numbers = [name for name in frame.select_dtypes("number") if name not in ("seed", "seconds", "modelled_seconds")]
     said = []
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
         seeds = rows["seed"].nunique()

@@ -28,8 +28,8 @@ from experiments.config.schema import RunConfig
 from experiments.external import record as external
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Hooked, Strategy
+from experiments.report import main as report
 from experiments.training.session import session
-from plots.plot import main as plot
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = ("task=digits", "task.rows=64", "task.batch_size=4", "rounds=8", "eval_every=2")
@@ -142,7 +142,7 @@ def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
 
 def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
     go(*DIGITS, "algorithm=sgd", f"results_dir={place}")
-    plot([f"results_dir={place}", "y=train_loss", f"out={place / 'curves.csv'}"])
+    report([f"results_dir={place}", f"out={place / 'curves.csv'}"])
     found = pd.read_csv(place / "curves.csv")
     assert {"sgd", "torch_powersgd", "torch_fp16"} <= {*found["algorithm"]}
 

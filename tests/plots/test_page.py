@@ -7,12 +7,15 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from folder_support import change, folder, rewrite
+from folder_support import folder, rewrite
 
 from experiments.report import main
 from plots.page import page as module
-from plots.page.page import page, page_data, read_figures
+from plots.page.page import as_html, page_data, read_figures
 from plots.runs.find import find
+from plots.runs.levels import bits_to_reach
+from plots.runs.network import Network, modelled_seconds
+from plots.runs.variants import distinguish, variant_rows
 
 CLAIMS = """number,statement,task,step_size,verdict,measured
 1,"It is lower, by far",toy,best,holds,2×
@@ -28,14 +31,9 @@ def embedded(text: str) -> dict:
     return data
 
 
-def outline(text: str) -> str:
-    """A page without the contents of its scripts and styles."""
-    return re.sub(r"(<(script|style)[^>]*>).*?(</\2>)", r"\1\3", text, flags=re.DOTALL)
-
-
 def test_every_value_of_every_trial_is_in_the_page(tmp_path):
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    [run] = embedded(page(find(tmp_path), [], "now"))["runs"]
+    [run] = embedded(as_html(page_data(find(tmp_path), [], "now")))["runs"]
     rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     for trial, (lr, curve) in enumerate(zip((0.1, 0.2), run["trials"], strict=True)):
         mine = [row for row in rows if row["trial"] == trial]
@@ -44,19 +42,18 @@ def test_every_value_of_every_trial_is_in_the_page(tmp_path):
             assert curve[name] == [row.get(name) for row in mine]  # what a row does not have is null
         for name in ("round", "epoch", "bits", "seconds"):
             assert run["axes"][name] == [row[name] for row in mine]
-    assert (run["workers"], run["ranks"], run["grid"], run["commit"]) == (4, 2, 2, "abcdef0")
 
 
 def test_labels_cannot_end_the_script_that_holds_them_and_nothing_outside_is_referred_to(tmp_path):
     label = "</script><script>alert(1)</script><!-- é ‖ {{style}}"
     folder(tmp_path, "a", algorithm__display={"label": label, "color": "#000000", "marker": "?"})
-    text = page(find(tmp_path), [], "now")
+    text = as_html(page_data(find(tmp_path), [], "now"))
     assert embedded(text)["methods"][0]["label"] == label
-    text = outline(text)
-    assert "alert(1)" not in text
-    assert "{{" not in text
-    assert not re.search(r"""(src|href|url|action)\s*[=(]""", text)
-    assert "default-src 'none'" in text  # a browser then fetches nothing even if asked to
+    outline = re.sub(r"(<(script|style)[^>]*>).*?(</\2>)", r"\1\3", text, flags=re.DOTALL)
+    assert "alert(1)" not in outline
+    assert "{{" not in outline
+    assert not re.search(r"""(src|href|url|action)\s*[=(]""", outline)
+    assert "default-src 'none'" in outline  # a browser then fetches nothing even if asked to
 
 
 def test_methods_look_as_in_the_figures(tmp_path):
@@ -64,11 +61,8 @@ def test_methods_look_as_in_the_figures(tmp_path):
         folder(tmp_path, f"p{ratio}", compressor__ratio=ratio)
     folder(tmp_path, "n", algorithm="noisy")
     found = page_data(find(tmp_path), [], "now")
-    looks = {look["label"]: look for look in found["methods"]}
-    assert list(looks) == ["Noisy", "Plain"]
-    assert [look["color"] for look in looks.values()] == ["#cc0000", "#111111"]
-    assert [look["symbol"] for look in looks.values()] == ["square", "circle"]
-    assert [look["dark"] for look in looks.values()] == ["#e68080", "#888888"]
+    looks = [(look["label"], look["color"], look["symbol"], look["dark"]) for look in found["methods"]]
+    assert looks == [("Noisy", "#cc0000", "square", "#e68080"), ("Plain", "#111111", "circle", "#888888")]
     assert [(curve["label"], curve["method"], curve["dash"]) for curve in found["curves"]] == [
         ("Noisy", "noisy", "solid"),
         ("Plain, compressor.ratio=0.1", "plain", "solid"),
@@ -93,30 +87,35 @@ def test_settings_in_which_runs_differ_are_listed_in_order_with_what_each_run_ha
 
 
 def test_runs_link_to_their_folders(tmp_path):
-    place = folder(tmp_path / "results #1", "a")
-    seen_from = tmp_path / "pages"
+    place, seen_from = folder(tmp_path / "results #1", "a"), tmp_path / "pages"
     [run] = page_data(find(tmp_path / "results #1"), [], "now", seen_from=seen_from)["runs"]
     assert run["href"] == "../results%20%231/toy/plain/a"
     assert (seen_from / unquote(run["href"])).resolve() == place
-    [run] = page_data(find(tmp_path), [], "now", seen_from=place.parent)["runs"]
-    assert run["href"] == "a"
 
 
-def test_a_page_is_named_after_its_study(tmp_path):
-    folder(tmp_path, "a", study="mine")
-    assert page_data(find(tmp_path), [], "now")["study"] == "mine"
-    folder(tmp_path, "b", seed=1, study="other")
-    assert page_data(find(tmp_path), [], "now")["study"] == ""
-    assert page_data(find(tmp_path), [], "now", study="asked")["study"] == "asked"
-
-
-def test_the_best_step_sizes_are_those_of_the_rule(tmp_path):
+def test_best_step_sizes_and_bits_to_levels_are_those_of_the_rules(tmp_path):
     for seed in (0, 1):
         folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.3, 0.2))
     folder(tmp_path, "b", algorithm="noisy", lrs=(0.1, 0.2), status="running", reached=50)
     [task] = page_data(find(tmp_path), [], "now")["tasks"]
     assert task["best"] == {"noisy": 0.2, "plain": 0.3}
     assert task["rule"].endswith("gradient norm over the last tenth of the rounds and over seeds")
+    levels, rows = task["targets"]["grad_norm"].values()
+    assert levels == [0.1, 0.01, 0.001, 1e-4, 1e-5]
+    expected = bits_to_reach(variant_rows(distinguish(find(tmp_path))), "grad_norm", levels)
+    for name, some in expected.groupby("algorithm"):
+        assert [cell["bits"] for cell in rows[name]] == [None if bits != bits else bits for bits in some["bits"]]
+    assert rows["noisy"][-1] == dict.fromkeys(("bits", "round", "lr", "bits_min", "bits_max"))
+
+
+def test_modelled_seconds_are_those_of_the_network(tmp_path):
+    folder(tmp_path, "a", lrs=(0.1, 0.2))
+    network = Network(bandwidth=0.25, latency=3.5)
+    data = page_data(find(tmp_path), [], "now", network=network)
+    frame = variant_rows(distinguish(find(tmp_path)))
+    expected = modelled_seconds(frame, network)[frame["lr"] == 0.1]
+    assert data["lists"][data["runs"][0]["axes"]["modelled_seconds"]] == tuple(expected)
+    assert data["axes"]["modelled_seconds"]["about"].startswith("Modelled: 0.25 Mbit/s a link")
 
 
 def test_without_loss_and_gradient_norm_only_a_single_step_size_is_best(tmp_path):
@@ -126,40 +125,33 @@ def test_without_loss_and_gradient_norm_only_a_single_step_size_is_best(tmp_path
         rewrite(path, lambda row: {key: row[key] for key in row if key not in ("train_loss", "grad_norm")})
     another, toy = page_data(find(tmp_path), [], "now")["tasks"]
     assert (another["best"], toy["best"]) == ({"plain": 0.1}, {"plain": 0.1})
-    assert another["rule"].endswith("gradient norm over the last tenth of the rounds")
     assert toy["rule"] == "the step sizes it was given, none of them selected"
 
 
-def test_runs_that_are_not_finished_or_stand_behind_later_ones_are_marked(tmp_path):
-    folder(tmp_path, "a")
-    folder(tmp_path, "b", time="2026-02-01T00:00:00+00:00")
-    folder(tmp_path, "c", seed=1, status="running", reached=50)
+def test_what_a_reader_must_know_of_the_runs_is_said(tmp_path):
+    folder(tmp_path, "a", task="other")
+    folder(tmp_path, "b", task="other", time="2026-02-01T00:00:00+00:00")
+    folder(tmp_path, "c", task="other", seed=1, status="running", reached=50)
+    for seed in (0, 1):
+        rewrite(folder(tmp_path, f"same{seed}", seed=seed), lambda row: row | {"grad_norm": 1.0})
+        folder(tmp_path, f"other{seed}", seed=seed, algorithm="noisy")
     found = page_data(find(tmp_path), [], "now")
-    assert found["older"] == 1
-    assert {run["folder"]: (run["status"], run["latest"]) for run in found["runs"]} == {
-        "b": ("finished", True),
-        "c": ("gone", False),  # whatever its status says, nobody holds its lock
-    }
+    assert found["notices"] == [
+        "Runs that are not finished: 1. other, plain, seed 1: gone, round 50 of 100.",  # nobody holds its lock
+        "Older runs with the settings of later ones, left out: 1.",
+        "Plain on toy: seeds 0, 1 gave the same numbers.",
+    ]
+    assert [run["folder"] for run in found["runs"] if run["task"] == "other"] == ["b"]
 
 
-def test_code_with_changes_is_told_from_code_without(tmp_path):
-    for name, changed in (("a", False), ("b", True)):
-        path = folder(tmp_path, name, algorithm=name)
-        change(path, "environment.json", lambda about, changed=changed: about | {"uncommitted_changes": changed})
-    commits = dict(page_data(find(tmp_path), [], "now")["commits"])
-    assert commits == {"abcdef0": 1, "abcdef0 with changes": 1}
-
-
-def figure(place: Path, name: str, report: str) -> None:
-    target = place / "figures" / name
-    target.mkdir(parents=True)
-    (target / "claims.csv").write_text(CLAIMS)
-    (target / "report.md").write_text(report)
-
-
-def test_claims_come_with_their_figure_and_its_note(tmp_path):
-    figure(tmp_path, "b-quick-seeds=[0,1]", "# b\n\n**quick budget: width 8**\n\nA figure. **bold**\n")
-    figure(tmp_path, "a", "# a\n\nA figure.\n")
+def test_claims_come_with_their_figure_and_damaged_ones_are_left_out(tmp_path, capsys):
+    for name, report in (
+        ("b-quick-seeds=[0,1]", "# b\n\n**quick budget: width 8**\n\nA figure. **bold**\n"),
+        ("a", "# a\n"),
+    ):
+        (target := tmp_path / "figures" / name).mkdir(parents=True)
+        (target / "claims.csv").write_text(CLAIMS)
+        (target / "report.md").write_text(report)
     (tmp_path / "figures" / "no_claims").mkdir()
     first, second = read_figures(tmp_path, tmp_path / "pages")
     assert (first["name"], first["note"]) == ("a", "")
@@ -169,53 +161,33 @@ def test_claims_come_with_their_figure_and_its_note(tmp_path):
         "number": "1", "statement": "It is lower, by far", "task": "toy", "step_size": "0.1", "verdict": "fails",
         "measured": "",
     }  # fmt: skip
-
-
-def test_damaged_claims_are_named_and_left_out(tmp_path, capsys):
-    figure(tmp_path, "a", "# a\n")
-    figure(tmp_path, "b", "# b\n")
     file = tmp_path / "figures" / "a" / "claims.csv"
     for damage in (b"", b"\xff\xfe"):
         file.write_bytes(damage)
-        assert [one["name"] for one in read_figures(tmp_path, tmp_path)] == ["b"]
+        assert [one["name"] for one in read_figures(tmp_path, tmp_path)] == ["b-quick-seeds=[0,1]"]
         assert f"left out: {file}: damaged" in capsys.readouterr().err
 
 
-def test_seeds_that_gave_the_same_numbers_are_named(tmp_path):
-    for seed in (0, 1):
-        path = folder(tmp_path, f"same{seed}", seed=seed)
-        rewrite(path, lambda row: row | {"grad_norm": 1.0})
-        folder(tmp_path, f"other{seed}", seed=seed, algorithm="noisy")
-    found = page_data(find(tmp_path), [], "now")["identical"]
-    assert found == ["Plain on toy: seeds 0, 1 gave the same numbers."]
-
-
-@pytest.mark.parametrize("room", [1, 600, 900, 1500, 10**6])
-def test_a_page_has_as_many_evaluations_as_it_has_room_for(tmp_path, monkeypatch, room):
+def test_a_long_curve_keeps_its_ends_and_the_same_rounds_for_all_seeds(tmp_path, monkeypatch):
     for seed in (0, 1):
         folder(tmp_path, f"{seed}", seed=seed, lrs=(0.1, 0.2), rounds=1000)
-    folder(tmp_path, "short", algorithm="short", rounds=100)
-    whole = page_data(find(tmp_path), [], "", whole=True)
-    monkeypatch.setattr(module, "ROOM", room)
+    whole = page_data(find(tmp_path), [], "")
+    monkeypatch.setattr(module, "MOST", 20)
     some = page_data(find(tmp_path), [], "")
-    assert (some == whole) == (room == 10**6)
-    places = [run["axes"]["round"] for run in some["runs"]]
-    assert len(some["lists"]) == len({str(one) for one in some["lists"]})
-    assert len(set(places)) == 2  # seeds keep the same
-    values = 0
+    assert len({run["axes"]["round"] for run in some["runs"]}) == 1
+    assert [notice for notice in some["notices"] if "20 evaluations at most" in notice]
     for one, other in zip(whole["runs"], some["runs"], strict=True):
         rounds, fewer = (found["lists"][run["axes"]["round"]] for found, run in ((whole, one), (some, other)))
-        assert (fewer[0], fewer[-1], other["evaluations"]) == (rounds[0], rounds[-1], len(rounds))
+        assert (fewer[0], fewer[-1]) == (rounds[0], rounds[-1])
+        assert 10 < len(fewer) <= 20
         for trial, less in zip(one["trials"], other["trials"], strict=True):  # values stay with their rounds
             at = dict(zip(rounds, trial["grad_norm"], strict=True))
             assert less["grad_norm"] == [at[t] for t in fewer]
-        values += len(fewer) * (1 + 4 * len(one["trials"]))
-    assert values <= max(room, 2 * (9 + 9 + 5))  # no curve has fewer than its ends
 
 
-def test_a_page_of_nothing_can_be_made(tmp_path):
-    data = embedded(page([], [], "now"))
-    assert (data["runs"], data["tasks"], data["methods"], data["figures"]) == ([], [], [], [])
+def test_a_page_of_nothing_can_be_made():
+    data = embedded(as_html(page_data([], [], "now")))
+    assert (data["runs"], data["methods"], data["figures"]) == ([], [], [])
 
 
 # the command
@@ -240,13 +212,11 @@ def test_tasks_and_algorithms_can_be_chosen(results, tmp_path, capsys):
     ("request_", "code", "message"),
     [
         ("task=a/tyo", 2, "did you mean a/toy?"),
-        ("algorithm=niosy", 2, "did you mean noisy?"),
         ("algoritm=noisy", 2, "did you mean algorithm?"),
         ("report.html", 2, "not of the form key=value"),
         ("results_dir=nowhere", 2, "nowhere: no such folder"),
         ("results_dir=..", 2, "task=b: no run has it"),
-        ("out=/dev/full", 2, "out=/dev/full: no such kind of file; Valid: .html, .csv,"),
-        ("out=page.doc", 2, "out=page.doc: no such kind of file"),
+        ("out=page.doc", 2, "out=.doc: no such choice; Valid: .html, .csv, .tex"),
         ("out=../full.html", 1, "/dev/full: not a regular file, so nothing is written there"),
     ],
 )
