@@ -15,12 +15,13 @@ from plots.runs.seeds import in_order
 
 
 def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
-    """The title, the figure with its caption, its note, and the commits of its runs."""
+    """The title's first sentence, the figure with its caption, its note, and the commits of its runs."""
+    title = figure.title.partition(". ")[0]
     commits = ", ".join(sorted(frame["commit"].dropna().unique())) if "commit" in frame else ""
     marks = ". ".join(filter(None, [figure.note, f"Runs of commit {commits}" if commits else ""]))
-    below = " ".join(caption.removeprefix(f"{figure.note}\n").removeprefix(f"{figure.title}.").split())
+    below = " ".join(caption.removeprefix(f"{figure.note}\n").removeprefix(f"{title}.").split())
     note = [f"**{marks}**", ""] if marks else []
-    return [f"# {figure.title}", "", f"![{figure.title}]({figure.name}.png)", "", f"*{below}*", "", *note]
+    return [f"# {title}", "", f"![{title}]({figure.name}.png)", "", f"*{below}*", "", *note]
 
 
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
