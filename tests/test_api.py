@@ -54,6 +54,7 @@ def test_with_a_folder_a_finished_run_is_read_and_not_run_again(place: Path) -> 
     assert same(rows, train(*SMALL))
 
 
+@pytest.mark.slow
 def test_with_a_folder_an_extended_grid_trains_what_is_new(place: Path) -> None:
     train(*SMALL, lr=[0.003, 0.01], results_dir="results")
     [before] = (place / "results").rglob("metrics.jsonl")
@@ -116,6 +117,7 @@ def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports()
     assert found == chosen
 
 
+@pytest.mark.slow
 def test_reading_needs_no_torch(place: Path) -> None:
     train(*SMALL, results_dir="results")
     code = "import sys; from experiments import load; print(load().best()['lr'][0], 'torch' in sys.modules)"
@@ -140,6 +142,7 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
     code = f"""
 import sys, experiments, experiments.__main__ as commands

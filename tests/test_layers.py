@@ -75,6 +75,7 @@ def test_no_circle_between_packages(top):
     )
 
 
+@pytest.mark.slow
 def test_one_module_of_the_algorithms_reads_files():
     """And that when a method is asked for by its name: the optimizer needs torch and numpy alone."""
     reading = [file.stem for file in (ROOT / "algorithms").rglob("*.py") if "yaml" in _imports(file)]

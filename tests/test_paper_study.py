@@ -43,18 +43,20 @@ def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[floa
     assert all(row["bits"] == row["round"] * per_round for row in rows)
 
 
+@pytest.mark.parametrize("method", ["error_feedback", "cd_adam"])
+def test_mushrooms_over_thirty_rounds(data_dir, method):
+    _compare(data_dir, "mushrooms", method, 30, LRS[::2])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_mushrooms_over_a_hundred_rounds(data_dir, method):
     _compare(data_dir, "mushrooms", method, 100, LRS)
 
 
+@pytest.mark.slow
 def test_phishing_uncompressed_over_a_hundred_rounds(data_dir):
     _compare(data_dir, "phishing", "amsgrad", 100, LRS)
-
-
-@pytest.mark.parametrize(("name", "method"), [("a9a", "naive"), ("a9a", "cd_adam"), ("w8a", "error_feedback")])
-def test_the_large_sets_over_a_few_rounds(data_dir, name, method):
-    _compare(data_dir, name, method, 15, [0.009])
 
 
 @pytest.mark.slow

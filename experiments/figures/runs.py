@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import cache
 from itertools import product
 
 from common.errors import UsageError
@@ -22,15 +23,20 @@ def runs_of(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = 
     """
     place, lines = f"figure={figure.name}", combinations(figure.grid)
     _check_overrides(figure, lines, overrides)
-    also = [one.name for one in fields(Reproduction)]
     let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    runs = [load_run([*let_in, *figure.overrides, *line, *overrides], also) for line in lines]
+    runs = [_composed(*let_in, *figure.overrides, *line, *overrides) for line in lines]
     methods, tasks = ({getattr(run, group).name for run in runs} for group in ("algorithm", "task"))
     _check_methods(figure, methods)
     _check_tasks(figure, tasks, place)
     _check_step_sizes(figure, runs, place)
     _check_curves(figure, runs, place)
     return runs
+
+
+@cache
+def _composed(*overrides: str) -> RunConfig:
+    """One run, which the steps of a command ask for again."""
+    return load_run(overrides, [one.name for one in fields(Reproduction)])
 
 
 def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:

@@ -20,6 +20,7 @@ def beside(name: str, budget: str, target: Path) -> tuple[str, str]:
     return (target / "report.md").read_text(), printed.getvalue()
 
 
+@pytest.mark.slow
 def test_committed_runs_come_first_and_the_full_setting_is_named(tmp_path: Path) -> None:
     report, printed = beside("figure_3_wrn16_4", "quick", tmp_path)
     assert report.index("## Committed runs") < report.index("- 13 (6a)") < report.index("## Trained here")

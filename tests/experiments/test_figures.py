@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import configuration
 
 from algorithms.compressors import TopK
 from common.errors import UsageError
@@ -17,7 +16,6 @@ from experiments.config.compose import CONF, compose, resolved
 from experiments.config.identity import of as identity
 from experiments.config.schema import Reproduction, RunConfig
 from experiments.figures import configuration as figure_configuration
-from experiments.figures import runs as figure_runs
 from experiments.figures.runs import runs_of
 from plots.figure.spec import Figure, Panel
 
@@ -27,12 +25,6 @@ CIFAR10 = [f"figure_{number}{network}" for number in (1, 3) for network in ("", 
 
 BEYOND = {("figure_1_wrn16_4", "medium", "amsgrad")}
 """Methods with one step size more than the others, since the last of four was the best."""
-
-
-@pytest.fixture(autouse=True)
-def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures share most of their runs, and composing one takes a tenth of a second."""
-    monkeypatch.setattr(figure_runs, "load_run", lambda overrides, also: configuration(*overrides))
 
 
 def node(name: str) -> dict[str, Any]:
@@ -52,8 +44,13 @@ def runs(name: str, budget: str = "auto") -> list[RunConfig]:
     return runs_of(figure_named(name, budget), [])
 
 
-SHORT = ("demo", "digits", "bandwidth", "figure_3", "language", "why_stochastic")
+SHORT = ("demo", "figure_3")
 """Those that are composed on every call."""
+
+
+def but_first(names: Sequence[str]) -> list[Any]:
+    """The first, and as slow tests the others."""
+    return [names[0], *(pytest.param(name, marks=pytest.mark.slow) for name in names[1:])]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def test_claims_derivations_and_cells_fit(name):
     assert len({identity(run) for run in found}) == len(found) >= least.get(name, 8)
 
 
-@pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])
+@pytest.mark.parametrize("name", but_first([*CIFAR10, "bandwidth"]))
 def test_the_full_budget_is_the_papers(name):
     step_sizes = {
         "ef21_both_ways": (0.1,),
@@ -92,7 +89,7 @@ def test_the_full_budget_is_the_papers(name):
         assert not by_name["ef21_both_ways"].algorithm.options["uplink_only"]
 
 
-@pytest.mark.parametrize("name", [*CIFAR10, "bandwidth"])
+@pytest.mark.parametrize("name", but_first([*CIFAR10, "bandwidth"]))
 def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name):
     figure, found = figure_named(name, "quick"), runs(name, "quick")
     assert figure.note.startswith("quick budget, a check of the pipeline: ")
@@ -110,8 +107,8 @@ def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name)
     [
         ("figure_1", "figure_3", "full", 3),  # 1-bit Adam's and both of CD-Adam's
         ("figure_1", "figure_3", "quick", 3),
-        ("why", "figure_2", "auto", 16),
-        ("figure_2_top_k", "figure_2", "auto", 4),  # AMSGrad's
+        pytest.param("why", "figure_2", "auto", 16, marks=pytest.mark.slow),
+        pytest.param("figure_2_top_k", "figure_2", "auto", 4, marks=pytest.mark.slow),  # AMSGrad's
     ],
 )
 def test_figures_share_their_runs(name, other, budget, shared):
@@ -119,6 +116,7 @@ def test_figures_share_their_runs(name, other, budget, shared):
     assert len(first & second) == shared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["vgg16", "wrn16_4"])
 @pytest.mark.parametrize("name", ["figure_1", "figure_3"])
 def test_claims_on_other_networks_are_cases_of_claim_13(name, network):
@@ -158,8 +156,8 @@ def test_overrides_reach_every_cell_and_win():
     assert [(run.task.name, run.algorithm.name) for run in found] == wanted
 
 
-@pytest.mark.parametrize("name", CIFAR10)
-@pytest.mark.parametrize(("budget", "epochs"), [("large", 25), ("medium", 12.5)])
+@pytest.mark.parametrize("name", but_first(CIFAR10))
+@pytest.mark.parametrize(("budget", "epochs"), [pytest.param("large", 25, marks=pytest.mark.slow), ("medium", 12.5)])
 def test_smaller_networks_have_the_papers_rounds_and_step_sizes_and_one_effort(name, budget, epochs):
     full, medium = figure_named(name, "full"), figure_named(name, budget)
     papers, found = runs_of(full, []), runs_of(medium, [])
@@ -249,6 +247,7 @@ def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, ch
         runs_of(replace(figure_named(name), **change), overrides)
 
 
+@pytest.mark.slow
 def test_batches_tell_runs_apart_where_every_panel_is_over_them():
     figure = figure_named("regime_batches")
     assert len({run.task.options["batch_size"] for run in runs_of(figure, [])}) == 5

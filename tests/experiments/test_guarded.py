@@ -188,7 +188,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("text", HYDRAS)
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=pytest.mark.slow if "log" in text else ()) for text in HYDRAS]
+)
 def test_no_file_sets_what_hydra_calls_before_a_run(
     text: str, spy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -210,6 +212,7 @@ LAUNCHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", LAUNCHERS)
 def test_no_file_gives_a_launcher_lines_of_shell(group: str, tmp_path: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
@@ -229,6 +232,7 @@ def test_no_file_gives_a_launcher_lines_of_shell(group: str, tmp_path: Path) -> 
             check_files([*line, *words], "config", "config", [str(tmp_path)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["partition='gpu\ntouch ran'", "+additional_parameters.x='\ntouch ran'"])
 def test_nothing_splits_a_line_of_a_launchers_script(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture

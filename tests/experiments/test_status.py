@@ -103,6 +103,7 @@ def test_looking_does_not_keep_a_run_from_beginning(results: str, interrupted: P
                 pass
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_line_is_short(results: str, tmp_path: Path) -> None:
     paths = [go(*SMALL, "task.batch_size=3", f"seed={seed}", "lr=[0.001,0.1]", results) for seed in (0, 1)]
     words = [sys.executable, "-m", "experiments.status", str(tmp_path / "results")]
@@ -189,6 +190,7 @@ def test_damaged_folders_are_named(results: str, tmp_path: Path, capsys: pytest.
     is_named()
 
 
+@pytest.mark.slow
 def test_it_needs_no_torch_and_bears_a_reader_that_leaves(results: str, tmp_path: Path) -> None:
     path = go(*SMALL, results)
     shutil.rmtree(path / "checkpoint")
