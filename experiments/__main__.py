@@ -22,7 +22,6 @@ COMMANDS = {
     "plot": ("plots.plot", "a picture of chosen curves"),
     "time": ("experiments.network_time", "seconds on modelled networks of runs that are there"),
     "check": ("experiments.check", "the contract tests on a class of yours"),
-    "upload": ("experiments.upload", "send finished runs to wandb"),
     "dashboard": ("experiments.dashboard", "a figure's page in wandb"),
 }
 

@@ -20,16 +20,13 @@ class Logger:
     title = ""
 
     def begin(self, folder: Path, say: Say) -> None:
-        """Start with the run in this folder. All of its rows follow, from the first one on."""
+        """Start with the run in this folder, which may be finished. All of its rows follow, from the first one on."""
 
     def log(self, row: Row) -> None:
         """Show the next row of metrics.jsonl."""
 
     def finish(self, status: str) -> None:
         """End with the run's status. Called whatever happened before, also where `begin` failed."""
-
-    def skipped(self, folder: Path, say: Say) -> None:
-        """Handle a run that had finished before and is not run again."""
 
 
 def build_logger(run: RunConfig) -> Logger | None:

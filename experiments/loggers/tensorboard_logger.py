@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from experiments.loggers.layout import renamed
-from experiments.loggers.logger import Logger, Row, Say, open_logger
+from experiments.loggers.logger import Logger, Row, Say
 from plots.runs.read import open_run
 
 
@@ -42,9 +42,3 @@ class TensorboardLogger(Logger):
         """Close the files."""
         for curve in self._curves:
             curve.close()
-
-    def skipped(self, folder: Path, say: Say) -> None:
-        """Write the run where it has no event files yet."""
-        if not (folder / "tensorboard").exists():
-            with open_logger(self, folder, say):
-                pass

@@ -83,7 +83,7 @@ class WandbLogger(Logger):
         if self.mode == "online":
             say(f"wandb: {self._curves[0].run.url}")
         else:  # `wandb sync` would append to the rows that it sent before
-            again, once = f"python -m experiments.upload {folder}", f"wandb sync {folder}/wandb/offline-run-*"
+            once, again = f"wandb sync {folder}/wandb/offline-run-*", "give the command again with logger.mode=online"
             say(f"wandb: {self.mode}, {reason}; to send it: {again if was_synced else once}")
 
     def log(self, row: Row) -> None:
@@ -102,10 +102,6 @@ class WandbLogger(Logger):
         if self._curves:
             with ThreadPoolExecutor(len(self._curves)) as pool:
                 list(pool.map(lambda curve: self._finish(curve, status), self._curves))
-
-    def skipped(self, folder: Path, say: Say) -> None:
-        """Print the command that sends the run."""
-        say(f"wandb: to send a finished run: python -m experiments.upload {folder}")
 
     def _begun(self, record: RunRecord) -> list[_Curve]:
         import wandb

@@ -45,8 +45,8 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
         with folder.locked():
             if trainer is None or ranks.told(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
-                if logger:
-                    logger.skipped(folder.path, display.say)
+                with open_logger(logger, folder.path, display.say):
+                    pass  # its rows, where it was run without this logger
                 display.skip(run.rounds)
                 folder.describe(plain(run), keep=("study", "logger"))
                 folder.tidy(keep=1)

@@ -205,7 +205,6 @@ RULES = [
     Rule(r"python -m experiments\.redraw ", is_there, "test_reference_reports.py redraws them"),
     Rule(r"python -m experiments\.reproduce .*jobs=", plan_one, "starts processes", launch),
     Rule(r"python -m experiments\.reproduce ", plan_one, "takes seconds", call_small),
-    Rule(r"python -m experiments\.upload", is_there, "wandb takes seconds", call),
     Rule(r"python -m experiments\.dashboard", define, "an account: the page is written to a file"),
     Rule(r"python -m experiments\.check ", find, "takes a second", call),
     Rule(r"python -m (experiments\.(status|report|network_time)|plots\.plot) ", call),

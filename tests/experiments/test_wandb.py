@@ -11,12 +11,11 @@ from time import sleep
 
 import pytest
 import yaml
-from run_support import SMALL, go, record, rewrite, rows, status, stopped, stored_config, where
+from run_support import SMALL, go, record, rows, status, stopped, stored_config, where
 from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 from wandb_server import KEY, black_hole, serving
 from wandb_support import Curve, StandIn, expected, logged, nobody, stand_in
 
-from experiments import upload
 from experiments.loggers import wandb_logger
 from experiments.loggers.layout import add_to, bits_to, renamed
 
@@ -44,13 +43,6 @@ def wandb_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
 def sync(path: Path) -> str:
     """The command that sends a run which was logged offline."""
     return f"wandb sync {path}/wandb/offline-run-*"
-
-
-def uploads(*words: object) -> int | str | None:
-    """The exit status of an upload that fails."""
-    with pytest.raises(SystemExit) as stop:
-        upload.main([str(word) for word in words])
-    return stop.value.code
 
 
 def test_a_grid_of_step_sizes_is_a_run_each_with_all_that_is_known_of_it(results: str, stand_in: StandIn) -> None:
@@ -146,14 +138,16 @@ def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(
     assert (second.told["id"], second.rows, second.summary["status"]) == (path.name, expected(rows(path)), "finished")
     assert not offline.exists()
     # `wandb sync` would send the first rows again.
-    assert wandb_lines(capfd) == [f"wandb: offline, as asked; to send it: python -m experiments.upload {path}"]
+    assert wandb_lines(capfd) == [
+        "wandb: offline, as asked; to send it: give the command again with logger.mode=online"
+    ]
 
 
-def test_a_finished_run_says_how_it_is_sent(results: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_is_logged_by_the_same_command(results: str, stand_in: StandIn) -> None:
     path = go(*SMALL, results)
     assert go(*LOGGED, results) == path
-    assert wandb_lines(capfd) == [f"wandb: to send a finished run: python -m experiments.upload {path}"]
-    assert not (path / "wandb").exists()
+    [curve] = stand_in.curves
+    assert (curve.rows, curve.summary["status"]) == (expected(rows(path)), "finished")
 
 
 def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
@@ -266,93 +260,21 @@ def test_the_documented_sweep_trains_what_wandbs_agent_asks_for(
     assert sweep["metric"]["name"] in curve.summary
 
 
-# Upload.
-
-
-def test_every_run_below_a_folder_is_sent_with_its_own_settings_but_for_those_given(
-    results: str, stand_in: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = ("logger.project=theirs", "logger.job_type=special", "logger.targets.grad_norm=[1.0]")
-    grid, mine = go(*SMALL, results, "lr=[0.1,0.01]"), go(*LOGGED, results, "seed=1", "study=first", *own)
-    rewrite(grid, "status", record(grid, "status") | {"status": "running"})
-    stand_in.curves.clear()
-    upload.main([results.removeprefix("results_dir="), "logger.project=ours"])
-    found = {str(curve.told["id"]): curve for curve in stand_in.curves}
-    assert sorted(found) == sorted([f"{grid.name}-0", f"{grid.name}-1", mine.name])
-    for trial in range(2):
-        curve = found[f"{grid.name}-{trial}"]
-        assert (curve.rows, curve.summary["status"], curve.exit_code) == (expected(rows(grid), trial), "running", 0)
-    curve = found[mine.name]
-    told = [curve.told[name] for name in ("project", "job_type", "group")]
-    assert told == ["ours", "special", "first/logreg/breast_cancer/n20"]
-    assert [name for name in curve.summary if name.startswith("bits_to/grad_norm")] == ["bits_to/grad_norm/1e0"]
-    assert f"{mine}: wandb: offline, as asked; to send it: {sync(mine)}" in capsys.readouterr().out.splitlines()
-
-
-@pytest.mark.parametrize("file", ["environment.json", "metrics.jsonl", "config.yaml"])
-def test_a_damaged_folder_does_not_keep_the_others(
-    file: str, results: str, stand_in: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damaged, whole = (go(*SMALL, results, f"seed={seed}") for seed in range(2))
-    (damaged / file).write_text("{")
-    assert uploads(results.removeprefix("results_dir=")) == 1
-    said = capsys.readouterr()
-    [line] = [line for line in said.out.splitlines() if "failed" in line]
-    assert line.startswith(f"{damaged}: failed: ")
-    assert file in line
-    assert "1 of 2 runs were not sent whole" in said.err
-    assert stand_in.curves[-1].rows in ([], expected(rows(whole)))
-    assert expected(rows(whole)) in [curve.rows for curve in stand_in.curves]
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("nothing_here", "no run in it"),
-        ("seed=1", "seed=1: only keys"),
-        ("logger.projct=x", "did you mean logger.proj"),
-    ],
-)
-def test_wrong_words_end_an_upload_before_anything_is_sent(word: str, said: str, tmp_path: Path, capsys) -> None:
-    assert uploads(tmp_path, word) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_an_upload_without_a_login_or_a_network_stops_at_once(
-    results: str, stand_in: StandIn, online: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seed in range(2):
-        go(*SMALL, results, f"seed={seed}")
-    for key, said in (
-        ("WANDB_BASE_URL", "wandb cannot be reached"),
-        ("WANDB_API_KEY", "nothing was sent: not logged in"),
-    ):
-        online.delenv(key, raising=False)
-        assert uploads(results.removeprefix("results_dir=")) == 1
-        assert said in capsys.readouterr().err
-        assert len(stand_in.curves) == 1
-
-
 # With wandb itself.
 
 
 def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(
-    results: str, online: pytest.MonkeyPatch
+    results: str, online: pytest.MonkeyPatch, at_round: Callable
 ) -> None:
-    path = go(*SMALL, results)
-    whole = path / "metrics.jsonl"
-    lines, ended = whole.read_text().splitlines(keepends=True), record(path, "status")
+    at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
     with serving() as server:
         online.setenv("WANDB_BASE_URL", server.url)
-        whole.write_text("".join(lines[:3]))
-        rewrite(path, "status", {"status": "interrupted"})
-        upload.main([str(path)])
+        assert stopped([*LOGGED, results]) == 130
+        path = where(*LOGGED, results)
         run = server.runs[path.name]
         assert run.summary["final/grad_norm"] == rows(path)[2]["grad_norm"]
-        whole.write_text("".join(lines))
-        rewrite(path, "status", ended)
-        for _ in range(2):
-            upload.main([str(path)])
+        for _ in range(2):  # it goes on, then it is finished
+            go(*LOGGED, results)
             assert logged(run.rows) == expected(rows(path))
             assert run.summary["final/grad_norm"] == rows(path)[-1]["grad_norm"]
         assert list(server.runs) == [path.name]
