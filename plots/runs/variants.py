@@ -125,22 +125,19 @@ def _shade(color: str, place: int, of: int) -> str:
 def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     """By folder the settings in which runs differ, as on a command line: from the others of the same task and
     algorithm, and, except for those of methods, from all others of the task."""
-    runs = list(runs)
     texts = _texts(runs)
     return {
-        run.folder: ", ".join(f"{_plain(key)}={texts[run.folder][key]}" for key in keys if key in texts[run.folder])
-        for group, keys in _distinguishing(runs, texts)
-        for run in group
+        folder: ", ".join(f"{key}={text}" for key, text in mine.items())
+        for group, keys in _distinguishing(texts)
+        for folder, mine in _as_dicts(group[keys]).items()
     }
 
 
 def facets(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
     """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
     which the runs of its own task are all alike."""
-    runs = list(runs)
     texts = _texts(runs)
-    keys = dict.fromkeys(key for _, some in _distinguishing(runs, texts) for key in some)
-    return {folder: {_plain(key): mine[key] for key in keys if key in mine} for folder, mine in texts.items()}
+    return _as_dicts(texts[[*dict.fromkeys(key for _, keys in _distinguishing(texts) for key in keys)]])
 
 
 def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
@@ -150,16 +147,22 @@ def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
     name; None where a run has no such setting.
     """
     texts = _texts(runs)
-    keys = [key for key in _differing(texts.values()) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
-    keys += [key for _, some in _distinguishing(runs, texts) for key in some]
+    keys = [key for key in _differing(texts) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
+    keys += [key for _, some in _distinguishing(texts) for key in some]
     return {
-        _plain(key): [texts[run.folder].get(key) if _is_long(key) else _at(run.config, key) for run in runs]
+        key.removesuffix("._target_"): [
+            *(texts[key].where(texts[key].notna(), None) if _is_long(key) else (_at(run.config, key) for run in runs))
+        ]
         for key in dict.fromkeys(keys)
     }
 
 
-def _plain(key: str) -> str:
-    return key.removesuffix("._target_")
+def _as_dicts(texts: pd.DataFrame) -> dict[Path, dict[str, str]]:
+    """By folder the settings that a run has."""
+    return {
+        folder: {key.removesuffix("._target_"): text for key, text in mine.items() if text == text}  # not NaN
+        for folder, mine in texts.to_dict("index").items()
+    }
 
 
 def _at(config: dict, key: str) -> Any:
@@ -170,15 +173,18 @@ def _at(config: dict, key: str) -> Any:
     return _text(node) if isinstance(node, list) else node
 
 
-def _texts(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
-    """By folder the settings of a run, of classes the last name and of hashes the beginning, where these differ."""
-    texts = {run.folder: _leaves(run.config) for run in runs}
-    for key in {key for mine in texts.values() for key in mine if _is_long(key)}:
-        having = [mine for mine in texts.values() if key in mine]
-        short = {mine[key]: mine[key].rpartition(".")[2][: 8 if key.endswith("sha256") else None] for mine in having}
+def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
+    """Settings as on a command line: a row a run, a column a dotted key, NaN where a run has no such setting. Of
+    classes it is the last name and of hashes the beginning, where these differ."""
+    import pandas as pd
+
+    leaves = {run.folder: _leaves(run.config) for run in runs}
+    texts = pd.DataFrame([*leaves.values()], index=[*leaves], dtype=object)
+    for key in filter(_is_long, texts):
+        length = 8 if key.endswith("sha256") else None
+        short = {text: text.rpartition(".")[2][:length] for text in texts[key].dropna().unique()}
         if len({*short.values()}) == len(short):
-            for mine in having:
-                mine[key] = short[mine[key]]
+            texts[key] = texts[key].map(short)
     return texts
 
 
@@ -186,16 +192,13 @@ def _is_long(key: str) -> bool:
     return key.endswith(("_target_", "sha256"))
 
 
-def _distinguishing(
-    runs: Iterable[RunRecord], leaves: dict[Path, dict[str, str]]
-) -> Iterator[tuple[list[RunRecord], list[str]]]:
-    """The runs of each task and algorithm, with the keys that distinguish them from one another and from the task's
+def _distinguishing(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[str]]]:
+    """The rows of each task and algorithm, with the keys that distinguish them from one another and from the task's
     others."""
-    for of_task in grouped(runs, lambda run: run.task).values():
-        in_task = _differing(leaves[run.folder] for run in of_task)
-        common = [key for key in in_task if key.partition(".")[0] not in _OF_A_METHOD]
-        for group in grouped(of_task, lambda run: run.algorithm).values():
-            yield group, [*dict.fromkeys([*common, *_differing(leaves[run.folder] for run in group)])]
+    for _, of_task in texts.groupby("task.name", sort=False) if len(texts) else ():
+        common = [key for key in _differing(of_task) if key.partition(".")[0] not in _OF_A_METHOD]
+        for _, group in of_task.groupby("algorithm.name", sort=False):
+            yield group, [*dict.fromkeys([*common, *_differing(group)])]
 
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
@@ -206,34 +209,22 @@ def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, l
     return groups
 
 
-def _differing(group: Iterable[dict[str, str]]) -> list[str]:
+def _differing(texts: pd.DataFrame) -> list[str]:
     """The keys of settings that differ, or that some lack, among configurations with the same classes above them.
 
     A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
     """
-    group = list(group)
-    return [
-        key
-        for key in dict.fromkeys(key for leaves in group for key in leaves)
-        if len({leaves.get(key) for leaves in group}) > 1  # which is soon seen
-        and not _NOT_OF_A_CURVE & {key, key.partition(".")[0]}
-        and not _NOT_ANYWHERE & set(key.split("."))
-        and len({(_above(key, leaves), leaves.get(key)) for leaves in group})
-        > len({_above(key, leaves) for leaves in group})
-        and not all(_repeats(key, leaves) for leaves in group if key in leaves)
-    ]
-
-
-def _above(key: str, leaves: dict[str, str]) -> tuple[str | None, ...]:
-    """The classes of the groups that a key stands in, from the outermost on; not the one that it names itself."""
-    groups = key.removesuffix("._target_").split(".")[:-1]
-    return tuple(leaves.get(".".join([*groups[: depth + 1], "_target_"])) for depth in range(len(groups)))
-
-
-def _repeats(key: str, leaves: dict[str, str]) -> bool:
-    """Whether the key stands below a group and has the value of the same name at the top or of the cluster's."""
-    last = key.rpartition(".")[2]
-    return any(leaves.get(shared) == leaves[key] for shared in (last, f"cluster.{last}") if shared != key)
+    found = []
+    for key in texts.columns[texts.nunique(dropna=False) > 1]:
+        parts = key.split(".")
+        groups = key.removesuffix("._target_").split(".")[:-1]
+        above = {".".join([*groups[: depth + 1], "_target_"]) for depth in range(len(groups))} & {*texts}
+        is_apart = not above or texts.groupby([*above], dropna=False)[key].nunique(dropna=False).max() > 1
+        having, shared = texts[texts[key].notna()], {parts[-1], f"cluster.{parts[-1]}"} & {*texts} - {key}
+        is_copy = having[[*shared]].eq(having[key], axis=0).any(axis=1).all()
+        if is_apart and not is_copy and not _NOT_OF_A_CURVE & {key, parts[0]} and not _NOT_ANYWHERE & {*parts}:
+            found.append(key)
+    return found
 
 
 def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
