@@ -11,16 +11,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogFormatter
 from PIL import Image
 
 from common.files import naming
 from plots.figure.look import MOST, SIZE, Look
 from plots.figure.spec import Panel
-from plots.runs.columns import in_words, label
+from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
 
@@ -34,8 +32,8 @@ WIDEST = 4
 LETTER = 0.062
 """Inches of a legend's letter, at the usual size."""
 
-LINE = 1 / 70
-"""A line's width as a share of a panel's height."""
+_MARKERS = 7
+"""Of a curve. Those of several curves lie at different places, so that each is seen where they coincide."""
 
 
 def draw(
@@ -52,9 +50,8 @@ def draw(
     others, `front`). Of several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the
     least to the greatest. Round 0 has no place on a logarithmic axis of bits and is left out there.
 
-    Methods are drawn by `families`, each in panels and with a legend of its own; others seven at a time. Curves that
-    lie on one another are named in the note. One of a run that diverged (`diverged`) ends in a cross. Axes are
-    labelled by their task.
+    Methods are drawn by `families`, each in panels and with a legend of its own; others seven at a time. The curve of
+    a run that diverged (`diverged`) ends in a cross. Axes are labelled by their task.
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
@@ -66,15 +63,12 @@ def draw(
         heights = [block.height + 0.36 * (not several) for block in blocks]
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
-        same: dict[str, dict[str, None]] = {}
         for place, block in zip(places, blocks, strict=True):
-            for what, task in _draw_block(place, block, several):
-                same.setdefault(what, {})[task] = None
+            _draw_block(place, block, several)
         if not several:
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
-        said = [f"{what}{f' on {joined(list(on))}' if several else ''}." for what, on in same.items()]
-        _write_below(figure, [*note.splitlines(), *said], look)
+        _write_below(figure, note, look)
     return figure
 
 
@@ -119,36 +113,25 @@ def _labels(frame: pd.DataFrame, longest: int, look: Look) -> dict[str, str]:
     return found
 
 
-def joined(names: Sequence[str]) -> str:
-    """As a list in words; names with commas of their own are set apart by semicolons."""
-    if any("," in name for name in names):
-        return "; ".join(names)
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _write_below(figure: Figure, lines: Sequence[str], look: Look) -> None:
-    """Lines in small print below the panels; the figure becomes higher by them."""
+def _write_below(figure: Figure, note: str, look: Look) -> None:
+    """A note in small print below the panels; the figure becomes higher by it."""
     width, height = figure.get_size_inches()
-    if text := "\n".join(textwrap.fill(line, int(18 * width * SIZE / look.font_size)) for line in lines):
+    if text := textwrap.fill(note, int(18 * width * SIZE / look.font_size)):
         more = (0.02 + 0.014 * look.font_size) * len(text.splitlines())
         figure.set_size_inches(width, height + more)
         figure.supxlabel(text)
 
 
-def _draw_block(place: FigureBase, block: _Block, several: bool) -> list[tuple[str, str]]:
-    """The panels of some methods with their legend. Returns which of their curves lie on one another, and where."""
-    axes, same, handles = place.subplots(len(block.places), len(block.places[0]), squeeze=False), [], {}
+def _draw_block(place: FigureBase, block: _Block, several: bool) -> None:
+    """The panels of some methods with their legend."""
+    axes, handles = place.subplots(len(block.places), len(block.places[0]), squeeze=False), {}
     tasks, above = dict(list(block.frame.groupby("task", sort=False))), None
     for cells, row in zip(block.places, axes, strict=True):
         for number, ((task, panel), axis) in enumerate(zip(cells, row, strict=False)):
             title = str(tasks[task]["task_label"].iloc[0])
             axis.set_label(task)
-            lines = _draw_panel(axis, tasks[task], panel, block.labels)
+            _draw_panel(axis, tasks[task], panel, block.labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
-            where = ", ".join(title.splitlines())
-            same += [
-                (f"{joined(some)} coincide over {in_words(panel.x)}", where) for some in _coinciding(axis, lines)
-            ]
             if not several or not number or cells[number - 1][1] != panel:
                 axis.set_ylabel(_in_lines(label(panel.y), 26))
             if several and not (above and above[number][0] == task):
@@ -157,7 +140,6 @@ def _draw_block(place: FigureBase, block: _Block, several: bool) -> list[tuple[s
             axis.remove()
         above = cells
     place.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=block.columns)
-    return same
 
 
 def _in_lines(text: str, most: int) -> str:
@@ -166,16 +148,16 @@ def _in_lines(text: str, most: int) -> str:
     return "\n".join(line if "$" in line else textwrap.fill(line, most) for line in lines)
 
 
-def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> list[Line2D]:
-    """The curves of one panel; their lines."""
-    lines, curves = [], frame.groupby("algorithm", sort=False)
+def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
+    """The curves of one panel."""
+    curves = frame.groupby("algorithm", sort=False)
     for place, (name, curve) in enumerate(curves):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
         shown = curve.iloc[0]
         color, size = shown["color"], plt.rcParams["lines.markersize"]
-        lines += axis.plot(
+        axis.plot(
             line["x"], line["mean"], color=color, label=labels[str(name)], zorder=2.1 if shown.get("front") else 2,
             linestyle=(0, DASHES[shown.get("dash", 0)]) if line["mean"].notna().any() else "",
             marker=shown["marker"], markersize=1.7 * size if shown["marker"] == "*" else size,  # its rays are thin
@@ -187,10 +169,11 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
             axis.fill_between(line["x"], line["low"], line["high"], color=color, alpha=0.2, linewidth=0)
     axis.set_gid(panel.y)
     axis.set(xscale=panel.x_scale, yscale=panel.y_scale, xlabel=label(panel.x))
+    if panel.y_scale == "log":
+        axis.yaxis.set_minor_formatter(LogFormatter())  # 2 and not 2×10⁰, where a panel has less than a decade
     if panel.guide is not None:
         _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
     _cut(axis, panel)
-    return lines
 
 
 def _cut(axis: Axes, panel: Panel) -> None:
@@ -215,41 +198,13 @@ def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -
     axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=f"slope {slope:g}".replace("-", "−"))
 
 
-def _spread(x: np.ndarray, scale: str, shift: float, count: int = 7) -> list[int]:
-    """Indices of about `count` points that lie evenly on an axis of this scale, moved on by a share of their
-    distance: of curves on one another each has markers of its own."""
-    if len(x) <= count:
+def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
+    """Indices of points that lie evenly on an axis of this scale, moved on by a share of their distance."""
+    if len(x) <= _MARKERS:
         return list(range(len(x)))
     places = np.log(x) if scale == "log" else x
-    shares = (np.arange(count) + shift) / (count - 1)
-    at = places[0] + shares[shares <= 1] * (places[-1] - places[0])
-    return sorted(set(np.abs(places[:, None] - at).argmin(0).tolist()))
-
-
-def _coinciding(axis: Axes, lines: Sequence[Line2D]) -> list[list[str]]:
-    """The names of curves that begin and end at the same places and lie on one another, no further apart than a line
-    is wide, along nine tenths of what is seen of them."""
-    in_panel = axis.transData - axis.transAxes  # as shares of its width and height
-
-    def alike(one: np.ndarray, other: np.ndarray) -> bool:
-        if min(len(one), len(other)) < 2 or np.abs(one[[0, -1], 0] - other[[0, -1], 0]).max() > LINE:
-            return False
-        at = np.linspace(one[0, 0], one[-1, 0], 200)
-        first, second = (np.interp(at, *points.T) for points in (one, other))
-        steep = np.hypot(1, np.gradient(first, at) / 1.5)  # a panel is about so much wider than high
-        is_seen = ((first >= 0) & (first <= 1)) | ((second >= 0) & (second <= 1))
-        is_near = np.abs(first - second) / steep < LINE
-        return bool(is_seen.any() and steep[is_near & is_seen].sum() >= 0.9 * steep[is_seen].sum())
-
-    groups: list[tuple[np.ndarray, list[str]]] = []
-    for line in lines:
-        points, name = in_panel.transform(np.asarray(line.get_xydata(), dtype=float)), str(line.get_label())
-        points = points[np.isfinite(points).all(1)]
-        same = next((names for first, names in groups if alike(first, points)), None)
-        if same is None:
-            groups.append((points, same := []))
-        same.append(" ".join(name.split()))
-    return [names for _, names in groups if len(names) > 1]
+    at = places[0] + (np.arange(_MARKERS) + shift) / _MARKERS * (places[-1] - places[0])
+    return sorted({*np.searchsorted(places, at).tolist()})
 
 
 def _share(figure: Figure) -> None:
@@ -265,29 +220,6 @@ def _share(figure: Figure) -> None:
         if heights.min() >= (np.log(high / low) if scale == "log" else high - low) / 3:
             for axis in axes:
                 axis.set_ylim(low, high)
-    for axis in figure.axes:
-        for side in (axis.xaxis, axis.yaxis):
-            if side.get_scale() == "log":
-                set_log_ticks(side)
-
-
-def set_log_ticks(side: Axis) -> None:
-    """Ticks at decades; on an axis of less than two at 1 and 3 times them, and of less than one at round numbers."""
-    low, high = np.log10(sorted(side.get_view_interval()))
-    side.set_minor_locator(NullLocator())
-    if high - low >= 2:
-        side.set_major_locator(LogLocator(numticks=6))
-        return
-    few = high - low < 1
-    side.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]) if few else LogLocator(subs=(1, 3)))
-    side.set_major_formatter(FuncFormatter(_number))
-
-
-def _number(value: float, _: int) -> str:
-    if 1e-3 <= value < 1e4:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:e}".split("e")
-    return rf"${float(mantissa):g}\times10^{{{int(exponent)}}}$"
 
 
 def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: B008

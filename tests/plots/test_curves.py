@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from curve_support import curve, labelled
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
@@ -73,32 +72,6 @@ def test_one_panel_for_each_row_and_task() -> None:
     assert len(panels(two_by_two().query("task == 's'"), ROWS[:1])) == 1
 
 
-FOUR = [
-    Panel(x="epoch", y="grad_norm"),
-    ROWS[0],
-    Panel(x="bits", x_scale="log", y="train_loss"),
-    Panel(x="bits", x_scale="log", y="test_accuracy", y_scale="linear"),
-]
-
-
-def one_task(panels: int) -> Figure:
-    frame = two_by_two().query("task == 's'")
-    frame = frame.assign(epoch=frame["round"] / 10, train_loss=frame["grad_norm"], test_accuracy=0.5)
-    figure = draw(frame, (FOUR * 3)[:panels], "caption")
-    figure.canvas.draw()
-    return figure
-
-
-@pytest.mark.parametrize(("count", "rows"), [(4, [4]), (5, [3, 2])])
-def test_panels_of_a_single_task_stand_beside_each_other(count: int, rows: list[int]) -> None:
-    axes = one_task(count).axes
-    heights = [round(axis.get_position().y0, 2) for axis in axes]
-    assert [heights.count(height) for height in dict.fromkeys(heights)] == rows
-    assert heights == sorted(heights, reverse=True)
-    for above, below in pairwise(axes):  # in reading order
-        assert below.get_position().x0 > above.get_position().x0 or below.get_position().y1 < above.get_position().y0
-
-
 def test_a_panel_of_one_task_is_drawn_of_that_alone() -> None:
     frame = two_by_two()
     rows = [replace(ROWS[0], task="s"), replace(ROWS[1], task="t")]
@@ -138,36 +111,6 @@ def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float,
     furthest, beyond = (values.min(), values.max())[kept], free.get_ylim()[kept]
     assert min(furthest, beyond) <= tight.get_ylim()[kept] <= max(furthest, beyond)
     assert np.array_equal(lines(tight)["A"].get_ydata(), lines(free)["A"].get_ydata())
-
-
-# ticks of logarithmic axes
-
-
-def spanning(low: float, high: float, bits: int = 10) -> Axes:
-    """A drawn panel whose curve goes from high to low over bits, both axes logarithmic."""
-    frame = labelled("a", "s", curve([high, high, low], (0, 10, 20), bits))
-    figure = draw(frame, [Panel(x="bits", x_scale="log", y="grad_norm")], "")
-    figure.canvas.draw()
-    return figure.axes[0]
-
-
-def labels(axis: Axes, side: str = "y") -> list[str]:
-    """The texts of the ticks in view, in plain letters."""
-    low, high = getattr(axis, f"get_{side}lim")()
-    ticks, texts = getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")()
-    return [text.get_text() for tick, text in zip(ticks, texts, strict=True) if low <= tick <= high]
-
-
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [(0.5, 2.3), (1.4, 2.2), (1.01, 1.02), (2.0, 5.0), (0.2, 8.0), (0.9, 11.0), (1e-8, 1e4), (2.1e-6, 4.9e-6),
-     (1e-12, 1.1e-12), (0.11, 0.95)],
-)  # fmt: skip
-def test_at_least_two_ticks_are_labelled_and_not_too_many(low: float, high: float) -> None:
-    texts = labels(spanning(low, high))
-    assert 2 <= len(texts) <= 6
-    assert len(set(texts)) == len(texts)
-    assert "" not in texts
 
 
 # how it fits into a page
@@ -225,19 +168,6 @@ def test_panels_share_a_range_unless_one_would_be_squashed(ends: tuple[float, fl
         assert high > 1
 
 
-def test_curves_that_lie_on_one_another_are_named() -> None:
-    frame = pd.concat([
-        *(falling(name, factor, "s") for name, factor in (("a", 0.9), ("b", 0.9), ("c", 0.8))),
-        *(falling(name, factor, "t") for name, factor in (("a", 0.9), ("b", 0.85), ("c", 0.8))),
-    ])  # fmt: skip
-    assert draw(frame, [NORM], "").get_supxlabel() == "A and B coincide over rounds on S."
-    twice = pd.concat([frame, frame[frame["task"] == "s"].assign(task="u", task_label="U")])
-    assert draw(twice, [NORM], "").get_supxlabel() == "A and B coincide over rounds on S and U."
-    one = draw(frame[frame["task"] == "s"], [NORM], "note").get_supxlabel()
-    assert one.splitlines() == ["note", "A and B coincide over rounds."]
-    assert draw(frame[frame["task"] == "t"], [NORM], "note").get_supxlabel() == "note"
-
-
 def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
     frame = pd.concat([falling("a", 0.9, "s").assign(diverged=False), falling("b", 0.8, "s").assign(diverged=True)])
     [axis] = draw(frame, [NORM], "").axes
@@ -253,19 +183,3 @@ def test_a_panel_has_at_most_seven_curves_and_every_method_is_in_one() -> None:
     assert [len(some) for some in each] == [6, 6, 4]
     assert [name for some in each for name in some] == names
     assert len({axis.get_ylim() for axis in figure.axes}) == 1  # so that blocks can be compared
-
-
-@pytest.mark.parametrize(
-    ("other", "note"),
-    [
-        (lambda rows: rows, "A and B coincide over rounds."),
-        (lambda rows: rows[rows["round"] % 20 == 0], "A and B coincide over rounds."),
-        (lambda rows: rows.assign(grad_norm=rows["grad_norm"] * np.where(rows["round"] > 5, 3.0, 1.0)), ""),
-        (lambda rows: rows.assign(grad_norm=rows["grad_norm"].where(rows["round"] < 10)), ""),
-        (lambda rows: rows.assign(grad_norm=np.nan), ""),
-    ],
-    ids=["the same", "at other rounds", "three times as high", "ends early", "no values"],
-)
-def test_curves_coincide_along_most_of_what_is_seen(other, note: str) -> None:
-    rows = falling("a", 0.9)
-    assert draw(pd.concat([rows, other(falling("b", 0.9))]), [NORM], "").get_supxlabel() == note
