@@ -8,6 +8,8 @@ from rich.text import Text
 
 from common.characters import visible
 
+Rows = Sequence[Sequence[str]]
+
 
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table whose columns have these names.
@@ -29,3 +31,19 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.file.flush()
         except BrokenPipeError:  # of a reader that has seen enough
             console.on_broken_pipe()
+
+
+def differing(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:
+    """The columns and rows without what all rows have in common, and a line that says it, if there is anything.
+
+    kept: columns that stay in any case. Those of dashes alone go without a word.
+    """
+    cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
+    common = {
+        name: column[0]
+        for name, column in cells.items()
+        if set(column) == {"–"} or (name not in kept and len(set(column)) == 1 < len(rows))
+    }
+    left = [name for name in columns if name not in common]
+    said = ", ".join(f"{name} {cell}" for name, cell in common.items() if cell != "–")
+    return left, list(zip(*(cells[name] for name in left), strict=True)), [f"all: {said}"] if said else []

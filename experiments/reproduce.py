@@ -64,7 +64,7 @@ def application(composed: DictConfig) -> None:
             raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
 
         def pick(candidates: Sequence[Figure]) -> Figure:
-            from experiments.planning.budget import choose_budget
+            from experiments.orchestration.plan import choose_budget
 
             return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
@@ -136,10 +136,10 @@ def _in_two_steps(
 
 def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
+    from experiments.orchestration import plan
     from experiments.orchestration.resources import count_jobs
     from experiments.orchestration.study import cells
     from experiments.orchestration.sweep import sweep
-    from experiments.planning import cost
     from experiments.run_store.code import check_code
     from experiments.training.build import check
     from experiments.training.runner import bring_to_end
@@ -154,7 +154,7 @@ def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig)
     said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
     if launch.dry_run:
         print(said, file=sys.stderr)
-        cost.show(runs, launch, Console())
+        plan.show(runs, launch, Console())
         return False
     if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
         print(said, file=sys.stderr)

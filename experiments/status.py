@@ -54,18 +54,13 @@ def show(runs: Sequence[RunRecord], console: Console) -> None:
     differing = settings(readable)
     rows = [[*_cells(run, differing[run.folder]), str(run.folder) if whole else run.id] for run in readable]
     rows += [["damaged", *"–" * (len(COLUMNS) - 1), str(run.folder)] for run in runs if not run.config]
-    shared = {}
-    if rows:
-        names = [*COLUMNS, "folder" if whole else "id"]
-        cells = dict(zip(names, zip(*rows, strict=True), strict=True))  # of each column
-        for name in () if whole else COLUMNS:
-            alike = set(cells[name])
-            if alike == {"–"} or (name not in ("state", "rounds") and len(alike) == 1 < len(rows)):
-                shared[name] = cells.pop(name)[0]
-        tables.show(console, list(cells), zip(*cells.values(), strict=True))
+    lines: list[str] = []
+    if rows and whole:
+        tables.show(console, [*COLUMNS, "folder"], rows)
+    elif rows:
+        columns, rows, lines = tables.differing([*COLUMNS, "id"], rows, ("state", "rounds"))
+        tables.show(console, columns, rows)
     counts = Counter(run.state for run in runs)
-    same = [f"{name} {cell}" for name, cell in shared.items() if cell != "–"]
-    lines = [f"all: {', '.join(same)}"] if same else []
     lines += [f"{run.folder}: {run.error}" for run in readable if run.error and run.state == "failed"]
     lines += [run.error for run in runs if run.state == "damaged"]
     lines += _other_code(readable)

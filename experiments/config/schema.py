@@ -226,7 +226,7 @@ class LaunchConfig:
         positive=True,
     )
     fail_fast: bool = key(False, "stop at the first failed run")
-    dry_run: bool = key(False, "print runs, rounds, bits, memory and estimated time, and run nothing")
+    dry_run: bool = key(False, "print runs, rounds, bits and estimated time, and run nothing")
     select: str | None = key(
         None,
         "what a sweep returns and selects step sizes by: final_<metric> or best_<metric>; null: the task's metric",

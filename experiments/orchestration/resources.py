@@ -14,7 +14,7 @@ from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import shares
 from experiments.cluster.simulated import Simulated
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.planning.estimate import kind
+from experiments.orchestration.plan import kind
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task, device_of
 from experiments.training.memory import vectors

@@ -12,11 +12,10 @@ from common.progress import Display, duration
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.orchestration import job
+from experiments.orchestration import job, plan
 from experiments.orchestration.processes import Job, run_jobs
 from experiments.orchestration.resources import count_jobs
 from experiments.orchestration.study import Cell, StudyFolder, cells
-from experiments.planning import cost
 from experiments.run_store.code import check_code
 from experiments.training.build import check, device_of
 from experiments.training.session import train_here
@@ -36,7 +35,7 @@ def train(run: RunConfig, launch: LaunchConfig) -> float:
         check(run)
         parts = [part.run for part in _parts(cell, Console(stderr=True, highlight=False, soft_wrap=True))]
         if launch.dry_run:
-            cost.show(parts, launch, Console())
+            plan.show(parts, launch, Console())
         else:
             train_here(parts[-1])
     return cell.value(launch.select)
@@ -64,7 +63,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     cells = list({cell.id: cell for cell in cells}.values())
     launch = count_jobs(launch, [cell.run for cell in cells if not cell.is_finished])
     if launch.dry_run:
-        cost.show([cell.run for cell in cells], launch, Console())
+        plan.show([cell.run for cell in cells], launch, Console())
         return []
     check_code([cell.run for cell in cells], partial(console.print, markup=False))
     for cell in cells:

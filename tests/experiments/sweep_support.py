@@ -12,14 +12,14 @@ from run_support import SMALL
 from experiments import run
 from experiments.config.compose import ROOT
 from experiments.config.schema import RunConfig
-from experiments.planning import cost
+from experiments.orchestration import plan
 
 
 def planned(*overrides: str) -> list[RunConfig]:
     """The runs that a command line would do."""
     found: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "show", lambda runs, *others: found.extend(runs))
+        patch.setattr(plan, "show", lambda runs, *others: found.extend(runs))
         run.main([*overrides, "dry_run=true"])
     return found
 

@@ -6,11 +6,10 @@ import sys
 
 import pytest
 import torch
-from run_support import SMALL, go, run_command, status, stopped, timeless, where
+from run_support import SMALL, go, status, stopped, timeless, where
 
 from common.errors import DataError
 from data import limits
-from experiments.planning import cost
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training.trainer import Trainer
 
@@ -128,15 +127,3 @@ def test_a_run_that_cannot_fit_is_refused_before_its_first_round(
     assert not where(*command).exists()
     room["free"] = needed
     assert len(timeless(go(*command))) == 3 * 5
-
-
-def test_a_plan_says_what_does_not_fit(
-    results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.setattr(cost, "free_memory", lambda: 400_000)
-    run_command([*SMALL, results, "dry_run=true"])
-    said = capsys.readouterr().out
-    assert "memory: 400.0 kB are free, and runs that take more are refused" in said
-    monkeypatch.setattr(cost, "free_memory", lambda: 500_000)
-    run_command([*SMALL, results, "dry_run=true"])
-    assert "refused" not in capsys.readouterr().out

@@ -1,40 +1,37 @@
-"""What is said before anything is run."""
+"""What is said before anything is run: bits, time, and which budget fits."""
 
 import io
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from rich.console import Console
 from run_support import SMALL, configuration, contents, go, rows
-from run_support import run_command as command
 
 from algorithms.utils.layout import of_vectors
-from common.errors import Unavailable, UsageError
+from common.errors import RunError, UsageError
+from experiments.cluster.ranks import Ranks
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.planning import cost as plan
-from experiments.planning import estimate
-from experiments.planning.estimate import Trial
+from experiments.orchestration import plan
+from experiments.orchestration.plan import Trial, trial
+from experiments.training.trainer import Trainer
+from plots.figure.spec import Figure, Panel
 
 TRIAL = Trial(d=30, layout=of_vectors([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""
 
 
-def said(runs: list[RunConfig], width: int = 200, **launching: int) -> list[str]:
-    """The lines that are printed at a terminal of so many columns that shows no colours and no animations."""
+def said(runs: list[RunConfig], **launching: int) -> list[str]:
+    """The lines that are printed away from a terminal."""
     file = io.StringIO()
-    plain = Console(
-        file=file, width=width, height=50, force_terminal=True, color_system=None, _environ={"TERM": "dumb"}
-    )
-    plan.show(runs, LaunchConfig(**launching), plain)
-    return [line.rstrip() for line in file.getvalue().splitlines()]
+    plan.show(runs, LaunchConfig(**launching), Console(file=file, width=200))
+    return file.getvalue().splitlines()
 
 
 def table(lines: list[str]) -> list[dict[str, str]]:
-    """The rows by their columns, which two spaces or more tell apart."""
-    cells = [line.split("  ") for line in lines if "  " in line]
-    cells = [[cell.strip() for cell in row if cell] for row in cells]
+    cells = [line.split("\t") for line in lines if "\t" in line]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
@@ -42,100 +39,41 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
     """What is tried, in no time."""
     asked: list[RunConfig] = []
-    monkeypatch.setattr(plan, "trial", lambda run, ranks, say: (asked.append(run), TRIAL)[1])
+    monkeypatch.setattr(plan, "trial", lambda run, *about: (asked.append(run), TRIAL)[1])
     return asked
 
 
-def test_bits_are_those_that_a_run_will_record(results: str) -> None:
+def test_bits_are_those_that_a_run_will_record(results: str, tried: list[RunConfig]) -> None:
     """With d = 30 a message has 32 + d bits by the sign, and 32d where it is dense."""
     methods = ("cd_adam", "onebit_adam", "amsgrad")
-    configs = [configuration(*SMALL, results, f"algorithm={name}") for name in methods]
-    lines = said(configs)
-    for config, planned in zip(configs, table(lines), strict=True):
-        last = rows(go(*SMALL, results, f"algorithm={config.algorithm.name}"))[-1]
+    lines = said([configuration(*SMALL, results, f"algorithm={name}") for name in methods])
+    for name, planned in zip(methods, table(lines), strict=True):
+        last = rows(go(*SMALL, results, f"algorithm={name}"))[-1]
         assert (planned["bits up"], planned["bits down"]) == (str(last["bits_up"]), str(last["bits_down"]))
-    assert table(lines)[0]["bits up"] == str(20 * (32 + 30))
     up = 20 * 62 + (2 * 960 + 18 * 62) + 20 * 960  # the second has a warm-up of 2 rounds
-    assert f"bits of one worker: {up} up, {up} down, {2 * up / 1000:.4g} kbit in all" in lines
+    assert f"bits of one worker: {up} up, {up} down" in lines
+    assert "all: task logreg/breast_cancer, n 20, seed 0, lr 0.001, rounds 20" in "\n".join(lines)
 
 
-@pytest.mark.parametrize(("partition", "blocks"), [("whole", 1), ("layer", 2)])
-def test_bits_of_a_long_run(partition: str, blocks: int, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "trial", lambda *about: replace(TRIAL, layout=of_vectors([10, 20])))
-    [row] = table(said([configuration(*SMALL, results, "rounds=50000", f"partition={partition}")]))
-    assert row["bits up"] == str(50000 * (30 + 32 * blocks))
-
-
-def test_nothing_is_written(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    command([*SMALL, results, "dry_run=true"])
-    assert "1 runs, 1 of them to do" in capsys.readouterr().out
-    assert not list(tmp_path.iterdir())
-
-
-def test_finished_runs_cost_what_they_did_and_are_not_tried(results: str, tried: list[RunConfig]) -> None:
-    path = go(*SMALL, results)
-    before = contents(path)
-    lines = said([configuration(*SMALL, results)])
-    assert not tried
-    assert contents(path) == before
-    [row] = table(lines)
-    assert (row["state"], row["time"], row["bits up"]) == ("finished", "–", str(rows(path)[-1]["bits_up"]))
-    assert "time: none" in lines
-
-
-def test_what_is_left_of_an_interrupted_run(interrupted: Path, results: str, tried: list[RunConfig]) -> None:
+def test_what_is_finished_or_interrupted(interrupted: Path, results: str, tried: list[RunConfig]) -> None:
     """20 rounds and 5 evaluations take 320 s, of which 8 rounds are left."""
-    lines = said([configuration(*SMALL, results)])
-    assert (table(lines)[0]["state"], table(lines)[0]["time"]) == ("at round 12", "2 min")
-    assert "time: about 2 min one after the other" in lines
+    path = go(*SMALL, results, "seed=1")
+    before = contents(path)
+    lines = said([configuration(*SMALL, results, f"seed={seed}") for seed in (0, 1)])
+    assert [(row["state"], row["time"]) for row in table(lines)] == [("at round 12", "2 min"), ("finished", "–")]
+    assert any(line.startswith("time: about 2 min one after the other") for line in lines)
+    assert len(tried) == 1
+    assert contents(path) == before
 
 
 def test_one_trial_serves_a_task(results: str, tried: list[RunConfig]) -> None:
     """4 × 320 s, and on two at once no less than half of it."""
     configs = [configuration(*SMALL, results, "task.batch_size=3", f"seed={seed}", f"algorithm={name}")
                for seed in (0, 1) for name in ("cd_adam", "ef21")]  # fmt: skip
-    assert "time: about 21 min one after the other, 11 min at best with jobs=2" in said(configs, jobs=2)
-    assert "time: about 21 min one after the other, 5 min at best with jobs=50" in said(configs, jobs=50)
+    for jobs, best in ((2, "11 min"), (50, "5 min")):
+        wanted = f"time: about 21 min one after the other, {best} at best with jobs={jobs}"
+        assert any(line.startswith(wanted) for line in said(configs, jobs=jobs))
     assert len(tried) == 2  # one a plan
-
-
-@pytest.mark.parametrize(("ranks", "workers", "memory"), [(1, 20, "428.2 kB"), (4, 5, "260.8 kB")])
-def test_memory_is_that_of_one_process(
-    ranks: int, workers: int, memory: str, results: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Four vectors a worker and fourteen besides, of 30 numbers of 8 bytes; only these workers are tried.
-
-    The data are 560 rows of 30 numbers with 12 bytes each, and again by columns those of these workers, each of whose
-    columns takes 4 more.
-    """
-    built = []
-    build = estimate.build_trainer
-    monkeypatch.setattr(estimate, "build_trainer", lambda *about: (built.append(build(*about)), built[-1])[1])
-    [row] = table(said([configuration(*SMALL, results)], ranks=ranks))
-    assert row["memory"] == memory
-    assert len(built[-1].cluster.ids) == workers
-
-
-def test_missing_data_leave_question_marks(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trial(run: RunConfig, *about: object) -> Trial:
-        if run.task.name == "logreg/a9a":
-            raise Unavailable("could not download a9a: no network\nat all")
-        return TRIAL
-
-    monkeypatch.setattr(plan, "trial", trial)
-    tasks = ("logreg/a9a", "logreg/a9a", "logreg/breast_cancer")
-    configs = [configuration(*SMALL, results, f"task={task}", f"seed={k}") for k, task in enumerate(tasks)]
-    lines = said(configs)
-    assert [row["bits up"] for row in table(lines)] == ["?", "?", "1240"]
-    assert lines.count("? logreg/a9a: could not download a9a: no network") == 1
-    assert "3 runs, 3 of them to do" in lines
-    assert any("5 min" in line and "without those marked ?" in line for line in lines)
-
-
-def test_a_damaged_run_is_said_to_be(results: str, tried: list[RunConfig]) -> None:
-    (go(*SMALL, results) / "summary.json").write_text("{}")
-    [row] = table(said([configuration(*SMALL, results)]))
-    assert (row["state"], row["bits up"]) == ("damaged", "?")
 
 
 def test_ranks_of_a_launch_are_checked_and_one_prints(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,47 +85,150 @@ def test_ranks_of_a_launch_are_checked_and_one_prints(results: str, monkeypatch:
     assert said([configuration(*SMALL, results, "cluster.workers=4")]) == []
 
 
+def test_settings_that_do_not_fit_the_data_are_refused(results: str) -> None:
+    for overrides, message in (("cluster.workers=1000", "569 rows"), ("compressor=top_k compressor.k=31", "k=31")):
+        with pytest.raises(UsageError, match=message):
+            said([configuration(*SMALL, results, *overrides.split())])
+
+
+# How long a round takes
+
+RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
+
+
+class Clock:
+    """Seconds that rounds and evaluations are made to take."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(plan, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        self._patch = monkeypatch
+
+    def takes(self, name: str, seconds: Callable[[Trainer], float]) -> None:
+        method = getattr(Trainer, name)
+
+        def slow(trainer: Trainer) -> object:
+            self.now += seconds(trainer)
+            return method(trainer)
+
+        self._patch.setattr(Trainer, name, slow)
+
+
+def estimate(*overrides: str) -> float:
+    """Seconds of the run that a command line describes."""
+    run = configuration(*overrides)
+    return trial(run, Ranks(), 1, print).seconds(run)
+
+
+def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With rounds of 10 ms and evaluations of 30 ms, a run is 100 of the first and 11 of the second."""
+    clock, threads = Clock(monkeypatch), torch.get_num_threads()
+    clock.takes("step", lambda trainer: 0.0005 * len(trainer.cluster.ids))
+    clock.takes("evaluate", lambda trainer: 0.03)
+    assert estimate(*RUN, results) == pytest.approx(1.33)
+    assert capsys.readouterr().out == "timing a round of logreg/breast_cancer with 20 workers\n"
+    assert estimate(*RUN, results, "threads=2", "lr=1e300", "rounds=1") == pytest.approx(0.01 + 2 * 0.03)
+    assert torch.get_num_threads() == threads
+
+
+def test_a_long_round_is_told_from_one_worker(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a row takes a second, forward and backward: 20 workers with 28 rows each, all of them evaluated."""
+    clock = Clock(monkeypatch)
+    clock.takes("step", lambda trainer: len(trainer.cluster.ids) * trainer.task.rows)
+    assert estimate(*RUN, results) == (100 + 11) * 28 * 20
+    assert clock.now == 28
+
+
+def test_on_a_gpu_the_first_round_is_not_timed(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In it libraries start and a graph is captured; nor is a round told from one worker."""
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(plan, "device_of", lambda run: "cuda:0")
+    clock.takes("step", lambda trainer: 0.25 if trainer.t else 8.0)
+    clock.takes("evaluate", lambda trainer: 0.5)
+    assert estimate("task=digits", "rounds=100", "eval_every=10", results) == 100 * 0.25 + 11 * 0.5
+
+
+def test_a_method_of_two_gradients_takes_twice_as_long(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of both was tried."""
+    clock = Clock(monkeypatch)
+    clock.takes("step", lambda trainer: 1e-3 * (1 + trainer.cluster.algorithm.looks_back))
+    clock.takes("evaluate", lambda trainer: 0.0)
+    one, two = (configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "dasha_mvr"))
+    for tried in (one, two):
+        found = trial(tried, Ranks(), 1, print)
+        assert (found.seconds(one), found.seconds(two)) == (pytest.approx(0.1), pytest.approx(0.2))
+        assert found.seconds(two, done=75) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(plan, "build_trainer"), (Trainer, "step")], ids=["built", "timed"])
+def test_out_of_memory_is_said(owner: object, name: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*about: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(owner, name, full)
+    with pytest.raises(RunError, match="out of memory"):
+        estimate(*RUN, results)
+
+
+# Which budget `auto` chooses, by times that a stand-in measures
+
+PLAIN = ("algorithm=cd_adam", "algorithm=amsgrad")
+ROUNDS = {"full": 1000, "medium": 100, "quick": 10}
+
+
+def figure(name: str, **others: object) -> Figure:
+    options = {"overrides": ("task=logreg/digits", f"rounds={ROUNDS[name]}"), "grid": (PLAIN,)} | others
+    return Figure(name="any", title="Any", rows=(Panel(x="bits", y="grad_norm"),), budget=name, **options)  # type: ignore[arg-type]
+
+
+def chosen(
+    candidates: list[Figure], a_round: float, monkeypatch: pytest.MonkeyPatch, jobs: int = 1
+) -> tuple[str | None, list[str], list[RunConfig]]:
+    """The budget that is chosen where a round takes so many seconds, what was said, and what was timed."""
+    timed: list[RunConfig] = []
+
+    def trial(run: RunConfig, *about: object) -> SimpleNamespace:
+        timed.append(run)
+        return SimpleNamespace(seconds=lambda run: a_round * run.rounds)
+
+    monkeypatch.setattr(plan, "trial", trial)
+    words: list[str] = []
+    return plan.choose_budget(candidates, [], [], LaunchConfig(jobs=jobs), words.append).budget, words, timed
+
+
 @pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["cluster.workers=1000"], "the data set has 569 rows"),
-        (["compressor=top_k", "compressor.k=31"], "k=31"),
-    ],
-    ids=["workers", "coordinates"],
+    ("a_round", "jobs", "expected"), [(3.5, 1, "full"), (3.7, 1, "medium"), (3.7, 2, "full"), (36.1, 1, "quick")]
 )
-def test_settings_that_do_not_fit_the_data_are_no_missing_data(overrides, message, results: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        said([configuration(*SMALL, results), configuration(*SMALL, results, *overrides)])
+def test_the_largest_that_takes_two_hours_at_most(
+    a_round: float, jobs: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picked, words, timed = chosen([figure(name) for name in ROUNDS], a_round, monkeypatch, jobs)
+    assert picked == expected
+    assert len(timed) == min(list(ROUNDS).index(expected) + 1, 2)  # one run a budget, none of the last
+    refused = [line for line in words if line.endswith("more than the two hours of budget=auto")]
+    assert len(refused) == list(ROUNDS).index(expected)
+    assert words[-1].startswith(f"budget {expected}: ")
 
 
-def test_columns_are_the_settings_that_differ(results: str, tried: list[RunConfig]) -> None:
-    configs = [configuration(*SMALL, results, f"algorithm={name}", "compressor=top_k", f"compressor.k={k}")
-               for name in ("cd_adam", "ef21") for k in (1, 2)]  # fmt: skip
-    lines = said(configs)
-    assert lines[0] == "all runs: task logreg/breast_cancer, n 20, seed 0, lr 0.001, rounds 20"
-    costs = ["state", "bits up", "bits down", "both", "memory", "time"]
-    assert list(table(lines)[0]) == ["algorithm", "settings", *costs]
-    compressors = [configuration(*SMALL, results, f"compressor={name}") for name in ("scaled_sign", "top_k")]
-    assert [row["settings"] for row in table(said(compressors))] == ["compressor=ScaledSign", "compressor=TopK"]
-    several = [configuration(*SMALL, results, f"cluster.workers={n}", f"update.beta1=0.{n}") for n in (4, 5)]
-    found = table(said(several))
-    assert list(found[0]) == ["settings", *costs]
-    assert [row["settings"] for row in found] == [f"cluster.workers={n}, update.beta1=0.{n}" for n in (4, 5)]
+def test_every_task_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = (("task=logreg/digits", "task=logreg/breast_cancer"), PLAIN, ("seed=0", "seed=1"))
+    full = figure("full", overrides=("rounds=1000",), grid=grid)
+    for seconds, expected in ((0.89, "full"), (0.91, "quick")):  # 8 runs of 1000 rounds
+        picked, _, timed = chosen([full, figure("quick")], seconds, monkeypatch)
+        assert (picked, [run.task.name for run in timed]) == (expected, ["logreg/digits", "logreg/breast_cancer"])
 
 
-def test_a_large_figure_fits_a_terminal(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    resnet = Trial(d=11_173_962, layout=of_vectors([11_173_962]), dtype=torch.float32, round=35.0, evaluation=400.0)
-    monkeypatch.setattr(plan, "trial", lambda *about: resnet)
-    configs = [
-        configuration("task=cifar10/resnet18", results, f"algorithm={name}") for name in ("cd_adam", "amsgrad")
-    ]
-    cells = [line for line in said(configs, width=100) if "to do  " in line]
-    assert len(cells) == len(configs)
-    assert f" {32 * 11_173_962 * configs[0].rounds} " in cells[1]
+def test_step_sizes_that_are_not_known_yet_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2 methods 2 trials each of a quarter of the rounds, and on 3 seeds the published and the best step size."""
+    grid = (tuple(f"{line} lr=[0.1,0.2]" for line in PLAIN),)
+    steps = {"cd_adam": 0.1, "amsgrad": 0.1}
+    tuned = figure("medium", held_out=9, seeds=(0, 1, 2), published=steps, trial_share=0.25, grid=grid)
+    for seconds, expected in ((7200 / 1300 - 0.1, "medium"), (7200 / 1300 + 0.1, "quick")):
+        picked, _, [timed] = chosen([tuned, figure("quick")], seconds, monkeypatch)
+        assert (picked, timed.lr) == (expected, (0.1,))
 
 
-@pytest.mark.parametrize(
-    ("bits", "words"), [(0, "0 bit"), (999, "999 bit"), (1000, "1 kbit"), (1234567, "1.235 Mbit"), (10**9, "1 Gbit")]
-)
-def test_bits_in_words(bits: int, words: str) -> None:
-    assert plan.readable(bits) == words
+def test_ranks_that_would_time_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "place_of", lambda: object())
+    with pytest.raises(UsageError, match="with several, name one, such as budget=full"):
+        chosen([figure(name) for name in ROUNDS], 1, monkeypatch)

@@ -1,0 +1,231 @@
+"""What runs will take, said before any begins: a round of each kind is timed here, and multiplied."""
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+
+import torch
+from rich.console import Console
+
+from algorithms.core.bit_counter import BitCounter
+from algorithms.utils.layout import Layout
+from common import tables
+from common.cores import cores
+from common.errors import UsageError
+from common.progress import duration
+from experiments.cluster.launch import launch as place_of
+from experiments.cluster.ranks import Ranks
+from experiments.config import identity
+from experiments.config.run import load_run, plain
+from experiments.config.schema import LaunchConfig, Reproduction, RunConfig
+from experiments.figures.runs import combinations
+from experiments.run_store.folder import RunFolder
+from experiments.run_store.parts import latest
+from experiments.tasks.task import layout_of
+from experiments.training.build import build_algorithm, build_trainer, device_of
+from experiments.training.memory import explained
+from experiments.training.threads import chosen
+from experiments.training.trainer import Trainer
+from plots.figure.spec import Figure
+from plots.runs.read import RunRecord
+from plots.runs.variants import settings
+
+AT_MOST = 2 * 3600.0
+"""Seconds that budget=auto lets a figure take."""
+
+_COLUMNS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings", "state", "bits up", "bits down", "time")
+_LONG = 1.0  # seconds; a longer round of all workers is estimated from one worker's
+_OF_TIME = ("task", "cluster", "rounds", "epochs")  # keys by which the runs of a figure differ in time
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The times of a round and an evaluation, for all runs of one kind."""
+
+    d: int
+    layout: Layout  # of the parameter tensors
+    dtype: torch.dtype
+    round: float  # seconds, of a method that takes one gradient in it
+    evaluation: float  # seconds
+
+    def seconds(self, run: RunConfig, done: int = 0) -> float:
+        """The time of a whole run, or of what is left after `done` rounds."""
+        whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * run.evaluations
+        return whole * (1 - done / run.rounds)
+
+
+class Share(Ranks):
+    """The first of several ranks, without the others."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+def kind(run: RunConfig) -> str:
+    """The runs that one trial serves: a task, its workers and a number of step sizes."""
+    return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
+
+
+def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object]) -> Trial:
+    """Time a round and an evaluation of a run, one of `jobs` at once, and leave nothing behind.
+
+    On a CPU a long round is estimated from one worker's, and its evaluation from the number of rows.
+    Raises UsageError or DataError for settings that do not fit the data, and RunError where memory does not suffice.
+    """
+    say(f"timing a round of {run.task.name} with {run.cluster.workers} workers")
+    # No step size diverges in these few rounds, and runs that share the cores have one thread each.
+    alone = run.threads or (1 if jobs > 1 else None)
+    run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=alone)
+    workers = len(ranks.ids(run.cluster.workers))
+    threads = torch.get_num_threads()
+    try:
+        if workers > 1 and ranks.size == 1 and device_of(run) == "cpu":
+            trainer, seconds = _timed(run, Share(run.cluster.workers))
+            task = trainer.task
+            if seconds * workers > _LONG and hasattr(task, "evaluated"):
+                return _trial(
+                    run, trainer, seconds * workers, seconds / (task.batch_size or task.rows) * task.evaluated
+                )
+        trainer, seconds = _timed(run, ranks)
+        with explained(trainer), chosen(run, trainer):
+            begin = time.perf_counter()
+            trainer.evaluate()
+            return _trial(run, trainer, seconds, time.perf_counter() - begin)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
+    """A trainer of the run, and the seconds of a round: the fourth, or on a CPU the first that is long."""
+    with explained():
+        trainer = build_trainer(run, ranks)
+    seconds = 0.0
+    with explained(trainer), chosen(run, trainer):
+        for _ in range(4):
+            begin = time.perf_counter()
+            trainer.step()
+            trainer.verify()  # waits for a GPU
+            seconds = time.perf_counter() - begin
+            if seconds > _LONG and device_of(run) == "cpu":
+                break
+    return trainer, seconds
+
+
+def _trial(run: RunConfig, trainer: Trainer, seconds: float, evaluation: float) -> Trial:
+    task, layout = trainer.task, layout_of(trainer.task)
+    return Trial(task.d, layout, task.dtype, seconds / _gradients(run, layout), evaluation)
+
+
+def _gradients(run: RunConfig, layout: Layout) -> int:
+    """Of a worker in a round."""
+    return 2 if build_algorithm(run, layout).looks_back else 1
+
+
+def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> None:
+    """Print what every run is, how far it is and what is left of it, one a line, and the totals; train none of them.
+
+    Data are fetched as a run would fetch them. Of several ranks the first one prints.
+    Raises UsageError or DataError where settings turn out not to fit the data.
+    """
+    place = place_of()
+    if place:
+        for run in runs:
+            place.check(run.cluster.workers)
+        if place.rank:
+            return
+    ranks, jobs = Share(place.size if place else launch.ranks), launch.jobs or 1
+    trials: dict[str, Trial] = {}
+    costs, times, up, down = [], [], 0, 0
+    for run in runs:
+        folder = RunFolder.of(run)
+        if folder.is_finished():
+            costs.append(["finished", "–", "–", "–"])
+            continue
+        if kind(run) not in trials:
+            trials[kind(run)] = trial(run, ranks, jobs, partial(print, file=sys.stderr))
+        tried, done = trials[kind(run)], latest(folder.path / "checkpoint") or 0
+        bits = _bits(run, tried)
+        times.append(tried.seconds(run, done))
+        up, down = up + bits.bits_up, down + bits.bits_down
+        state = f"at round {done}" if done else "to do"
+        costs.append([state, str(bits.bits_up), str(bits.bits_down), duration(times[-1])])
+    records = [RunRecord(identity.folder(run), "", plain(run)) for run in runs]
+    differing = settings(records)
+    rows = [
+        [run.task, run.algorithm, str(run.workers), str(run.seed), ",".join(map(str, run.lrs)), str(run.rounds),
+         differing[run.folder] or "–", *cost]
+        for run, cost in zip(records, costs, strict=True)
+    ]  # fmt: skip
+    columns, rows, same = tables.differing(_COLUMNS, rows, ("state", "time"))
+    tables.show(console, columns, rows)
+    parallel = f", {duration(max(sum(times) / jobs, *times))} at best with jobs={jobs}" if jobs > 1 and times else ""
+    for line in [
+        *same,
+        f"{len(runs)} runs, {len(times)} of them to do",
+        f"bits of one worker: {up} up, {down} down",
+        f"time: about {duration(sum(times))} one after the other{parallel}; by rounds timed here, without starting "
+        "processes and what ranks send each other",
+    ]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _bits(run: RunConfig, tried: Trial) -> BitCounter:
+    """The bits of a whole run."""
+    algorithm, meter = build_algorithm(run, tried.layout), BitCounter()
+    try:
+        algorithm.check(tried.d)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for t in range(1, run.rounds + 1):
+        meter.count(algorithm, tried.d, t, tried.dtype)
+    return meter
+
+
+def choose_budget(
+    candidates: Sequence[Figure],
+    overrides: Sequence[str],
+    packages: Sequence[str],
+    launch: LaunchConfig,
+    say: Callable[[str], object],
+) -> Figure:
+    """The first of the figures, the largest being first, that takes at most AT_MOST; else the last, unmeasured.
+
+    Finished runs count as if they were still to do, so the same machine keeps its budget.
+    Raises UsageError where several processes would each time their own.
+    """
+    if place_of() is not None:
+        raise UsageError("budget=auto: it is timed by one process alone; with several, name one, such as budget=full")
+    for figure in candidates[:-1]:
+        seconds = _seconds(figure, overrides, packages, launch, say)
+        outcome = "more than the two hours of budget=auto" if seconds > AT_MOST else "chosen"
+        say(f"budget {figure.budget}: about {duration(seconds)} on this machine, {outcome}")
+        if seconds <= AT_MOST:
+            return figure
+    say(f"budget {candidates[-1].budget}: chosen")
+    return candidates[-1]
+
+
+def _seconds(
+    figure: Figure, overrides: Sequence[str], packages: Sequence[str], launch: LaunchConfig, say: Callable
+) -> float:
+    """Of all runs of a figure. One run of each task is timed for all of its methods."""
+    by_task: dict[str, list[list[str]]] = defaultdict(list)
+    for line in combinations(figure.grid):
+        by_task[" ".join(text for text in line if text.startswith(_OF_TIME))].append(line)
+    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
+    total = 0.0
+    for lines in by_task.values():
+        words = [*let_in, *figure.overrides, *lines[0], *overrides]
+        run = load_run(words, [one.name for one in fields(Reproduction)])
+        count = float(len(lines))
+        if figure.held_out is not None:  # a trial of each step size; then the published and the best one by seeds
+            count *= figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
+            run = replace(run, lr=run.lr[:1])
+        places = cores() // launch.ranks if device_of(run) == "cpu" else torch.cuda.device_count()
+        jobs = max(1, min(launch.jobs or places, int(count)))
+        total += trial(run, Share(launch.ranks), jobs, say).seconds(run) * count / jobs
+    return total
