@@ -66,19 +66,6 @@ def test_evaluations_before_a_round_are_left_out() -> None:
         assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, text)
 
 
-def test_one_that_is_behind_decides_though_another_shares_no_budget() -> None:
-    for rival, verdict in ((2.0, NOT_DECIDABLE), (0.5, FAILS)):
-        finding = ahead_at_equal(losses(a=1.0, dear=(2.0, 1000), b=rival), "a", ["dear", "b"], 0.9, "train_loss")
-        assert finding.verdict == verdict
-        assert finding.measured.startswith("no budget shared with dear; ")
-
-
-def test_ahead_by_default_is_below_at_equal_bits() -> None:
-    curves = {"a": curve([9.0] + [2.0] * 2 + [0.5] * 8), "b": curve([1.0] * 11)}
-    finding = ahead_at_equal(curves, "a", ["b"], 0.9)
-    assert (finding.verdict, finding.measured) == (FAILS, "80 % of 10, ends at 0.5×")
-
-
 @pytest.mark.parametrize(
     ("mine", "theirs", "expected", "text"),
     [
@@ -124,30 +111,6 @@ def test_a_curve_that_ends_before_its_last_round_decides_nothing(short: str) -> 
             assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, f"{short} ends at round 20 of 100")
     curves[short] = cut(whole, 50, planned_rounds=50)  # that was all it was to have
     assert not [one for one in claims if "ends at round" in in_one_seed(curves, one).measured]
-
-
-@pytest.mark.parametrize(("whole", "expected"), [(2.0, NOT_DECIDABLE), (0.5, FAILS)])
-def test_a_rival_that_ends_early_leaves_open_only_what_another_does_not_decide(whole: float, expected: str) -> None:
-    curves = losses(a=1.0, b=whole, lost=2.0)
-    curves["lost"] = cut(curves["lost"], 20)
-    finding = ahead_at_equal(curves, "a", ["lost", "b"], 0.9, "train_loss")
-    share = 100 if whole > 1 else 0
-    text = f"lost ends at round 20 of 100; {share} % of 10, ends at {1 / whole:g}×"
-    assert (finding.verdict, finding.measured) == (expected, text)
-
-
-def test_a_share_just_short_of_what_is_asked_does_not_read_as_if_it_were_there() -> None:
-    rounds = np.arange(0, 1001)
-    mine = np.where(rounds > 1000 - 104, 2.0, 0.5)  # behind at 104 of 1,000 budgets
-    curves = {"a": with_metric("train_loss", mine, rounds=rounds), "b": with_metric("train_loss", 1.0, rounds=rounds)}
-    finding = ahead_at_equal(curves, "a", ["b"], 0.9, "train_loss")
-    assert (finding.verdict, finding.measured) == (FAILS, "89.6 % of 1000, ends at 2×")
-
-
-def test_ahead_without_shared_budgets_is_not_decidable() -> None:
-    far = losses(a=0.5, b=(1.0, 1000))
-    assert ahead_at_equal(far, "a", ["b"], 0.9, "train_loss").measured == "no budget shared with b"
-    assert ahead_at_equal(far, "b", ["a"], 0.9, "train_loss").verdict == NOT_DECIDABLE
 
 
 # alike_early
@@ -210,13 +173,6 @@ def test_others_are_interpolated_between_their_evaluations() -> None:
     assert ratio < 1.5  # at its evaluation before it would be 2
 
 
-@pytest.mark.parametrize("missing", ["o", "s"])
-def test_alike_early_without_a_common_budget_is_not_decidable(missing: str) -> None:
-    ends_before = with_metric("train_loss", 1.0, rounds=np.array([0, 1]), bits=1)
-    for some in (with_metric("train_loss", math.nan), ends_before):
-        assert early(losses(a=1.0, o=1.0, s=1.0) | {missing: some})[0] == NOT_DECIDABLE
-
-
 @pytest.mark.parametrize(
     ("blank", "expected", "text"),
     [
@@ -240,12 +196,6 @@ def test_early_evaluations_before_a_round_are_left_out() -> None:
         (10, 500, NOT_DECIDABLE),
     ):
         assert early(losses(a=[5.0] * 2 + [1.0] * 9, o=1.0, s=(2.0, bits)), since=since)[0] == expected
-
-
-def test_a_curve_without_its_start_is_not_judged_before_its_first_evaluation() -> None:
-    curves = losses(a=1.0, o=1.0, s=2.0)
-    curves["s"] = curves["s"][curves["s"]["round"] >= 40]
-    assert early(curves)[1] == "o at 1×, s behind at 100 % of 2 budgets, rounds 40 to 50"
 
 
 # fewer_bits

@@ -60,12 +60,6 @@ def only(place: Path, rule: str | None = None) -> Choice:
     return choice
 
 
-def test_other_settings_are_chosen_for_apart(tmp_path: Path) -> None:
-    for name, ratio in (("a", 0.1), ("b", 0.2)):
-        folder(tmp_path, name, lrs=(0.1, 0.2), compressor__ratio=ratio)
-    assert [choice.settings for choice in best(find(tmp_path))] == ["compressor.ratio=0.1", "compressor.ratio=0.2"]
-
-
 def test_what_cannot_win_is_named(tmp_path: Path) -> None:
     for seed in (0, 1):
         path = folder(tmp_path, f"a{seed}", seed=seed, lrs=(0.1, 0.2, 0.25))
@@ -77,13 +71,6 @@ def test_what_cannot_win_is_named(tmp_path: Path) -> None:
     choice = only(tmp_path)
     assert (choice.lr, choice.second) == (0.2, 0.1)
     assert choice.note == "loss ends above its start: lr=0.25; not finished: lr=0.3 seed=1"
-
-
-def test_where_nothing_came_to_its_end(tmp_path: Path) -> None:
-    folder(tmp_path, "a", lrs=(0.1, 0.2), status="failed", reached=50)
-    choice = only(tmp_path, "final_grad_norm")
-    assert (choice.lr, choice.value, choice.second, choice.run) == (None, None, None, None)
-    assert choice.note == "no step size can win; not finished: lr=0.1 seed=0, lr=0.2 seed=0"
 
 
 def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

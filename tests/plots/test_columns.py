@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plots.runs import columns
-from plots.runs.columns import Column, column, declare, higher_is_better, in_words, label, metric_among, misspelt
+from plots.runs.columns import Column, column, declare, higher_is_better, in_words, label, metric_among
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 
@@ -44,11 +44,6 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
     assert not higher_is_better("train_loss")
 
 
-def test_labels_end_in_formulas_that_words_leave_out() -> None:
-    assert in_words("grad_norm") == "gradient norm"
-    assert label("grad_norm").startswith("gradient norm  $")
-
-
 @pytest.mark.parametrize(
     ("measured", "declared", "metric"),
     [
@@ -63,9 +58,3 @@ def test_what_step_sizes_are_selected_by(
     measured: tuple[str, ...], declared: tuple[str, ...], metric: str | None
 ) -> None:
     assert metric_among(measured, *declared) == metric
-
-
-def test_a_misspelt_column_is_recognised() -> None:
-    assert misspelt("trian_loss") == "train_loss"
-    assert misspelt("train_loss") is None
-    assert misspelt("perplexity") is None

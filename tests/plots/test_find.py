@@ -1,6 +1,5 @@
 """What is found below a results folder, and what is said of damage."""
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from folder_support import change, folder
 
 from plots.runs import columns, files, find
 from plots.runs.files import configuration
-from plots.runs.read import open_run
 
 
 @pytest.fixture
@@ -62,13 +60,6 @@ def test_damage_far_from_the_end_is_seen_with_the_rows(tmp_path: Path, capsys: p
     rows.write_text(content.replace('"round": 9990,', '"round": 9991,'))
     [run] = find.find(tmp_path)
     assert "metrics.jsonl, near its end: its checksum" in run.error
-
-
-def test_a_run_can_be_sent_with_its_rows(results: Path) -> None:
-    run = open_run(results / "toy" / "plain" / "1")
-    rows = run.rows
-    (run.folder / "metrics.jsonl").unlink()
-    assert pickle.loads(pickle.dumps(run)).rows.equals(rows)
 
 
 def test_a_configuration_is_that_of_yaml_and_what_runs_share_is_parsed_once(

@@ -1,21 +1,17 @@
 """What a run with many rows needs of memory, and that rows read one by one say what they say read at once."""
 
-import json
 import random
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
-from folder_support import folder, rewrite
+from folder_support import folder
 
 from experiments.run_store.folder import RunFolder
 from experiments.training.runner import summarised
-from plots.runs.checksums import KEY, as_json
+from plots.runs.checksums import as_json
 from plots.runs.columns import higher_is_better
-from plots.runs.find import find
 from plots.runs.read import open_run, verified
 
 LAST = 30_000  # the last round; there is a row every ten
@@ -68,22 +64,3 @@ def test_a_summary_is_what_all_rows_say(seed: int) -> None:
         assert list(said["best"]) == ["train_loss", "test_accuracy", "mine"]
         for name, value in said["best"].items():
             assert repr(value) == repr((max if higher_is_better(name) else min)(row[name] for row in mine))
-
-
-def test_columns_have_the_types_of_their_numbers(tmp_path: Path) -> None:
-    path = folder(tmp_path, "a", lrs=(0.1, 0.2), rounds=100)
-    late: dict[str, Callable[[int], object]] = {
-        "now_and_then": lambda t: None if t % 20 else t / 3,
-        "never": lambda t: None,
-        "huge": lambda t: 10**15 + t,
-        "whether": lambda t: t > 50,
-    }
-    rewrite(path, lambda row: row | {name: value(row["round"]) for name, value in late.items()})
-    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    expected = pd.DataFrame(rows).drop(columns=KEY)
-    [run] = find(tmp_path)
-    assert set(run.rows) == set(expected)
-    for name in expected:
-        np.testing.assert_array_equal(run.rows[name].to_numpy(float), expected[name].to_numpy(float))
-        assert (run.rows[name].dtype == expected[name].dtype) or expected[name].dtype == object
-    assert run.rows["huge"].dtype == np.int64

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pandas as pd
 import pytest
 from folder_support import folder
@@ -12,7 +10,6 @@ from experiments import network_time as command
 from plots.runs.network import (
     FORMS,
     Network,
-    is_uncompressed,
     modelled_seconds,
     pays,
     seconds,
@@ -116,35 +113,10 @@ def test_each_method_goes_by_what_it_can() -> None:
     )
 
 
-def test_a_method_that_was_dense_at_first_is_compressed() -> None:
-    rows = curves()
-    rows.loc[(rows["algorithm"] == "signs") & (rows["round"] <= 1), ["bits_up", "bits_down"]] *= 32
-    rows["bits"] = rows["bits_up"] + rows["bits_down"]
-    assert set(rows.loc[is_uncompressed(rows) & (rows["lr"] == 0.1), "algorithm"]) == {"dense"}
-
-
 def test_computing_can_be_that_of_other_hardware() -> None:
     rows = pd.DataFrame([ROW])
     given = Network(workers=8, bandwidth=10, latency=5, computing=7)
     assert seconds(rows, given, "sharded").tolist() == pytest.approx([0.7 + 7 / 5 * 0.6 + 8 * 0.5])
-
-
-def test_a_level_that_nobody_reaches() -> None:
-    times = seconds_to(curves(), "train_loss", 0.01, [Network(workers=4, bandwidth=1)])
-    assert times["seconds"].isna().all()
-    assert pays(times).isna().all(axis=None)
-
-
-def test_more_bandwidth_or_less_latency_never_takes_longer() -> None:
-    rows = pd.DataFrame([ROW])
-    for form in FORMS:
-        for n in (1, 2, 7, 64, 1000):
-            slow, fast, near = (
-                seconds(rows, Network(workers=n, bandwidth=bandwidth, latency=latency), form).item()
-                for bandwidth, latency in ((10, 2), (100, 2), (10, 1))
-            )
-            assert slow >= max(fast, near) >= 2.0
-            assert math.isfinite(slow)
 
 
 def test_the_command_prints_a_table_and_draws_it(tmp_path, capsys) -> None:

@@ -64,35 +64,6 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     assert drawn[0].get_supxlabel() == "100 rounds; one seed (1)."
 
 
-@pytest.mark.parametrize(("way", "each", "name"), [("bits_up", 30, "uplink"), ("bits_down", 50, "downlink")])
-def test_the_bits_of_one_direction_are_an_axis(tmp_path, drawn, way, each, name):
-    run = folder(tmp_path, "a")
-    rewrite(run, lambda row: row | {"bits_up": 30 * row["round"], "bits_down": 50 * row["round"]})
-    main([f"results_dir={tmp_path}", f"x={way}"])
-    [(x, _)] = lines(drawn[0]).values()
-    assert x == [each * t for t in range(10, 101, 10)]  # round 0 has no place: logarithmic, as bits are
-    assert drawn[0].axes[0].get_xlabel() == f"{name} bits"
-
-
-@pytest.mark.parametrize(
-    ("topology", "seconds"),
-    # 100 rounds: 2 ranks took 4 s (8 s in seed 1) for 4 workers and 2 step sizes; 8000 bits at 1 kbit/s; hops of 5 ms
-    [("sharded", 1.5 + 6.0 + 3.0), ("rank0", 1.5 + 24.0 + 2.0), ("tree", 1.5 + 6.0 + 3.0)],
-)
-def test_modelled_seconds_are_those_of_the_network(results, drawn, topology, seconds):
-    link = ["network.bandwidth=0.001", "network.latency=5", f"network.topology={topology}"]
-    main([f"results_dir={results}", "task=toy", "x=modelled_seconds", *link])
-    for x, _ in lines(drawn[0]).values():
-        assert x[-1] == pytest.approx(seconds)
-
-
-def test_a_run_that_is_not_finished_is_drawn_as_far_as_it_came_and_said_to_be(tmp_path, drawn, capsys):
-    folder(tmp_path, "a", status="running", reached=50)
-    main([f"results_dir={tmp_path}", "x=rounds"])
-    assert lines(drawn[0])["Plain"][0] == [0, 10, 20, 30, 40, 50]
-    assert "Plain on toy is not finished, drawn up to round 50 of 100" in capsys.readouterr().out
-
-
 def test_methods_without_the_step_size_are_named(results, drawn, capsys):
     main([f"results_dir={results}"])
     assert [axis.get_title() for axis in drawn[0].axes] == ["OTHER/TASK", "TOY"]

@@ -6,15 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import curve, labelled
-from folder_support import folder
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
 from plots.figure.curves import draw
 from plots.figure.spec import Panel
-from plots.runs.find import find
-from plots.runs.seeds import at_mean_costs, geometric_mean, over_seeds, repeated, while_all_go_on
-from plots.runs.variants import distinguish, variant_rows
+from plots.runs.seeds import at_mean_costs, over_seeds, while_all_go_on
 
 VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
 
@@ -51,24 +48,12 @@ def test_a_value_that_one_seed_lacks_has_no_mean() -> None:
     assert line.loc[2, ["mean", "low", "high"]].isna().all()
 
 
-def test_geometric_mean_of_zero_is_zero() -> None:
-    assert geometric_mean(np.array([0.0, 4.0])) == 0
-    assert geometric_mean(np.array([[1.0, 4.0], [4.0, 16.0]]), 0).tolist() == pytest.approx([2.0, 8.0])
-
-
 @pytest.mark.parametrize("other", [{"rounds": (0, 10, 30)}, {"rounds": (0, 10)}, {"rounds": (0, 10, 20), "bits": 11}])
 def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
     values = [1.0, 1.0, 1.0][: len(other["rounds"])]
     frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), labelled("a", "t", curve(values, **other), seed=3)])
     with pytest.raises(ValueError, match="a on t: seeds 0, 3 were not evaluated at the same rounds and bits"):
         over_seeds(frame, "bits", "grad_norm", geometric=True)
-
-
-def test_repeated_is_more_than_one_seed_of_the_same() -> None:
-    assert repeated(seeds())
-    assert not repeated(seeds({0: [1.0, 1.0, 1.0]}))
-    apart = [labelled("a", task, curve([1.0], (0,)), seed=seed) for seed, task in enumerate("st")]
-    assert not repeated(pd.concat(apart))  # each task with a seed of its own
 
 
 # on the figure
@@ -94,26 +79,10 @@ def test_several_seeds_are_a_line_in_a_band() -> None:
     assert line.get_ydata().tolist() == pytest.approx([5.0, 2.5, 0.505])
 
 
-def test_the_start_is_left_out_of_line_and_band_on_a_logarithmic_axis_of_bits() -> None:
-    axis = panel(seeds(), x="bits", x_scale="log")
-    assert axis.get_lines()[0].get_xdata().tolist() == [100, 200]
-    assert axis.collections[0].get_paths()[0].vertices[:, 0].min() == 100
-
-
 def test_bits_that_a_coin_decides_are_averaged_over_seeds() -> None:
     one, other = (labelled("a", "t", curve(lambda r: 1.0 + 0 * r, bits=bits)).assign(seed=bits) for bits in (10, 30))
     drawn = over_seeds(at_mean_costs(pd.concat([one, other], ignore_index=True)), "bits", "grad_norm", False)
     assert (drawn["x"] == 2 * one["bits"].to_numpy()).all()
-
-
-def test_times_of_seeds_are_averaged_and_nothing_else(tmp_path):
-    for seed in (0, 1):  # the second takes twice as long
-        folder(tmp_path, str(seed), seed=seed)
-    frame = variant_rows(distinguish(find(tmp_path)))
-    averaged = at_mean_costs(frame)
-    assert averaged.loc[averaged["round"] == 100, "seconds"].tolist() == pytest.approx([6.0, 6.0])
-    others = [column for column in frame if column != "seconds"]
-    pd.testing.assert_frame_equal(averaged[others], frame[others], check_dtype=False)  # a mean of whole numbers
 
 
 def test_a_mean_ends_where_one_of_its_seeds_does() -> None:

@@ -68,12 +68,6 @@ def test_of_equal_levels_the_smallest_step_is_best() -> None:
     assert best(mark_best(pd.concat(frames))) == {("t", "a"): {0.1}}
 
 
-def test_marking_keeps_rows_and_their_order() -> None:
-    frames = [labelled(name, "t", curve(lambda r: 1.0 + r), lr=lr) for name in "ba" for lr in (0.2, 0.1)]
-    frame = pd.concat(frames, ignore_index=True)
-    pd.testing.assert_frame_equal(mark_best(frame).drop(columns="best"), frame)
-
-
 def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **columns: object) -> pd.DataFrame:
     """One method on one task, constant at a value for each step size and seed."""
     return pd.concat(
@@ -133,17 +127,3 @@ def test_a_loss_that_ends_above_its_start_never_wins() -> None:
 def test_what_cannot_be_selected_by_is_refused() -> None:
     with pytest.raises(ValueError, match="trian_loss: no run has this metric"):
         mark_best(by_seed({0.1: {0: 1.0}}), "trian_loss")
-
-
-def test_the_rule_in_words() -> None:
-    for rule, seeds, words in (
-        (
-            Rule("train_loss"),
-            True,
-            "lowest geometric mean of the training loss over the last tenth of the rounds and",
-        ),
-        (Rule("test_accuracy"), False, "highest mean of the test accuracy over"),
-        (Rule("grad_norm", "final"), False, "lowest gradient norm at the last evaluation"),
-        (Rule("test_accuracy", "best"), True, "highest test accuracy of all evaluations, its mean over seeds"),
-    ):
-        assert rule.in_words(seeds).startswith(f"the step size with the {words}")

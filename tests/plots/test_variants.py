@@ -126,15 +126,6 @@ def test_variants_have_shades_of_their_method_in_order_of_value_and_differ_in_da
     assert len(set(DASHES)) == len(DASHES)
 
 
-def test_a_method_without_variants_somewhere_has_a_whole_line_there(tmp_path):
-    for ratio in (0.1, 0.2):
-        folder(tmp_path, f"r{ratio}", task="a_first_task", compressor__ratio=ratio)
-    folder(tmp_path, "alone", task="toy")
-    assert {variant.label: variant.dash for variant in distinguish(find(tmp_path))} == {
-        "Plain": 0, "Plain, compressor.ratio=0.1": 1, "Plain, compressor.ratio=0.2": 2
-    }  # fmt: skip
-
-
 def test_the_last_run_with_the_same_settings_stands(tmp_path):
     folder(tmp_path, "a", time="2026-01-03T00:00:00+00:00")
     folder(tmp_path, "b", time="2026-01-02T00:00:00+00:00")
@@ -150,15 +141,6 @@ def test_step_sizes_of_several_runs_become_one_grid(tmp_path):
     assert {name: variant.lrs for name, variant in stood.items()} == {"a": (0.1,), "b": (0.2, 0.3)}
     assert set(variant_rows([stood["a"]])["lr"]) == {0.1}
     assert set(variant_rows([stood["a"]])["trials"]) == {2}  # which the run's time was shared by
-
-
-def test_finished_runs_are_drawn_and_where_none_is_the_one_that_came_furthest(tmp_path):
-    folder(tmp_path, "a", seed=0)
-    folder(tmp_path, "b", seed=1, status="running", reached=50)
-    folder(tmp_path, "c", algorithm="noisy", seed=0, status="failed", reached=20)
-    folder(tmp_path, "d", algorithm="noisy", seed=1, status="interrupted", reached=30)
-    chosen = latest(distinguish(find(tmp_path)))
-    assert {variant.run.folder.name for variant in chosen} == {"a", "d"}
 
 
 def test_what_is_not_a_run_is_not_found(tmp_path):
