@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
 from pathlib import Path
 
 from hydra.core.override_parser.types import Override
@@ -13,10 +12,8 @@ from yaml import MarkedYAMLError
 
 from common.errors import UsageError
 from common.names import meant, unknown
-from experiments.config import schema
 from experiments.config.classes import foreign
 from experiments.config.compose import CONF, compose, dotted, folder_of_package, packages_of, parse
-from experiments.config.values import check_value
 
 
 @contextmanager
@@ -108,13 +105,6 @@ def _check_key(override: Override, keys: list[str]) -> None:
     key = override.key_or_group
     if key not in keys:
         raise UsageError(f"{key}: no such key; {_hint(key, keys)}")
-    known = {
-        one.name: one for one in (*fields(schema.RunConfig), *fields(schema.LaunchConfig)) if not schema.is_part(one)
-    }
-    known |= {f"cluster.{one.name}": one for one in fields(schema.ClusterConfig)}
-    if key in known and key != "cluster":
-        for value in _values(override):
-            check_value(value, key, known[key])
 
 
 def _hint(key: str, keys: list[str]) -> str:

@@ -1,10 +1,9 @@
 """The one schema of a run and of a command: every key with its type, default, range, unit and what depends on it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
-from typing import Any, Literal, Self, get_origin
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Literal, Self
 
-import omegaconf
 from omegaconf import DictConfig, OmegaConf
 
 from algorithms.core.lr_schedules import SCHEDULES
@@ -259,27 +258,16 @@ def is_part(one: Field[Any]) -> bool:
 
 
 def node(*schemas: type) -> DictConfig:
-    """The keys of these dataclasses, side by side, as one of Hydra's structured configurations.
+    """The keys of these dataclasses with their defaults, side by side, as Hydra composes them.
 
-    Parts and lists have no type of their own there: `experiments.config.run` checks them.
+    `experiments.config.run` checks their values.
     """
-    composed = OmegaConf.structured(
-        make_dataclass("Keys", [_typed(one) for schema in schemas for one in fields(schema)])
-    )
-    for keys in [composed, *(composed._get_node(name) for name in composed)]:
-        if isinstance(keys, DictConfig):
-            OmegaConf.set_readonly(keys, None)  # what comes out of composing is frozen, not what goes in
-    return composed
-
-
-def _typed(one: Field[Any]) -> tuple[str, Any, Any]:
-    kind: Any = one.type
-    if is_part(one):
-        return one.name, Any, omegaconf.MISSING
-    if about(one).auto:
-        return one.name, int | str | None, default(one)
-    if about(one).derived:
-        kind = kind | None
-    if get_origin(kind) is Sequence:
-        return one.name, Any, field(default_factory=list) if one.default == () else one.default
-    return one.name, kind, one if one.default is MISSING else one.default
+    keys: dict[str, Any] = {}
+    for one in (one for schema in schemas for one in fields(schema)):
+        if is_part(one):
+            keys[one.name] = "???"  # a group fills it
+        elif one.name == "cluster":
+            keys[one.name] = {each.name: each.default for each in fields(ClusterConfig)}
+        else:
+            keys[one.name] = list(default(one)) if isinstance(default(one), tuple) else default(one)
+    return OmegaConf.create(keys)

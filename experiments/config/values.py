@@ -69,6 +69,8 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
     hint = (f"; it counts {about.unit}" if about.unit else "") + ("; or auto" if about.auto else "")
     if isinstance(value, float) and value.is_integer() and int in (kind, *get_args(kind)):
         hint = f"; write {int(value)}"
+    if str in (kind, *get_args(kind)) and isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)  # a name of digits
     value = validate(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))

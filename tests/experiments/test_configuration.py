@@ -32,16 +32,9 @@ def refusal(*overrides: str) -> str:
 # Every file of conf/
 
 
-@pytest.mark.parametrize("name", choices("algorithm"))
-def test_every_algorithm_with_its_defaults(name: str) -> None:
-    run = small(f"algorithm={name}")
-    check(run)
-    assert run.algorithm.name == name
-    assert set(run.algorithm.display) == {"label", "color", "marker"}
-
-
 def test_every_algorithm_looks_different() -> None:
-    displays = [small(f"algorithm={name}").algorithm.display for name in choices("algorithm")]
+    files = [CONF / "algorithm" / f"{name}.yaml" for name in choices("algorithm")]
+    displays = [yaml.safe_load(file.read_text())["algorithm"]["display"] for file in files]
     for look in (["label"], ["color", "marker"]):
         assert len({tuple(display[key] for key in look) for display in displays}) == len(displays)
 
@@ -50,11 +43,13 @@ def test_every_algorithm_looks_different() -> None:
 PARTS = [f"{group}={name}" for group in ("compressor", "update") for name in choices(group) if name != "own"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_every_compressor_and_update(part: str) -> None:
     check(small("algorithm=naive", part))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", choices("task"))
 def test_every_task(name: str, file: Path) -> None:
     needed = [f"task.dataset.file={file}"] if name.endswith("/file") else []
@@ -90,9 +85,6 @@ def test_the_command_line_wins_over_an_algorithms_compressor(overrides: tuple[st
     [
         ("cd_adam", "ScaledSign", "AMSGrad"),
         ("ef21", "TopK", "SGD"),
-        ("amsgrad", "Identity", "AMSGrad"),
-        ("adam", "Identity", "Adam"),
-        ("sgd", "Identity", "SGD"),
     ],
 )
 def test_algorithms_bring_what_they_were_published_with(algorithm: str, compressor: str, update: str) -> None:
@@ -106,13 +98,13 @@ def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...
     assert algorithm.uplink.compressor.sizes == blocks
 
 
-@pytest.mark.parametrize("algorithm", ["amsgrad", "powersgd", "muon"])
+@pytest.mark.parametrize("algorithm", ["powersgd"])
 def test_what_sends_everything_has_no_blocks(algorithm: str) -> None:
     built: Any = build_algorithm(small(f"algorithm={algorithm}", "partition=layer"), of_vectors([3, 5]))
     assert isinstance(built.uplink.compressor, Identity)
 
 
-@pytest.mark.parametrize("algorithm", ["demo", "signum", "sparseloco"])
+@pytest.mark.parametrize("algorithm", ["demo"])
 def test_blocks_of_what_has_none_are_refused_before_there_are_data(algorithm: str) -> None:
     words = f"partition=layer: algorithm={algorithm} takes .* of the vector as a whole; leave partition out"
     with pytest.raises(UsageError, match=words):
@@ -157,11 +149,8 @@ def test_data_dir_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 SLIPS = {
     "sede=3": "did you mean seed?",
-    "algorithm=amsgrad compressor=top_k": "leave compressor out",
     # what is known once there are data
     "task.batch_size=29": "batch_size=29: a worker has 28 rows",
-    "task.dataset=3": "task.dataset=3",
-    "compressor=top_k compressor.k=31": "k=31",
 }
 
 
@@ -185,34 +174,25 @@ QUOTES = "the value has characters that need quotes, one pair for the shell and 
 REFUSED = {
     # choices
     "algorithm=cdadam": "algorithm=cdadam: no such choice; did you mean cd_adam? Valid: adam, adamw, amsgrad, ",
-    "algorithm=null": "algorithm=null: no such choice; Valid: adam, ",
-    "compressor=topk": "did you mean top_k? Valid: bin_means",
     "task=logreg": "task=logreg: no such choice; it is a group; choose logreg/a9a, ",
-    "task=breast_cancer": "did you mean logreg/breast_cancer?",
     "lr_schedule=step": "did you mean step_decay? Valid: constant, step_decay, inverse_sqrt",
-    "device=gpu": "device=gpu: no such choice; did you mean cuda?",
     # keys
     "algoritm=cd_adam": f"algoritm: no such key; did you mean algorithm? {KEYS}",
-    "learning_rate=1": f"learning_rate: no such key; did you mean lr? {KEYS}",
     "n=3": "n: no such key; did you mean cluster.workers?",
     "beta1=0.5": "did you mean update.beta1?",
     "compressor.nrom=l2": "did you mean compressor.norm? Valid here: compressor.norm",
     "+extra=1": "extra: no such key; Valid: algorithm, ",
     "~lr": "every key has a value, and can be set but not deleted; drop the ~",
     # writing
-    "lr": "lr: not of the form key=value",
     "study=é": f"{QUOTES}'study=\"é\"'",
     "results_dir=~/x": f"{QUOTES}'results_dir=\"~/x\"'",
     "lr=[1,2": "its brackets do not match",
     "seed=${nope}": "seed: Interpolation key 'nope' not found",
     # numbers, their ranges and units
-    "lr=-0.1": "lr=-0.1: must be greater than 0",
     "lr=[]": "one step size or several",
-    "lr=[0.1,inf]": "lr=inf: must be a finite number",
     "lr=[1,1.0]": "a step size stands there twice",
     "lr=fast": "lr=fast: must be a valid number",
     "cluster.timeout=10min": "cluster.timeout=10min: must be a valid number; it counts seconds",
-    "lr_final=1.5": "lr_final=1.5: must be less than or equal to 1",
     "warmup_rounds=20 rounds=20": "warmup_rounds=20: of 20 rounds in all; the schedule needs some",
     "rounds=1e3": "must be a valid integer; write 1000",
     "seed=[0,1]": ONE_SEED,
@@ -220,10 +200,7 @@ REFUSED = {
     "results_dir=null": "results_dir=None: must be a valid string",
     # options of classes
     "task.regularization=-1": "must not be negative",
-    "task.batch_size=2.5": "task.batch_size=2.5: must be a valid integer",
     "task.partition=random": "task.partition=random: must be 'contiguous', 'shuffled' or 'dirichlet'",
-    "algorithm.uplink_only=1": "algorithm.uplink_only=1: must be a valid boolean",
-    "compressor.norm=l3": "compressor.norm=l3: must be 'l1' or 'l2'",
     "update.beta1=1": "beta1=1: must lie in [0, 1)",
     # classes and paths
     "algorithm._target_=os.system": "algorithm._target_=os.system: must be a class or function of algorithms, data",
@@ -231,8 +208,6 @@ REFUSED = {
     "task.dataset._target_=data.cache.os.getcwd": "'data.cache' is not a package",
     "algorithm._target_=algorithms.nowhere.f": "ModuleNotFoundError: No module named 'algorithms.nowhere'",
     "algorithm.name=../../../escaped": "separated by slashes",
-    "task.name=3": "separated by slashes",
-    "task=logreg/file": "task.dataset.file: Missing mandatory value",
     "task=logreg/file task.dataset.file=/nowhere/at.all": "/nowhere/at.all: No such file",
     # what does not fit together
     "algorithm=cd_adam update=sgd": "algorithm=cd_adam takes AMSGrad; leave update out",
@@ -252,7 +227,7 @@ def test_refusals(wrong: str) -> None:
 # Sweeps
 
 
-WRONG_CELLS = ["seed=0,oops", "compressor=top_k,nope", "algorithm=glob(y*)"]
+WRONG_CELLS = ["seed=0,oops", "algorithm=glob(y*)"]
 
 
 @pytest.mark.parametrize("wrong", WRONG_CELLS)
