@@ -249,6 +249,7 @@ def test_what_is_sent_is_told_whatever_the_values():
     assert codec.sent(payload, 27).sum(-1).tolist() == [sum(len(part.values[0]) for part in payload)] * 2
 
 
+@pytest.mark.slow
 def test_demo_goes_down():
     """Where signs of the momentum go, with steps that shrink."""
     algorithm = demo(DctTopK(2, 4), LAYOUT, beta=0.9)

@@ -143,9 +143,9 @@ def draws(compressor: Compressor) -> bool:
     )
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", ["plain", pytest.param("other", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("compressor", "methods"), CASES, ids=str)
-@pytest.mark.parametrize("is_packed", [False, True], ids=["dense", "packed"])
+@pytest.mark.parametrize("is_packed", [pytest.param(False, marks=pytest.mark.slow), True], ids=["dense", "packed"])
 def test_a_round_stays_on_the_gpu(
     is_packed: bool, compressor: Compressor, methods: list[str], options: str, gpu: PretendedGpu
 ) -> None:

@@ -59,17 +59,23 @@ SOME = (
     *("layer", "layer qadam"),
 )
 
+FAST = (
+    *("adam", "cd_adam", "onebit_lamb", "ef21", "quantized_adam", "marina", "powersgd", "local_adamw"),
+    *("zero_one_adam", "random_k", "layer qadam", "clipped cd_adam", "sparseloco"),
+)
+
 SETTINGS = [  # task, ranks, workers, variants
-    ("logreg", 2, 4, tuple(VARIANTS)),
-    ("digits", 2, 4, SOME),
-    ("language", 2, 4, ("adam", "cd_adam", "quantized_adam", "diloco")),
+    ("logreg", 2, 4, FAST),
     *(
         pytest.param(*setting, tuple(VARIANTS), marks=pytest.mark.slow)
         for setting in [
+            ("logreg", 2, 4),
             *(("logreg", 1, 4), ("logreg", 2, 8), ("logreg", 4, 4), ("logreg", 4, 8), ("batches", 2, 8)),
             *(("batches", 4, 4), ("digits", 4, 4), ("digits", 2, 8), ("digits", 4, 8)),
         ]
     ),
+    pytest.param("digits", 2, 4, SOME, marks=pytest.mark.slow),
+    pytest.param("language", 2, 4, ("adam", "cd_adam", "quantized_adam", "diloco"), marks=pytest.mark.slow),
 ]
 
 

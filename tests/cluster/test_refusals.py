@@ -22,6 +22,7 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     return become
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("local", "spoken"), [(0, True), (1, False)])
 def test_the_first_rank_of_another_machine_speaks_for_it(
     local: int, spoken: bool, results: str, as_rank: Callable, waits: list[float], monkeypatch: pytest.MonkeyPatch,
@@ -47,13 +48,18 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     ("ranks", "overrides", "parts"),
     [
         (4, ["cluster.workers=2"], ["cluster.workers=2", "too few for 4 ranks", "start 2 ranks or fewer"]),
-        (2, ["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
-        (2, ["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
-        (2, ["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
-        (2, ["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
-        (2, ["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
-        (2, ["-m", "cluster.workers=4", "seed=0,1"], ["leave torchrun or srun out, and set ranks=2"]),
         (2, ["ranks=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
+        *(
+            pytest.param(2, *case, marks=pytest.mark.slow)
+            for case in [
+                (["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
+                (["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
+                (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
+                (["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
+                (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
+                (["-m", "cluster.workers=4", "seed=0,1"], ["leave torchrun or srun out, and set ranks=2"]),
+            ]
+        ),
     ],
 )
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -90,6 +96,7 @@ def _hasty(act: partial) -> None:
     act()
 
 
+@pytest.mark.slow
 def test_a_batch_larger_than_a_workers_rows(results: str, tmp_path: Path) -> None:
     """Which is known once the data are loaded, when ranks are connected."""
     run = (*SMALL, results, "cluster.workers=4", "task.batch_size=143")
@@ -100,6 +107,7 @@ def test_a_batch_larger_than_a_workers_rows(results: str, tmp_path: Path) -> Non
     assert not where(*run).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_that_never_come(rank: int, results: str, tmp_path: Path) -> None:
     port = free_port()
@@ -115,6 +123,7 @@ def test_ranks_that_never_come(rank: int, results: str, tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_more_ranks_than_gpus(
     as_rank: Callable,
     waits: list[float],

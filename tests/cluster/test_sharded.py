@@ -57,6 +57,7 @@ def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str)
     return [variant(*common, "rounds=8", *more, *VARIANTS[name], results=place) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "ranks", "workers", "names"),
     [
@@ -101,6 +102,7 @@ def leaves(node: object) -> list[torch.Tensor]:
     return [node] if isinstance(node, torch.Tensor) else []
 
 
+@pytest.mark.slow
 def test_a_missing_part_of_a_server_is_noticed(tmp_path: Path) -> None:
     [run] = runs("logreg", 5, ["cd_adam"], tmp_path / "results", "cluster.server=sharded")
     fine(launched(tmp_path / "ranks", 2, partial(in_small_pieces, [run])))
@@ -113,6 +115,7 @@ def test_a_missing_part_of_a_server_is_noticed(tmp_path: Path) -> None:
         file.with_suffix(".gone").rename(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["quantized_adam", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cd_adam", "random_k"))]
 )
@@ -183,6 +186,7 @@ def test_as_many_exchanges_as_are_said(name: str, tmp_path: Path) -> None:
         assert json.loads((tmp_path / f"bytes-{rank}.json").read_text())["times"] == 8 * expected
 
 
+@pytest.mark.slow
 def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> None:
     [run] = runs("logreg", 5, ["cd_adam"], tmp_path, "cluster.server=sharded")
     ended = launched(tmp_path, 2, partial(undivided, [run]))
@@ -204,6 +208,7 @@ def held(target: Path, runs: list[RunConfig]) -> None:
     (target / f"held-{ranks.rank}.json").write_text(json.dumps(arriving))
 
 
+@pytest.mark.slow
 def test_what_arrives_is_counted_where_it_is_served(tmp_path: Path) -> None:
     """Of 5 workers and 2 step sizes: dense vectors of 30 float64, 4 bytes of signs and a scale, and a warm-up."""
     whole, parts = (

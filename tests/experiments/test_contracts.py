@@ -43,13 +43,20 @@ BOTH_WAYS = [name for name, algorithm in PUBLISHED.items() if "uplink_only" in a
 
 
 def of_configuration(name: str, **others: Any) -> list:
-    """An algorithm of conf/ with its published options, or one case with others; periods are short."""
+    """An algorithm of conf/ with its published options, or one case with others; periods are short.
+
+    All but a method's first case are slow tests.
+    """
     algorithm = PUBLISHED[name]
     soon = {"period": 3} if "period" in algorithm.options else {}
     found = cases(get_object(algorithm.target), **{**algorithm.options, **soon, **others})
     return [
-        pytest.param(case, id="-".join([name, *map(str, others.values()), str(case)]))
-        for case in (found[:1] if others else found)
+        pytest.param(
+            case,
+            id="-".join([name, *map(str, others.values()), str(case)]),
+            marks=pytest.mark.slow if others or number else (),
+        )
+        for number, case in enumerate(found[:1] if others else found)
     ]
 
 
@@ -138,7 +145,12 @@ def build_algorithm(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(params=TASKS.values(), ids=list(TASKS))
+@pytest.fixture(
+    params=[
+        pytest.param(task, id=name, marks=pytest.mark.slow if name in ("batches", "language") else ())
+        for name, task in TASKS.items()
+    ]
+)
 def build_task(request: pytest.FixtureRequest) -> Any:
     return request.param
 

@@ -79,6 +79,7 @@ def test_the_numbers_are_those_of_the_whole_grid(results: str, tmp_path: Path, s
         assert extended[name].tolist() == pytest.approx(wanted, rel=0 if exact else 1e-14, abs=0, nan_ok=True), name
 
 
+@pytest.mark.slow
 def test_the_plan_and_the_command_say_what_is_done(results: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = go(*SMALL, "lr=[0.1,0.3]", results)
     run([*SMALL, "lr=[0.1,0.3,1.0]", results, "dry_run=true"])

@@ -63,6 +63,7 @@ def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.Captur
     assert status(path)["status"] == "finished"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 2])
 def test_a_start_that_is_not_finite(columns: int, results: str, tmp_path: Path) -> None:
     """On a file whose gradients are finite and have squares that are not; with two columns so is their norm."""
@@ -77,7 +78,9 @@ def test_a_start_that_is_not_finite(columns: int, results: str, tmp_path: Path) 
     assert not (path / "metrics.jsonl").exists() or "Infinity" not in (path / "metrics.jsonl").read_text()
 
 
-@pytest.mark.parametrize(("damage", "which"), [("cut", "shared.pt"), ("empty", "worker-3.pt")])
+@pytest.mark.parametrize(
+    ("damage", "which"), [("cut", "shared.pt"), pytest.param("empty", "worker-3.pt", marks=pytest.mark.slow)]
+)
 def test_a_damaged_checkpoint_is_named(
     damage: str, which: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
 ) -> None:
@@ -107,6 +110,7 @@ def test_metrics_that_lost_rows_are_noticed(interrupted: Path, results: str, cap
         metrics.unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_without_its_checkpoint_a_run_begins_anew(interrupted: Path, results: str, tmp_path: Path) -> None:
     shutil.rmtree(interrupted / "checkpoint")
     assert timeless(go(*SMALL, results)) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
@@ -145,6 +149,7 @@ def test_output_that_nobody_reads_any_more_ends_a_command_in_silence() -> None:
     assert command.returncode == 1
 
 
+@pytest.mark.slow
 def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
     results: str, at_round: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -173,6 +178,7 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
     assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
 
 
+@pytest.mark.slow
 def test_what_ended_a_run_is_told_where_nothing_can_be_saved(
     results: str, at_round: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +199,9 @@ def test_what_ended_a_run_is_told_where_nothing_can_be_saved(
     assert "illegal memory access" in told["error"]
 
 
-@pytest.mark.parametrize("damage", [b"\xff\xfe", b"13", None])
+@pytest.mark.parametrize(
+    "damage", [b"13", *(pytest.param(one, marks=pytest.mark.slow) for one in (b"\xff\xfe", None))]
+)
 def test_where_latest_names_nothing_the_newest_is_taken(
     damage: bytes | None, results: str, at_round: Callable, capsys: pytest.CaptureFixture
 ) -> None:
@@ -234,7 +242,9 @@ def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, 
     assert not list(interrupted.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize("way", ["a row", "a checkpoint", "a stop"])
+@pytest.mark.parametrize(
+    "way", ["a row", *(pytest.param(way, marks=pytest.mark.slow) for way in ("a checkpoint", "a stop"))]
+)
 def test_a_folder_removed_while_its_run_is_going_on(
     way: str, results: str, at_round: Callable, capsys: pytest.CaptureFixture
 ) -> None:

@@ -55,7 +55,7 @@ def _lines(path: Path) -> list[str]:
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-@pytest.mark.parametrize("size", [4, 24, 40])
+@pytest.mark.parametrize("size", [24, *(pytest.param(size, marks=pytest.mark.slow) for size in (4, 40))])
 def test_a_run_without_room(
     size: int, disk: Callable[[int], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_arguments_go_in_and_results_are_of_their_own_memory(no_cuda: pytest.Mon
     assert (x.tolist(), y.tolist()) == ([1, 2], [3, 4])
 
 
+@pytest.mark.slow
 def test_a_capture_that_failed_is_not_replayed(no_cuda: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def refused(graph: object) -> Iterator[None]:

@@ -52,7 +52,7 @@ def both(rounds: int, workers: int) -> tuple[Trainer, plain.Weights, plain.Weigh
     return trainer, before, after
 
 
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_steps_are_those_of_the_loop_written_out(workers):
     """Warm-up, cosine, clipping, AdamW and the mean over workers, whose windows together are one batch."""
     trainer, before, after = both(8, workers)
@@ -90,6 +90,7 @@ def test_every_worker_draws_from_its_own_part():
     assert not torch.equal(starts[0], made._starts[1][0])
 
 
+@pytest.mark.slow
 def test_windows_of_a_round_do_not_depend_on_those_drawn_ahead():
     one, other = task(), task()
     for t in (1, 499, 500, 501, 2, 1203):
@@ -167,7 +168,10 @@ def test_a_model_that_does_not_fit_the_text_is_refused(model, message):
         LanguageModel(markov(2000), model(), workers=1, seed=0, device=torch.device("cpu"), context=8)
 
 
-@pytest.mark.parametrize("method", ["cd_adam", "muon", "sparseloco", "dasha_mvr"])
+@pytest.mark.parametrize(
+    "method",
+    ["cd_adam", *(pytest.param(name, marks=pytest.mark.slow) for name in ("muon", "sparseloco", "dasha_mvr"))],
+)
 def test_methods_train_on_the_embedded_text(method: str, tmp_path: Path) -> None:
     """One that sends gradients, one that sees matrices, one that steps apart and one that looks back."""
     short = ["rounds=12", "warmup_rounds=2", "eval_every=6", "task.batch_size=2", "task.evaluation_windows=8"]

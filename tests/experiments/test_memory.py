@@ -30,7 +30,10 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [MemoryError(), torch.OutOfMemoryError("full"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
+    [
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        *(pytest.param(error, marks=pytest.mark.slow) for error in (MemoryError(), torch.OutOfMemoryError("full"))),
+    ],
 )
 def test_it_says_what_would_fit_and_loses_nothing(
     error: Exception, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture

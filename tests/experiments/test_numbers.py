@@ -13,8 +13,13 @@ from experiments.config.compose import ROOT
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
 
+FAST = {"cd_adam", "demo", "marina", "onebit_lamb", "quantized_adam", "zero_one_adam"}
 every_algorithm = pytest.mark.parametrize(
-    "algorithm", sorted(file.stem for file in (ROOT / "conf" / "algorithm").glob("[!_]*.yaml"))
+    "algorithm",
+    [
+        pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
+        for name in sorted(file.stem for file in (ROOT / "conf" / "algorithm").glob("[!_]*.yaml"))
+    ],
 )
 ROWS = 40
 

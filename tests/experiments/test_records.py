@@ -53,6 +53,7 @@ def flip(file: Path, bit: int) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_what_an_unfinished_run_goes_on_from_is_verified(
     interrupted: Path, results: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_kill_while_rows_are_cut_back_leaves_a_whole_folder(
     assert verified(interrupted)
 
 
+@pytest.mark.slow
 def test_a_lock_names_its_holder(results: str, capsys: pytest.CaptureFixture) -> None:
     path = where(*SMALL, results)
     code = (
@@ -195,7 +197,7 @@ def test_a_lock_names_its_holder(results: str, capsys: pytest.CaptureFixture) ->
     assert f"error: {path}: another process is at this run ({who}); wait for it or stop it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("code", ["ENOLCK", "ENOSYS"])
+@pytest.mark.parametrize("code", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
 def test_locks_that_do_not_work_are_said_to(
     code: str, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

@@ -29,7 +29,11 @@ COLUMNS = {"round", "epoch", "trial", "lr", "step_size", "bits_up", "bits_down",
 COLUMNS |= {"train_loss", "grad_norm", "train_accuracy"}
 ERRORS = {"mean_norm", "aggregate_error", "signal_error"}
 
-ALGORITHMS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
+FAST = {"ef21", "local_adamw", "powersgd"}
+ALGORITHMS = [
+    pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
+    for name in sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
+]
 STEPS = {
     "sgd": 0.3,
     "local_sgd": 0.3,
@@ -153,6 +157,7 @@ def test_every_algorithm_learns(name: str) -> None:
     assert last["grad_norm"] < 0.2 * first["grad_norm"]
 
 
+@pytest.mark.slow
 def test_one_parameter_tensor_has_one_layer(results: str) -> None:
     whole, layer = (timeless(go(*SMALL, results, f"partition={kind}")) for kind in ("whole", "layer"))
     assert whole == layer
@@ -177,7 +182,7 @@ def test_the_same_run_elsewhere_is_the_same_bit_for_bit(overrides: tuple[str, ..
     assert one == two
 
 
-@pytest.mark.parametrize("overrides", [("algorithm=cd_adam",), RANDOM[:-1], ("algorithm=amsgrad",)])
+@pytest.mark.parametrize("overrides", [RANDOM[:-1], pytest.param(("algorithm=cd_adam",), marks=pytest.mark.slow)])
 def test_a_grid_is_its_step_sizes_one_by_one(overrides: tuple[str, ...], results: str) -> None:
     lrs = [0.001, 0.003, 0.01]
     together = rows(go(*SMALL, results, *overrides, f"lr={lrs}".replace(" ", "")))
@@ -218,6 +223,7 @@ def test_threads_are_set_and_no_part_of_what_a_run_is(results: str) -> None:
         torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_several_threads_change_last_bits_alone(tmp_path: Path) -> None:
     """On vectors so long that threads share their sums."""
     long = ["task=logreg/synthetic", "task.dataset.rows=8", "task.dataset.features=40000", "cluster.workers=2"]

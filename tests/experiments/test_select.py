@@ -77,6 +77,7 @@ def test_the_best_by_the_rows(rule: str, swept: str) -> None:
         assert (f"at the edge of the grid: try {edges.get(order[0])}" in choice.note) == (order[0] in edges)
 
 
+@pytest.mark.slow
 def test_it_is_printed_and_written(swept: str, capsys: pytest.CaptureFixture) -> None:
     assert sweep(*COMMAND, "select=final_grad_norm", swept) == 0
     rule, header, *printed = capsys.readouterr().out.splitlines()
@@ -99,6 +100,7 @@ def test_it_is_printed_and_written(swept: str, capsys: pytest.CaptureFixture) ->
         assert "already finished" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_batched_grid_has_the_same_candidates(swept: str, results: str) -> None:
     for seed in (0, 1):
         go(*SMALL, *RANDOM, "algorithm=ef21", "lr=[0.01,0.3]", f"seed={seed}", results)
@@ -118,6 +120,7 @@ def test_a_finished_run_is_told_by_its_best_step_size(results: str) -> None:
     assert said.endswith(" bits, best of 2 step sizes")
 
 
+@pytest.mark.slow
 def test_a_metric_that_no_run_has(results: str, capsys: pytest.CaptureFixture) -> None:
     go(*SMALL, "lr=0.1", results)
     capsys.readouterr()
@@ -136,6 +139,7 @@ def test_where_nothing_came_to_its_end(results: str) -> None:
     assert choice.note.startswith("no step size can win")
 
 
+@pytest.mark.slow
 def test_step_sizes_in_the_unit_of_theory_are_drawn_and_reported(results: str) -> None:
     folder = Path(results.partition("=")[2])
     go(*SMALL, "algorithm=ef21", "task.step_unit=theory", "lr=[1,2]", results)

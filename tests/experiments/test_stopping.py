@@ -36,10 +36,10 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
 @pytest.mark.parametrize(
     ("which", "how", "round"),
     [
-        ("random", signal.SIGINT, 1),
-        ("deterministic", signal.SIGTERM, 14),
         ("formed", signal.SIGTERM, 8),
-        ("random", signal.SIGINT, 23),
+        pytest.param("random", signal.SIGINT, 1, marks=pytest.mark.slow),
+        pytest.param("deterministic", signal.SIGTERM, 14, marks=pytest.mark.slow),
+        pytest.param("random", signal.SIGINT, 23, marks=pytest.mark.slow),
     ],
 )
 def test_stopped_then_resumed_is_as_if_never_stopped(
@@ -62,6 +62,7 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
     assert timeless(path) == uninterrupted[which]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_closes_stops_a_run_as_ctrl_c_does(results: str, at_round: Callable) -> None:
     parts = [*SHORT["random"], results]
     at_round(5, lambda: signal.raise_signal(signal.SIGHUP))
@@ -81,6 +82,7 @@ def test_a_run_in_a_thread_of_its_own_takes_no_signals(results: str) -> None:
     assert [signal.getsignal(number) for number in stops()] == handlers
 
 
+@pytest.mark.slow
 def test_stopped_again_and_again_within_a_round_too(
     uninterrupted: dict[str, list[dict]], results: str, at_round: Callable
 ) -> None:
@@ -100,7 +102,7 @@ def test_stopped_again_and_again_within_a_round_too(
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-@pytest.mark.parametrize("round", [1, 8, 22])
+@pytest.mark.parametrize("round", [8, *(pytest.param(t, marks=pytest.mark.slow) for t in (1, 22))])
 def test_what_a_power_cut_leaves_can_be_resumed(
     round: int, uninterrupted: dict[str, list[dict]], tmp_path: Path, at_round: Callable
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_crash_is_recorded_and_can_be_resumed(
 LONG = ("task=logreg/breast_cancer", "rounds=600", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
 
 
+@pytest.mark.slow
 def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
     path = where(*LONG, results)
     process = subprocess.Popen([sys.executable, "-m", "experiments.run", *LONG, results], cwd=CONF.parent)
@@ -152,6 +155,7 @@ def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
     assert "resumed at round" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, results: str) -> None:
     recorded = record(interrupted, "environment")
     go(*SMALL, results)

@@ -63,6 +63,7 @@ def test_a_finished_sweep_starts_nothing(results: str, no_process: None, capsys:
     assert [contents(path) for path in paths] == before
 
 
+@pytest.mark.slow
 def test_a_study_accumulates(results: str, no_process: None, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     lrs = (0.01, 0.1, 0.3)
     paths = {lr: go(*SMALL, "algorithm=sgd", f"lr={lr}", results) for lr in lrs}
@@ -79,6 +80,7 @@ def test_a_study_accumulates(results: str, no_process: None, tmp_path: Path, cap
     assert f"lr={first!r}\n" in capsys.readouterr().out  # the command that runs the best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
 def test_the_sweeps_that_come_with_it(name: str) -> None:
     # One value of the longest axis, to compose fewer of them.
@@ -108,7 +110,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "message"), REFUSED.items(), ids=REFUSED)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        pytest.param(*case, id=case[0], marks=pytest.mark.slow if number % 3 else ())
+        for number, case in enumerate(REFUSED.items())
+    ],
+)
 def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
     wrong: str, message: str, tmp_path: Path, no_process: None, capsys: pytest.CaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -119,6 +127,7 @@ def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_name_of_a_study_is_that_of_its_command(
     results: str, no_process: None, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -141,7 +150,7 @@ def test_a_second_sweep_of_the_same_name_is_kept_out(tmp_path: Path, capsys: pyt
     assert not (tmp_path / "sweeps" / "twice" / "cells.txt").exists()
 
 
-@pytest.mark.parametrize("command", [[], ["-m", "seed=0,1,0"], ["jobs=2", "ranks=2"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["-m", "seed=0,1,0"], ["jobs=2", "ranks=2"]], ids=" ".join)
 def test_a_plan_leaves_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run.main([*SMALL, *command, "task.batch_size=3", "dry_run=true", f"results_dir={tmp_path / 'results'}"])
     count = 2 if "-m" in command else 1

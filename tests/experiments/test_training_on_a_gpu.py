@@ -110,6 +110,7 @@ def task(name: str, device: torch.device, precision: Precision = "float32") -> I
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:CUDA is not available")  # by autocast, which is off in float32
 @pytest.mark.parametrize("name", SOME)
 @torch.no_grad()  # what autograd notes of an operation asks CUDA for a stream

@@ -240,6 +240,7 @@ def test_no_two_levels_share_a_name_and_none_has_a_dot() -> None:
     assert not any("." in name for name in names)
 
 
+@pytest.mark.slow
 def test_the_documented_sweep_trains_what_wandbs_agent_asks_for(
     results: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +264,7 @@ def test_the_documented_sweep_trains_what_wandbs_agent_asks_for(
 # With wandb itself.
 
 
+@pytest.mark.slow
 def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(
     results: str, online: pytest.MonkeyPatch, at_round: Callable
 ) -> None:
