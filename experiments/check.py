@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         try:
             import pytest
         except ModuleNotFoundError as error:
-            raise UsageError("the checks are pytest's: pip install pytest") from error
+            raise UsageError("the checks need pytest: run make setup, or pip install pytest") from error
         import torch
 
         from experiments.contracts.kinds import subject
