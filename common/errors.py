@@ -2,17 +2,16 @@
 
 import errno
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NoReturn
 
 from common.characters import visible
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = "make room, or have it written elsewhere; what was written whole is kept, and the same command goes on"
 _FULL_OF_LIBRARIES = ("iostream error", "PytorchStreamWriter failed", "requested and 0 written")  # torch's, numpy's
 
 
@@ -65,7 +64,8 @@ def exit_with_message() -> Iterator[None]:
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:
-        reason = _no_room(error) or error.strerror or error
+        more = f": {_NO_ROOM}" if error.errno in _FULL else ""
+        reason = f"{error.strerror or error}{more}"
         _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
     except KeyboardInterrupt as error:
         _leave(130, "" if rank else str(error) or "stopped")
@@ -74,23 +74,6 @@ def exit_with_message() -> Iterator[None]:
 def is_full(error: Exception) -> bool:
     """Whether it says that a disk or a quota is full; libraries that write by themselves have words of their own."""
     return getattr(error, "errno", None) in _FULL or any(words in str(error) for words in _FULL_OF_LIBRARIES)
-
-
-def _no_room(error: OSError) -> str:
-    """What to say where there was no room left; nothing where that is not what was wrong."""
-    if error.errno not in _FULL:
-        return ""
-    if error.filename is None:
-        return (
-            f"{error.strerror}: make room for results_dir, data_dir and temporary files, and give the command again"
-        )
-    place = Path(error.filename).absolute()
-    folder = next(parent for parent in place.parents if parent.is_dir())
-    free = shutil.disk_usage(folder).free / 2**20
-    return (
-        f"{error.strerror}, {free:.3g} MiB are free in {folder}: make room there, or have it written elsewhere; what "
-        "was written whole is kept, and the same command goes on"
-    )
 
 
 def lost_contact(error: ConnectionError) -> str:

@@ -12,18 +12,13 @@ _OTHER_WORDS = {
 
 
 def unknown(what: str, name: str, names: Iterable[str]) -> str:
-    """A message about a name that is none."""
-    return f"{what}; {nearest(name, names)}"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Of a name that is none, in words: what was meant by it, and all that are valid."""
+    """A message about a name that is none: what was meant by it, and all that are valid."""
     names = [str(valid) for valid in names]
     grouped = [valid for valid in names if valid.startswith(f"{name}/")]
     if grouped:
-        return f"it is a group; choose {', '.join(grouped)}"
+        return f"{what}; it is a group; choose {', '.join(grouped)}"
     near = meant(name, names)
-    return f"{f'did you mean {near}? ' if near else ''}Valid: {', '.join(names) or 'none'}"
+    return f"{what}; {f'did you mean {near}? ' if near else ''}Valid: {', '.join(names) or 'none'}"
 
 
 def meant(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:

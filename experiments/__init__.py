@@ -1,9 +1,7 @@
 """Running things: one run, a figure's runs, and what they leave on disk."""
 
 import os
-import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,12 +15,6 @@ _MODULES = {"load": "experiments.loading"}  # where a name is, if not in experim
 # How often an idle thread of torch looks for work before it sleeps. By default it spins for milliseconds: on cores
 # that other programs use too, that made runs up to ten times slower. It must be set before torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
-if find_spec("hydra") is None:
-    sys.exit(
-        f"error: {sys.executable} has no hydra-core: call the Python of this project's environment, after "
-        "`source .venv/bin/activate`; `make setup` makes it, or pip install -e .[harness]"
-    )
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,7 @@
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
     python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
-`figure`, `budget`, `seeds` and `step_sizes` are about the figure, the keys of `Launch` about how its runs start;
+`figure`, `budget` and `seeds` are about the figure, the keys of `Launch` about how its runs start;
 all other keys go to every run. Budgets are `full`, the paper's setting, `large` and `medium`, the paper's rounds with
 a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does in two hours,
 by a few rounds of each. Finished runs are used as they are, interrupted ones go on.
@@ -68,14 +68,10 @@ def application(composed: DictConfig) -> None:
 
             return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
-        figure, overrides = read(asked, pick), asked.overrides
-        if asked.step_sizes == "published":
-            from experiments.figures.held_out import published_alone
-
-            figure, overrides = published_alone(figure, overrides, packages), ()
-        runs = runs_of(figure, overrides, packages)
+        figure = read(asked, pick)
+        runs = runs_of(figure, asked.overrides, packages)
         if figure.held_out is not None:
-            done, runs = _in_two_steps(figure, overrides, packages, launch)
+            done, runs = _in_two_steps(figure, asked.overrides, packages, launch)
         else:
             done = _brought_to_end(figure, runs, launch)
         if done:
@@ -183,8 +179,7 @@ def _folder(figure: Figure, asked: Reproduction, run: RunConfig) -> Path:
     keys = {text: f"{parse(text).key_or_group}." for text in asked.overrides}
     changed = [text for text, key in keys.items() if not key.startswith(tuple(f"{one}." for one in _UNCHANGING))]
     seeds = "" if asked.seeds is None else f"seeds={asked.seeds}".replace(" ", "")
-    steps = "" if asked.step_sizes == "both" else f"step_sizes={asked.step_sizes}"
-    parts = filter(None, [figure.name, figure.budget, steps, *changed, seeds])
+    parts = filter(None, [figure.name, figure.budget, *changed, seeds])
     return Path(run.results_dir, "figures", "-".join(parts).replace("/", "_"))
 
 

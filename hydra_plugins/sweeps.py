@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.compose import Config, check_same, packages_of, resolved, split
@@ -86,14 +85,9 @@ class Study(Callback):
     """Hydra's callback before and after the runs of a sweep."""
 
     def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
-        """Refuse to plan what follows from results, packages that a file of the sweep lets in, and what would be a
-        line of its own in a launcher's script."""
+        """Refuse to plan what follows from results."""
         sweeper = config.hydra.runtime.choices["hydra/sweeper"]
         with exit_with_message():
-            if "packages" in (config.hydra.sweeper.get("params") or {}):
-                raise UsageError("hydra.sweeper.params.packages: a package is let in by the command line alone")
-            if r"\n" in json.dumps(OmegaConf.to_container(config.hydra.launcher, resolve=True)):
-                raise UsageError("hydra.launcher: a value of several lines would add lines to a launcher's script")
             if config.dry_run and sweeper not in ("grid", "basic"):
                 raise UsageError(
                     f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "

@@ -10,10 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = {
     "algorithms": {"torch", "numpy", "yaml"},  # itself by relative imports: the wheel ships it under another name
-    "common": {"common", "rich", "filelock"},
+    "common": {"common", "rich"},
     "hydra_plugins": {"hydra_plugins", "common", "experiments", "hydra", "omegaconf", "rich"},
     "data": {
-        "data", "common", "numpy", "scipy", "sklearn", "pooch", "filelock", "requests", "torch", "torchvision", "PIL",
+        "data", "common", "numpy", "scipy", "sklearn", "pooch", "requests", "torch", "torchvision", "PIL",
     },
     "plots": {
         "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",
@@ -21,7 +21,7 @@ ALLOWED = {
     },
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",
-        "yaml", "rich", "filelock", "pandas", "pydantic", "pytest", "wandb", "wandb_workspaces",
+        "yaml", "rich", "pandas", "pydantic", "pytest", "wandb", "wandb_workspaces",
     },
 }  # fmt: skip
 

@@ -36,9 +36,6 @@ CONF = ROOT / "conf"
 GUARDED = ("callbacks", "hydra_logging", "job_logging", "job.env_set")
 """Hydra's own settings that could run code before any run is checked. No file of a user may change them."""
 
-SHELL = "hydra.launcher.setup"
-"""Lines that SLURM's shell runs before every run. A file may not set them either."""
-
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
 
@@ -125,8 +122,7 @@ def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[st
 
 
 def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequence[str] = ()) -> None:
-    """Raise UsageError where a file of these folders, or of the packages let in, changes what is GUARDED, or gives
-    a launcher lines of shell.
+    """Raise UsageError where a file of these folders, or of the packages let in, changes what is GUARDED.
 
     overrides: of a command line. name: the configuration of conf/ that `primary` is, or that it builds on.
     """
@@ -134,14 +130,10 @@ def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequ
     places = search_path(packages_of(overrides))
     if not places and not folders:
         return
-    theirs = _loaded(primary, [*overrides, *places], folders)
     asked = [
         text for text in overrides if re.match(r"[+~]*hydra[./](callbacks|job|job_logging|hydra_logging)\b", text)
     ]
-    check_same(theirs, _loaded(name, [*asked, *places], []))
-    lines = OmegaConf.select(theirs, SHELL)
-    if lines and OmegaConf.to_container(lines) != value_of(SHELL, overrides):
-        raise UsageError(f"{SHELL}: lines of shell are taken from the command line alone: {SHELL}=[...]")
+    check_same(_loaded(primary, [*overrides, *places], folders), _loaded(name, [*asked, *places], []))
 
 
 def _loaded(primary: str, overrides: list[str], folders: Sequence[str]) -> DictConfig:

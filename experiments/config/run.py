@@ -56,9 +56,6 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
         raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
     for name in _LOOKS:
         _check_labels(config[name], name)
-    for name in ("results_dir", "data_dir"):
-        if not values[name]:
-            raise UsageError(f"{name}: must be a path")
     if values["study"] is not None:
         path_name(values["study"], "study")
     run = RunConfig(cluster=cluster, **{name: Part.read(config[name]) for name in _PARTS}, **values)
@@ -90,15 +87,8 @@ def as_yaml(run: RunConfig) -> str:
 
 
 def frozen(file: Path, packages: Sequence[str]) -> RunConfig:
-    """The run that a sweep wrote down. Raises UsageError where the file is damaged."""
-    try:
-        return read(yaml.safe_load(file.read_text()), packages)
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from error
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{file}: not a frozen configuration ({type(error).__name__}: {error}); start the sweep again"
-        ) from error
+    """The run that a sweep wrote down."""
+    return read(yaml.safe_load(file.read_text()), packages)
 
 
 def launch_of(config: Mapping[str, Any]) -> LaunchConfig:

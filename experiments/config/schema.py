@@ -243,11 +243,6 @@ class Reproduction:
         choices=("auto", "full", "large", "medium", "quick"),
     )
     seeds: Any = key(None, "seeds of every run, such as [0,1,2]; null: the figure's")
-    step_sizes: str = key(
-        "both",
-        "published: only the paper's step sizes, where a figure also searches for the best ones",
-        choices=("both", "published"),
-    )
     overrides: Sequence[str] = key((), "overrides of every run")
     packages: Sequence[str] = key((), "your packages, for the figure and its runs")
 

@@ -64,21 +64,6 @@ def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]
     return _of(figure, overrides, found), bool(best)
 
 
-def published_alone(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
-    """The figure, with the overrides among its own, of every method's published step size on each seed, without
-    trials. Raises UsageError where there are none to leave out."""
-    if figure.held_out is None:
-        budget = f" budget={figure.budget}" if figure.budget else ""
-        raise UsageError(f"step_sizes=published: figure={figure.name}{budget} has no trials to leave out")
-    found = [
-        _line(line, figure.published[run.algorithm.name], seed)
-        for line, run in zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True)
-        for seed in figure.seeds
-        if run.algorithm.name in figure.published
-    ]
-    return replace(_of(figure, overrides, found), held_out=None)
-
-
 def _rounds(share: float, rounds: int) -> list[str]:
     return [f"rounds={max(1, round(share * rounds))}"] if share < 1 else []
 

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from run_support import SMALL, configuration, stopped
 
 from common.errors import UsageError
 from experiments import check, reproduce, run
-from experiments.config.compose import check_files, compose, register, resolved
+from experiments.config.compose import compose, resolved
 from experiments.config.run import frozen, plain
 from experiments.config.schema import Part, Reproduction
 from experiments.figures.configuration import read
@@ -204,45 +204,6 @@ def test_no_file_sets_what_hydra_calls_before_a_run(
         assert stopped(["-cd", str(tmp_path), *words, *SMALL]) == 2, words
         assert f"{HYDRAS[text]}: is set by a file" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
-
-
-LAUNCHERS = {
-    "sweep": "# @package _global_\nhydra: {launcher: {%s}}\n",
-    "hydra/launcher": "defaults: [submitit_slurm]\n%s\n",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("group", LAUNCHERS)
-def test_no_file_gives_a_launcher_lines_of_shell(group: str, tmp_path: Path) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    (tmp_path / group).mkdir(parents=True)
-    register()
-    line = ["hydra/launcher=submitit_slurm", f"{group}=sly", *SMALL]
-    asked = "hydra.launcher.setup=['module load x','echo ${seed}']"
-    for text, words, allowed in (
-        ("setup: [touch ran]", [], False),
-        ("setup: ['${results_dir}']", [], False),
-        ("partition: gpu", [], True),
-        ("partition: gpu", [asked], True),
-        ("setup: [touch ran]", [asked], True),  # which takes its place
-    ):
-        (tmp_path / group / "sly.yaml").write_text(LAUNCHERS[group] % text)
-        with nullcontext() if allowed else pytest.raises(UsageError, match=r"from the command line alone: hydra\.la"):
-            check_files([*line, *words], "config", "config", [str(tmp_path)])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ["partition='gpu\ntouch ran'", "+additional_parameters.x='\ntouch ran'"])
-def test_nothing_splits_a_line_of_a_launchers_script(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    key = f"{'+' * text.startswith('+')}hydra.launcher.{text.lstrip('+')}"
-    line = ["-m", "hydra/launcher=submitit_slurm", key, *SMALL, f"results_dir={tmp_path / 'r'}"]
-    assert stopped(line) == 2
-    assert "hydra.launcher: a value of several lines" in capsys.readouterr().err
-    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize("target", ["venv.create", "spy.unsaid", "spy.nothing", "experiments.run.main"])

@@ -80,25 +80,6 @@ def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataF
     assert "seeds 0, 4." in text
 
 
-def test_published_step_sizes_alone_are_the_same_runs_without_trials(
-    results: Path, capsys: pytest.CaptureFixture
-) -> None:
-    before = {file: file.stat().st_mtime_ns for file in results.rglob("metrics.jsonl")}
-    reproduce.main([*STUDY, "step_sizes=published", f"results_dir={results}"])
-    assert {file: file.stat().st_mtime_ns for file in results.rglob("metrics.jsonl")} == before
-    [folder] = (results / "figures").glob("*step_sizes=published*")
-    table = pd.read_csv(folder / "tuned.csv")
-    drawn = table.drop_duplicates("run")[["algorithm", "seed", "lr"]]
-    wanted = {(method, seed, lr) for method, lr in PUBLISHED.items() for seed in (0, 4)}
-    assert set(drawn.itertuples(index=False, name=None)) == wanted
-    assert pd.read_csv(folder / "claims.csv")["step_size"].unique().tolist() == ["paper's"]
-    assert "seed 9" not in (folder / "report.md").read_text()
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        reproduce.main(["figure=demo", "step_sizes=published", f"results_dir={results}"])
-    assert "step_sizes=published: figure=demo has no trials to leave out" in capsys.readouterr().err
-
-
 def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     reproduce.main([*STUDY, f"results_dir={tmp_path / 'results'}", "dry_run=true"])
     said = capsys.readouterr()

@@ -165,12 +165,6 @@ def test_nothing_is_left_beside_the_results(
     assert list(map(str, Path().iterdir())) == ["results"]
 
 
-def test_python_without_the_environment(tmp_path: Path) -> None:
-    done = shell(tmp_path, "-S", "-m", "experiments.run", PYTHONHOME="")
-    assert done.returncode
-    assert re.fullmatch(r"error: .* has no hydra-core: .*\n", done.stderr)
-
-
 @pytest.mark.slow
 def test_packages_are_let_in_by_the_command_line_alone(
     extra: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
