@@ -85,7 +85,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
-    curves.save(curves.draw(frame, [panel], about_runs(frame, [y]), look), target, look=look)
+    curves.save(curves.draw(frame, [panel], about_runs(frame), look), target, look=look)
     write_rows(frame, target.with_suffix(".csv"))
     rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
     about_x = {**ABOUT_BITS, "modelled_seconds": f"{network(request).in_words()}."}

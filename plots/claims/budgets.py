@@ -172,22 +172,22 @@ class FewerBits(Check):
         return Finding(of_all([one.verdict for one in findings]), "; ".join(one.measured for one in findings))
 
     def _in_metric(self, metric: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> Finding:
-        ways = [_way(curve, metric) for curve in (mine, theirs)]
-        target = float(np.max([way["badness"].min() for way in ways]))
-        bests = [sign(metric) * way["badness"].min() for way in ways]
-        if math.isnan(target):
+        toward, curves = sign(metric), (mine, theirs)
+        bests = [toward * float((toward * curve[metric].astype(float)).min()) for curve in curves]
+        if any(map(math.isnan, bests)):
             return Finding(NOT_DECIDABLE, f"{metric}: not measured in both")
         if max(bests) > 1 if higher_is_better(metric) else min(bests) < 0:
             said = f"{metric} {bests[0]:.3g} and {bests[1]:.3g}"
             return Finding(NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
-        ends = [level(curve, metric) for curve in (mine, theirs)]
+        ends = [level(curve, metric) for curve in curves]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
-        verdict, text = self._verdict(_cost(ways[0], ways[1], target), is_alike)
-        text = f"{metric} {sign(metric) * target:.3g}: {text}"
+        target = toward * max(toward * best for best in bests)
+        verdict, text = self._verdict(*(_reached(curve, metric, target) for curve in curves), is_alike)
+        text = f"{metric} {target:.3g}: {text}"
         if not is_alike:
             best, end = (_against(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
-        further = _bits_beyond(ways[1], metric, bests[0], self.alike) / ways[0]["bits"].max()
+        further = _bits_beyond(theirs, metric, bests[0], self.alike) / mine["bits"].max()
         if further < self._least:
             return Finding(FAILS, f"{text}, further on at most {as_times(further, self._least)}")
         return Finding(verdict, text)
@@ -197,16 +197,18 @@ class FewerBits(Check):
         """The ratio of bits that is enough."""
         return self.times / self.within
 
-    def _verdict(self, cost: _Cost | None, is_alike: bool) -> tuple[str, str]:
-        """What the ratio of bits to the level says, and in words."""
-        least = self._least
-        if cost is None:
+    def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:
+        """What the ratio of bits to the level says, and in words, from the rows of `_reached`."""
+        (mine_before, theirs_before), (mine_there, theirs_there) = zip(mine["bits"], theirs["bits"], strict=True)
+        if not mine_there or not theirs_there:
             return NOT_DECIDABLE, "reached at the start"
-        text = f"{as_times(cost.bits, least)} the bits ({_range(cost.low, cost.high, least)}), "
-        text += f"{as_times(cost.rounds)} the rounds"
-        if cost.high < least:
+        low, high = theirs_before / mine_there, theirs_there / mine_before if mine_before else math.inf
+        rounds = as_times(theirs["round"].iloc[1] / mine["round"].iloc[1])
+        text = f"{as_times(theirs_there / mine_there, self._least)} the bits ({_range(low, high, self._least)}), "
+        text += f"{rounds} the rounds"
+        if high < self._least:
             return FAILS, text
-        return HOLDS if cost.low >= least and is_alike else NOT_DECIDABLE, text
+        return HOLDS if low >= self._least and is_alike else NOT_DECIDABLE, text
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -250,13 +252,11 @@ class FewerBitsTo(Check):
         return Finding(NOT_DECIDABLE, f"{text}, nearer than evaluations are")
 
     def _need(self, frame: pd.DataFrame) -> _Need:
-        there = (sign(self.metric) * frame[self.metric] <= sign(self.metric) * self.level).to_numpy()
-        spent, rounds = frame[self.axis].to_numpy(dtype=float), frame["round"].to_numpy()
-        if not there.any():
-            return _Need(spent.max(), spent.max(), False)
-        first = int(there.argmax())
-        is_exact = first == 0 or rounds[first] - rounds[first - 1] <= 1
-        return _Need(spent[first if is_exact else first - 1], spent[first], True)
+        there = _reached(frame, self.metric, self.level)
+        if there.empty:
+            return _Need(frame[self.axis].max(), frame[self.axis].max(), False)
+        is_exact = there["round"].iloc[1] - there["round"].iloc[0] <= 1
+        return _Need(there[self.axis].iloc[1 if is_exact else 0], there[self.axis].iloc[1], True)
 
     def _in_words(self, mine: _Need, theirs: _Need) -> str:
         """Both needs, with the digits that show which is more than `times` the other."""
@@ -274,34 +274,12 @@ class _Need(NamedTuple):
     is_there: bool
 
 
-class _Cost(NamedTuple):
-    """The reference's bits and rounds to a level over the subject's, and the range that the ratio of bits is in."""
-
-    bits: float
-    low: float
-    high: float
-    rounds: float
-
-
-def _cost(mine: pd.DataFrame, theirs: pd.DataFrame, target: float) -> _Cost | None:
-    """None where one is at the level at the start."""
-    (mine_before, mine_there), (theirs_before, theirs_there) = (_reached(way, target) for way in (mine, theirs))
-    if not mine_there["bits"] or not theirs_there["bits"]:
-        return None
-    bits, rounds = (theirs_there[axis] / mine_there[axis] for axis in ("bits", "round"))
-    high = theirs_there["bits"] / mine_before["bits"] if mine_before["bits"] else math.inf
-    return _Cost(bits, theirs_before["bits"] / mine_there["bits"], high, rounds)
-
-
-def _way(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Bits and rounds of a curve, and `badness`: its metric, turned so that less is better."""
-    return frame[["bits", "round"]].astype(float).assign(badness=sign(metric) * frame[metric].astype(float))
-
-
-def _reached(way: pd.DataFrame, target: float) -> tuple[pd.Series, pd.Series]:
-    """The first evaluation at the target or beyond, and the one before it; the same twice at the start."""
-    first = int((way["badness"] <= target).to_numpy().argmax())
-    return way.iloc[max(first - 1, 0)], way.iloc[first]
+def _reached(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
+    """The evaluation before the first one at a level or beyond, and that one; twice the first where it is there. No
+    rows where a curve is never there."""
+    there = (sign(metric) * frame[metric] <= sign(metric) * target).to_numpy()
+    first = int(there.argmax())
+    return frame.iloc[[max(first - 1, 0), first] if there.any() else []]
 
 
 def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
@@ -311,11 +289,10 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
     return mine <= alike * theirs
 
 
-def _bits_beyond(way: pd.DataFrame, metric: str, best: float, alike: float) -> float:
+def _bits_beyond(frame: pd.DataFrame, metric: str, best: float, alike: float) -> float:
     """The bits at which a curve is first better than `best` by more than a factor; NaN where it never is."""
-    values = sign(metric) * way["badness"].dropna()
-    further = [not _gets_as_far(metric, best, value, alike) for value in values]
-    return float(way.loc[values.index[further], "bits"].min())
+    further = [value == value and not _gets_as_far(metric, best, value, alike) for value in frame[metric]]
+    return float(frame.loc[further, "bits"].min())
 
 
 def _against(metric: str, mine: float, theirs: float, alike: float) -> str:

@@ -94,7 +94,7 @@ def _diverged(shown: pd.DataFrame) -> list[str]:
 
 def note(figure: Figure, shown: pd.DataFrame) -> str:
     """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
-    about = about_runs(shown, [panel.y for panel in figure.rows])
+    about = about_runs(shown)
     step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
     cross = "Crosses: diverged" * bool(_diverged(shown))
     return ". ".join(filter(None, [figure.note, step, cross, about[:1].upper() + about[1:]]))

@@ -50,8 +50,6 @@ def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
         "Methods in order of their bits to the hardest level; behind these those that did not get there, in order of",
         "the next hardest, and so on.",
     ]
-    if higher_is_better(metric):
-        lines += ["There means at the level or above it."]
     if "bits_min" in reached:
         lines += [
             "Bits are means over seeds, with the least and the greatest; a step size counts where every seed got",

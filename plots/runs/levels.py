@@ -38,32 +38,20 @@ def _cheapest(there: pd.DataFrame, seeds: int, x: str) -> dict[Hashable, float |
 
 def usual_levels(frame: pd.DataFrame, metric: str) -> list[float]:
     """Levels to compare one task's methods at where none are asked for: those that lie between the best start and the
-    best value of all curves, from the easiest on. Decades, five at most; of accuracies tenths, nine at most; where
-    fewer than two of these lie there, round numbers."""
+    best value of all curves, from the easiest on. Decades, five at most; of accuracies tenths; where fewer than two
+    of these lie there, round numbers."""
     values = frame.loc[frame[metric] > 0, ["round", metric]]
     starts = values.loc[values["round"] == values["round"].min(), metric]
     if starts.empty:
         return []
     higher = sign(metric) < 0
     low, high = (starts.max(), values[metric].max()) if higher else (values[metric].min(), starts.min())
-    levels = _multiples(0.1, low, high) if higher else _decades(low, high)
+    powers = range(math.floor(math.log10(high)), math.ceil(math.log10(low)) - 1, -1)
+    tenths = [count / 10 for count in range(1, 10) if low < count / 10 <= high]
+    levels = tenths if higher else [float(f"1e{power}") for power in powers if float(f"1e{power}") < high][:5]
     if len(levels) < 2 and high > low:
-        levels = _multiples(_round_step((high - low) / 5), low, high)
-    return levels[:9] if higher else levels[::-1][:5]
+        from matplotlib.ticker import MaxNLocator  # which takes a while to import
 
-
-def _decades(low: float, high: float) -> list[float]:
-    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    return [float(f"1e{power}") for power in powers if float(f"1e{power}") < high]
-
-
-def _multiples(step: float, low: float, high: float) -> list[float]:
-    """The multiples of a step above `low` and up to `high`, free of rounding in the last digits."""
-    first = math.floor(low / step) + 1
-    return [float(f"{count * step:.12g}") for count in range(first, math.floor(high / step) + 1)]
-
-
-def _round_step(length: float) -> float:
-    """The next round number from a length on: 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(length))
-    return next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power >= length)
+        ticks = [float(f"{tick:.12g}") for tick in MaxNLocator(5).tick_values(low, high) if low < tick <= high]
+        levels = ticks if higher else ticks[::-1]
+    return levels

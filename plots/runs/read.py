@@ -29,7 +29,6 @@ from plots.runs.files import (
 )
 
 if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
-    import numpy as np
     import pandas as pd
 
 STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")
@@ -123,11 +122,6 @@ class RunRecord:
         return rows.astype(dict.fromkeys(rows.select_dtypes("object"), float))  # where values are missing
 
     @property
-    def numbers(self) -> dict[str, np.ndarray]:
-        """The columns of these rows."""
-        return {name: self.rows[name].to_numpy() for name in self.columns}
-
-    @property
     def columns(self) -> list[str]:
         """The names of the rows' columns."""
         return [str(name) for name in self.rows]
@@ -157,6 +151,7 @@ def beside(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | Mappi
 
 
 def _about(run: RunRecord) -> dict[str, Any]:
+    d = run.environment.get("d", math.nan)
     return {
         "task": run.task,
         "algorithm": run.algorithm,
@@ -164,23 +159,18 @@ def _about(run: RunRecord) -> dict[str, Any]:
         "seed": run.seed,
         "run": run.id,
         "planned_rounds": run.rounds,
-        "d": run.environment.get("d", math.nan),
+        "d": d,
         "batch_size": run.config["task"].get("batch_size"),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
-        **exchange(run.environment),
+        # How many could serve, and how often messages crossed: as recorded, or what holds of any method.
+        "servers": run.environment.get("servers", -(-d // 2**12)),
+        "exchanges": run.environment.get("exchanges", 2),
         "trials": run.rows["trial"].nunique(),
         "task_label": run.config["task"]["display"]["label"],
         "selected_by": run.environment.get("metric"),
         **run.display,
     }
-
-
-def exchange(environment: Mapping[str, Any]) -> dict[str, int]:
-    """How many could serve in a run with a server in parts, and how often messages crossed one after the other: as
-    recorded, or what holds of any method where the run does not say."""
-    d = environment.get("d") or 1
-    return {"servers": environment.get("servers", -(-d // 2**12)), "exchanges": environment.get("exchanges", 2)}
 
 
 def open_run(place: Path) -> RunRecord:

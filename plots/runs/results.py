@@ -103,11 +103,6 @@ def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
             "final": float(geometric_mean(ends) if geometric else ends.mean()), "final_low": ends.min(),
             "final_high": ends.max(), "note": chosen["why_not"],
         })  # fmt: skip
-    return pd.DataFrame(found, columns=FINALS)
-
-
-FINALS = [
-    "task", "algorithm", "label", "seeds", "lr", "edge", "metric", "value",
-    "final", "final_low", "final_high", "note",
-]  # fmt: skip
-"""The columns of `finals`."""
+    if not found:
+        raise ValueError("no task measures a loss or gradient norm to select step sizes by")
+    return pd.DataFrame(found)

@@ -1,7 +1,5 @@
 """One curve from several seeds."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import pandas as pd
 
@@ -13,15 +11,12 @@ def repeated(frame: pd.DataFrame) -> bool:
     return bool((frame.groupby(["task", "algorithm"])["seed"].nunique() > 1).any())
 
 
-def about_runs(frame: pd.DataFrame, shown: Iterable[str]) -> str:
-    """The budget and the seeds of curves, of which these columns are shown, in a line."""
+def about_runs(frame: pd.DataFrame) -> str:
+    """The budget and the seeds of curves, in a line."""
     ends = frame.groupby(["task", "algorithm"])["round"].max()
     rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
     seeds = in_order(frame["seed"])
     if repeated(frame):
-        points = frame.groupby(["task", "algorithm", "lr", "round"])
-        if all((points[name].nunique() <= 1).all() for name in shown):
-            return f"{rounds} rounds; seeds {seeds} gave the same numbers."
         return f"{rounds} rounds; means over seeds {seeds}, bands from the least to the greatest."
     return f"{rounds} rounds; one seed{f' ({seeds})' if frame['seed'].nunique() == 1 else ' a curve'}."
 
