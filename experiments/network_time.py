@@ -33,7 +33,6 @@ from rich.console import Console
 from common import tables
 from common.errors import UsageError
 from common.names import unknown
-from plots.figure.look import Look
 from plots.figure.spec import Times
 from plots.request import (
     NETWORK,
@@ -116,7 +115,7 @@ def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> Non
     from plots.figure import bandwidth, curves
 
     lines = bandwidth.over_bandwidth(frame, times, link)
-    curves.save(bandwidth.draw(lines, times, bandwidth.note(frame, lines), Look()), target)
+    curves.save(bandwidth.draw(lines, times, bandwidth.note(frame, lines)), target)
     write_rows(bandwidth.rows(lines), target.with_suffix(".csv"))
     write_text(f"{bandwidth.caption(frame, times, link)}\n", target.with_suffix(".txt"))
 

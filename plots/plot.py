@@ -12,8 +12,7 @@ x_scale, y_scale           log | linear; bits, modelled seconds and everything b
 network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true: messages leave while computing)
 network.computing     milliseconds a round; empty: each method's as measured
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
-width, font, font_size     of the picture in inches, a font family such as serif, and of its labels in points
-step_sizes     true: the legend names them
+width     of the picture in inches
 results_dir    where the runs lie
 out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<y>-over-<x>.png unless said), beside
                which its curves are left as .csv
@@ -28,14 +27,12 @@ import pandas as pd
 
 from common.errors import UsageError
 from plots.figure import curves
-from plots.figure.look import Look
 from plots.figure.spec import Panel
 from plots.latex import latex_tables
 from plots.request import (
     NETWORK,
     PICTURES,
     answering,
-    built,
     chosen,
     chosen_runs,
     network,
@@ -58,11 +55,9 @@ AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"
 
 SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
-LOOK = {"width": "", "font": "", "font_size": "", "step_sizes": "false"}
-
 DEFAULTS = {
     "x": "bits", "y": "grad_norm", **dict.fromkeys(CHOOSING, ""), "lr": "best", "x_scale": "", "y_scale": "",
-    **NETWORK, **LOOK, "results_dir": "results", "out": "",
+    **NETWORK, "width": "", "results_dir": "results", "out": "",
 }  # fmt: skip
 
 
@@ -77,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def draw(request: Mapping[str, str], target: Path) -> str:
     """Draw the curves of a request, with their rows in a CSV beside the picture. Prints the caption."""
-    x, look = _axis(request), built(Look, request, LOOK)
+    x, width = _axis(request), positive("width", request["width"]) if request["width"] else None
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
     frame, y = _curves(request)
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
@@ -85,7 +80,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
-    curves.save(curves.draw(frame, [panel], about_runs(frame), look), target, look=look)
+    curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
     write_rows(frame, target.with_suffix(".csv"))
     rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
     about_x = {**ABOUT_BITS, "modelled_seconds": f"{network(request).in_words()}."}

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from plots.runs.network import Network
 
 Name = TypeVar("Name", bound=str)
-Part = TypeVar("Part")
 
 NETWORK = {
     "network.bandwidth": "100", "network.latency": "1", "network.topology": "sharded", "network.overlap": "false",
@@ -100,22 +99,19 @@ def positive(key: str, value: str) -> float:
     return number
 
 
-def built(kind: Callable[..., Part], request: Mapping[str, str], keys: Iterable[str], prefix: str = "") -> Part:
-    """An object of a pydantic dataclass from the keys of a request that say something. Raises UsageError."""
-    given = {key.removeprefix(prefix): request[key] for key in keys if request[key]}
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = "".join(f"{prefix}{name}={given[str(name)]}: " for name in first["loc"][:1])
-        raise UsageError(f"{key}{first['msg']}") from error
-
-
 def network(request: Mapping[str, str]) -> Network:
     """The network that the keys of NETWORK name. Raises UsageError."""
     from plots.runs.network import Network  # which imports pandas
 
-    return built(Network, request, [key for key in request if key.startswith("network.")], "network.")
+    given = {
+        key.removeprefix("network."): text for key, text in request.items() if key.startswith("network.") and text
+    }
+    try:
+        return Network(**given)  # type: ignore[arg-type]  (pydantic reads texts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = "".join(f"network.{name}={given[str(name)]}: " for name in first["loc"][:1])
+        raise UsageError(f"{key}{first['msg']}") from error
 
 
 def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:

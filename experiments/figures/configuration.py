@@ -15,7 +15,6 @@ from experiments.config.schema import Reproduction
 from experiments.config.values import check_keys, checked
 from plots.claims.claims import CHECKS, Claim
 from plots.figure.derive import DERIVATIONS
-from plots.figure.look import Look
 from plots.figure.spec import Figure, Panel, Target, Times
 from plots.runs.network import Network
 
@@ -24,7 +23,7 @@ BUDGETS = ("full", "large", "medium", "quick")
 
 _FIGURE = TypeAdapter(Figure)
 _PARTS: Mapping[str, Any] = {
-    "rows": Panel, "targets": Target, "times": Times, "look": Look, "network": Network, "claims": Claim,
+    "rows": Panel, "targets": Target, "times": Times, "network": Network, "claims": Claim,
     **CHECKS, **DERIVATIONS,
 }  # fmt: skip
 """By their place in a figure: a key, or the name of a check or derivation."""

@@ -127,7 +127,6 @@ class AlikeEarly(Check):
         return self._compared(early, early[self.metric].to_numpy(dtype=float), alike, behind)
 
     def _compared(self, early: pd.DataFrame, ours: np.ndarray, alike: np.ndarray, behind: np.ndarray) -> Finding:
-        """The metrics of the three at the early budgets, held against each other."""
         for name, values in ((self.other, alike), (self.slower, behind), (self.subject, ours)):
             if blank := int(np.isnan(values).sum()):
                 verdict = FAILS if name == self.subject else NOT_DECIDABLE
@@ -194,7 +193,6 @@ class FewerBits(Check):
 
     @property
     def _least(self) -> float:
-        """The ratio of bits that is enough."""
         return self.times / self.within
 
     def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:

@@ -7,7 +7,7 @@ is made in every seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -89,7 +89,6 @@ def _findings(claim: Claim, frame: pd.DataFrame) -> list[tuple]:
 
 
 def _is_about(check: Check, rows: pd.DataFrame) -> bool:
-    """Whether a task's rows have the methods and metrics that the check names."""
     is_measured = all(name in rows and rows[name].notna().any() for name in check.named_metrics)
     return is_measured and check.named_methods <= set(rows["algorithm"])
 
@@ -116,22 +115,16 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> tuple[str, str]:
-    """Verdict and numbers of one claim on one task under one protocol."""
-    findings = dict(_by_seed(rows, claim))
+    findings = {}
+    for seed, some in rows.groupby("seed"):
+        curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
+        if claim.check.named_methods <= set(curves):
+            findings[seed] = in_one_seed(curves, claim)
     if not findings:
         return NOT_DECIDABLE, "no seed that all its methods have"
     found, seeds = _together(findings), rows["seed"].nunique()
     lacking = f"; {len(findings)} of {seeds} seeds, which all its methods have" if len(findings) < seeds else ""
     return found.verdict, found.measured + lacking
-
-
-def _by_seed(rows: pd.DataFrame, claim: Claim) -> Iterator[tuple[int, Finding]]:
-    """The finding of each seed that all the claim's methods have."""
-    for seed in sorted(rows["seed"].unique()):
-        some = rows[rows["seed"] == seed]
-        curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
-        if claim.check.named_methods <= set(curves):
-            yield int(seed), in_one_seed(curves, claim)
 
 
 def in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
@@ -142,7 +135,7 @@ def in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
     return finding.negated() if claim.negated else finding
 
 
-def _together(findings: Mapping[int, Finding]) -> Finding:
+def _together(findings: Mapping[Hashable, Finding]) -> Finding:
     """One finding from those of all seeds. It holds, or fails, where it does so in every seed.
 
     Measured are a ratio's geometric mean with least and greatest, or other numbers seed by seed. Where seeds

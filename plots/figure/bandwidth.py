@@ -13,7 +13,6 @@ from matplotlib.figure import Figure as Picture
 
 from plots.claims.finding import short_exponent
 from plots.figure import curves
-from plots.figure.look import Look
 from plots.figure.spec import Panel, Times
 from plots.runs.columns import in_words
 from plots.runs.network import Network, first_there, own_share, pays, seconds_to
@@ -69,10 +68,10 @@ def paying(lines: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(found)[["task", "label", "least", "greatest"]]
 
 
-def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
+def draw(lines: pd.DataFrame, times: Times, note: str) -> Picture:
     """The lines of `over_bandwidth`."""
     matplotlib.use("Agg")
-    figure = curves.draw(lines, [PANEL], note, look)
+    figure = curves.draw(lines, [PANEL], note)
     for axis in figure.axes:
         if axis.get_ylabel():
             axis.set_ylabel(f"modelled seconds to\n{in_words(times.metric)} {times.level:g}")
@@ -80,7 +79,7 @@ def draw(lines: pd.DataFrame, times: Times, note: str, look: Look) -> Picture:
 
 
 def note(frame: pd.DataFrame, lines: pd.DataFrame) -> str:
-    """What stands in the picture: whose rounds they are, and who never gets to the level."""
+    """The note in the picture: which runs gave the rounds, and which methods never reach the level."""
     seeds = f"seed{'s' * repeated(frame)} {in_order(frame['seed'])}"
     said = [f"Rounds of runs with {in_order(frame['workers'])} workers, {seeds}"]
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
@@ -125,7 +124,6 @@ def reached(frame: pd.DataFrame, times: Times) -> pd.DataFrame:
 
 
 def _span(values: Iterable[float]) -> str:
-    """The least and the greatest of numbers, four digits each."""
     numbers = sorted(values)
     ends = dict.fromkeys(f"{number:.4g}" for number in (numbers[0], numbers[-1])) if numbers else ["–"]
     return short_exponent(" to ".join(ends))

@@ -28,7 +28,6 @@ def caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
 
 
 def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
-    """Which step sizes the curves have."""
     if figure.step_size != "best":
         return [f"All methods with step size {figure.step_size:g}."]
     if was_selected(tried):
@@ -40,7 +39,6 @@ def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
 
 
 def _edges(tried: pd.DataFrame) -> list[str]:
-    """Which best step sizes lie on the edge of their grid."""
     edge = on_edge(tried)
     first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
     several = tried["task"].nunique() > 1
@@ -53,7 +51,6 @@ def _edges(tried: pd.DataFrame) -> list[str]:
 
 
 def _seeds(figure: Figure, shown: pd.DataFrame) -> list[str]:
-    """What lines and bands are."""
     if not repeated(shown):
         return []
     is_log = any(panel.y_scale == "log" for panel in figure.rows)

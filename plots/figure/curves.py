@@ -12,12 +12,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
-from matplotlib.ticker import LogFormatter
 from PIL import Image
 
 from common.files import naming
-from plots.figure.look import MOST, SIZE, Look
-from plots.figure.spec import Panel
+from plots.figure.spec import MOST, Panel
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
@@ -40,7 +38,7 @@ def draw(
     frame: pd.DataFrame,
     rows: Sequence[Panel],
     note: str,
-    look: Look = Look(),  # noqa: B008  (it is frozen)
+    width: float | None = None,
     families: Sequence[Sequence[str]] = (),
 ) -> Figure:
     """Panels of `rows` × tasks with one curve a method, and a note in small print below. Close it after use.
@@ -55,11 +53,11 @@ def draw(
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
-    with plt.style.context([str(STYLE), look.settings()]):
-        width = look.width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if several else len(rows)))
+    with plt.style.context(str(STYLE)):
+        width = width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if several else len(rows)))
         others = [name for name in names if not any(name in some for some in families)]
         groups = [frame[frame["algorithm"].isin(some)] for some in [*families, *_rows(others, MOST)]]
-        blocks = [_block(some, rows, width, look) for some in groups if len(some)]
+        blocks = [_block(some, rows, width) for some in groups if len(some)]
         heights = [block.height + 0.36 * (not several) for block in blocks]
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -68,7 +66,7 @@ def draw(
         if not several:
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
-        _write_below(figure, note, look)
+        _write_below(figure, note)
     return figure
 
 
@@ -83,47 +81,34 @@ class _Block:
     height: float
 
 
-def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float, look: Look) -> _Block:
+def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> _Block:
     tasks = list(frame["task"].unique())
     across = max(1, min(WIDEST, int(width / 1.45)))
     if len(tasks) > 1 and len(panels) > 1 and not any(panel.task for panel in panels):
         places = [[(task, panel) for task in some] for some in _rows(tasks, across) for panel in panels]
     else:
         places = _rows([(task, panel) for task in tasks for panel in panels if panel.shows(task)], across)
-    scale = look.font_size / SIZE
-    labels = _labels(frame, int((width / scale - 0.55) / LETTER), look)
+    longest = int((width - 0.55) / LETTER)
+    names = frame.groupby("algorithm", sort=False)["label"].first()
+    labels = {str(name): textwrap.fill(text, longest, break_on_hyphens=False) for name, text in names.items()}
     lines = [line for text in labels.values() for line in text.split("\n")]
-    columns = max(1, min(len(labels), int((width - 0.3) / scale / (0.55 + LETTER * max(map(len, lines))))))
+    columns = max(1, min(len(labels), int((width - 0.3) / (0.55 + LETTER * max(map(len, lines))))))
     tallest = max(text.count("\n") + 1 for text in labels.values())
     panel = min(1.6, 0.35 + 0.8 * width / len(places[0]))
-    height = 0.25 + len(places) * panel + 0.16 * tallest * math.ceil(len(labels) / columns) * scale
+    height = 0.25 + len(places) * panel + 0.16 * tallest * math.ceil(len(labels) / columns)
     return _Block(frame, places, labels, columns, height)
 
 
-def _labels(frame: pd.DataFrame, longest: int, look: Look) -> dict[str, str]:
-    """By method what the legend calls it, with its step sizes where these are to stand there, one a task where they
-    differ."""
-    found = {}
-    for name, rows in frame.groupby("algorithm", sort=False):
-        text = str(rows["label"].iloc[0])
-        if look.step_sizes:
-            each = [f"{lr:g}" for lr in rows.drop_duplicates(["task", "lr"])["lr"]]
-            text += f" (α = {', '.join(each if len(set(each)) > 1 else each[:1])})"
-        found[str(name)] = textwrap.fill(text, longest, break_on_hyphens=False)
-    return found
-
-
-def _write_below(figure: Figure, note: str, look: Look) -> None:
+def _write_below(figure: Figure, note: str) -> None:
     """A note in small print below the panels; the figure becomes higher by it."""
     width, height = figure.get_size_inches()
-    if text := textwrap.fill(note, int(18 * width * SIZE / look.font_size)):
-        more = (0.02 + 0.014 * look.font_size) * len(text.splitlines())
+    if text := textwrap.fill(note, int(18 * width)):
+        more = 0.13 * len(text.splitlines())
         figure.set_size_inches(width, height + more)
         figure.supxlabel(text)
 
 
 def _draw_block(place: FigureBase, block: _Block, several: bool) -> None:
-    """The panels of some methods with their legend."""
     axes, handles = place.subplots(len(block.places), len(block.places[0]), squeeze=False), {}
     tasks, above = dict(list(block.frame.groupby("task", sort=False))), None
     for cells, row in zip(block.places, axes, strict=True):
@@ -149,7 +134,6 @@ def _in_lines(text: str, most: int) -> str:
 
 
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
-    """The curves of one panel."""
     curves = frame.groupby("algorithm", sort=False)
     for place, (name, curve) in enumerate(curves):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
@@ -169,8 +153,6 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
             axis.fill_between(line["x"], line["low"], line["high"], color=color, alpha=0.2, linewidth=0)
     axis.set_gid(panel.y)
     axis.set(xscale=panel.x_scale, yscale=panel.y_scale, xlabel=label(panel.x))
-    if panel.y_scale == "log":
-        axis.yaxis.set_minor_formatter(LogFormatter())  # 2 and not 2×10⁰, where a panel has less than a decade
     if panel.guide is not None:
         _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
     _cut(axis, panel)
@@ -222,10 +204,10 @@ def _share(figure: Figure) -> None:
                 axis.set_ylim(low, high)
 
 
-def save(figure: Figure, *targets: Path, look: Look = Look()) -> None:  # noqa: B008
+def save(figure: Figure, *targets: Path) -> None:
     """Write a figure to files, each of the type that its name ends in, and close it; exactly as wide as it is to be,
     where that was said. A PNG has 256 colours, which halves it and is not seen in curves."""
-    with plt.style.context([str(STYLE), look.settings()]):
+    with plt.style.context(str(STYLE)):
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             with naming(target):

@@ -64,7 +64,6 @@ def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
 
 
 def _tried(figure: Figure) -> str:
-    """Which step sizes the runs that are judged have."""
     if figure.held_out is None:
         return "all step sizes of the grid"
     return "the published and the best step size" if figure.published else "the best step size"
@@ -150,7 +149,6 @@ def row_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str
 
 
 def _how(claim: Claim) -> list[str]:
-    """The rule of a claim, with its options."""
     options = ", ".join(f"{name}={value}" for name, value in claim.check.options.items())
     meaning = " ".join((inspect.getdoc(claim.check) or "").split())
     negated = "It holds where this is not so: " if claim.negated else ""
@@ -158,7 +156,6 @@ def _how(claim: Claim) -> list[str]:
 
 
 def _bits(row: pd.Series) -> str:
-    """One cell of `targets`."""
     if pd.isna(row["bits"]):
         return "–"
     if not row["bits"]:

@@ -10,9 +10,6 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from plots.figure import curves
-from plots.figure.look import Look
-
-ROOT = Path(__file__).resolve().parents[2]
 
 _COLORS = ("#222222", "#D55E00", "#009E73", "#6A51A3", "#0072B2", "#A6611A", "#CC79A7")
 """One a method."""
@@ -34,14 +31,14 @@ def read(path: Path) -> pd.DataFrame:
     return found.assign(round=found.groupby(["task", "algorithm"]).cumcount())
 
 
-def draw(rounds: pd.DataFrame, note: str, look: Look) -> Picture:
+def draw(rounds: pd.DataFrame, note: str) -> Picture:
     """A panel a number of nodes and latency, over bandwidth: lines are modelled, points were measured."""
     tasks, labels = list(rounds.groupby("task", sort=False)), list(rounds["label"].unique())
-    with plt.style.context([str(curves.STYLE), look.settings()]):
+    with plt.style.context(str(curves.STYLE)):
         across = min(2, len(tasks))
         down = -(-len(tasks) // across)
         figure, axes = plt.subplots(down, across, sharey=True, squeeze=False, layout="constrained")
-        figure.set_size_inches(look.width or 6.6, 1.2 + 2.2 * down)
+        figure.set_size_inches(6.6, 1.2 + 2.2 * down)
         for axis, (task, rows) in zip(axes.flat, tasks, strict=False):
             axis.set(title=task, xscale="log", yscale="log", xlabel="Mbit/s of every link")
             for name, some in rows.groupby("algorithm", sort=False):

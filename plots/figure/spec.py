@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from annotated_types import Gt, Le, Len, MinLen
@@ -14,9 +15,13 @@ from common.names import unknown
 from plots.claims.check import OPTIONS, known_metric
 from plots.claims.claims import Claim
 from plots.figure.derive import Derivation
-from plots.figure.look import MOST, Look
 from plots.runs.columns import higher_is_better, x_axes
 from plots.runs.network import Network
+
+ROOT = Path(__file__).resolve().parents[2]
+
+MOST = 7
+"""Curves in a panel that can be told apart: of more, each of several blocks of panels has some."""
 
 Metric = Annotated[str, AfterValidator(known_metric)]
 Topology = Literal["rank0", "sharded", "ring", "tree", "all_gather"]
@@ -74,6 +79,13 @@ class Times:
     topologies: Annotated[tuple[Topology, ...], MinLen(1)] = ("sharded", "ring")
     measured: str = ""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for what could not be drawn."""
+        if self.bandwidth[0] >= self.bandwidth[1]:
+            raise ValueError("bandwidth: the least comes first, then the greatest")
+        if self.measured and not (ROOT / self.measured).is_file():
+            raise ValueError(f"measured={self.measured}: no such file in the project's folder")
+
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Figure:
@@ -92,7 +104,6 @@ class Figure:
         published: by algorithm the step size of its paper, a protocol beside that of best step sizes.
         published_as: whose these are, in panels and tables.
         families: algorithms that are drawn together, in panels of their own.
-        look: size, font, and what legends name.
         held_out: the seed that chooses the best step sizes. Nothing is judged on it.
         trial_share: the share of a run's rounds that a run on that seed has.
         trial_overrides: of the runs on that seed.
@@ -116,7 +127,6 @@ class Figure:
     published: Mapping[str, float] = Field(default_factory=dict)
     published_as: str = "paper's"
     families: tuple[Annotated[tuple[str, ...], Len(1, MOST)], ...] = ()
-    look: Look = Field(default_factory=Look)
     held_out: int | None = None
     trial_share: Annotated[float, Gt(0), Le(1)] = 1.0
     trial_overrides: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import pandas as pd
 from plots.claims import claims
 from plots.claims.seconds import AsMeasured
 from plots.figure import bandwidth, curves, markdown, measured
-from plots.figure.spec import Figure, Times
+from plots.figure.spec import ROOT, Figure, Times
 from plots.runs.columns import in_words
 
 
@@ -23,14 +23,14 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     times = figure.times
     assert times is not None
     lines = bandwidth.over_bandwidth(frame, times, figure.network)
-    rounds = measured.read(measured.ROOT / times.measured) if times.measured else None
+    rounds = measured.read(ROOT / times.measured) if times.measured else None
     findings = _judged(lines, rounds, figure, _protocol(frame, figure))
     caption = f"{figure.title}. {bandwidth.caption(frame, times, figure.network)}"
     about = ". ".join(filter(None, [figure.note, bandwidth.note(frame, lines)]))
-    _save(bandwidth.draw(lines, times, about, figure.look), figure.name, figure, target)
+    _save(bandwidth.draw(lines, times, about), figure.name, target)
     if rounds is not None:
         said = "Lines: modelled. Points: measured; without a line: no model."
-        _save(measured.draw(rounds, said, figure.look), f"{figure.name}_measured", figure, target)
+        _save(measured.draw(rounds, said), f"{figure.name}_measured", target)
     (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
     frame.to_csv(target / f"{figure.name}.csv", index=False)
     bandwidth.rows(lines).to_csv(target / "lines.csv", index=False, float_format="%.6g")
@@ -44,14 +44,13 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
 
 
 def _about_measured(name: str, file: str) -> list[str]:
-    """The section on measured rounds."""
     picture = f"![Seconds a round over bandwidth, modelled and measured]({name}_measured.png)"
     caption = f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{file}`). "
     return ["", "## Measured rounds", "", picture, "", f"{caption}Points without a line have no model.*"]
 
 
-def _save(picture: curves.Figure, name: str, figure: Figure, target: Path) -> None:
-    curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")), look=figure.look)
+def _save(picture: curves.Figure, name: str, target: Path) -> None:
+    curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")))
 
 
 def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
@@ -73,7 +72,6 @@ def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, pr
 
 
 def _paying(lines: pd.DataFrame) -> list[str]:
-    """Where compression pays: methods down, panels across."""
     found = bandwidth.paying(lines)
     if found.empty:
         return []
@@ -89,7 +87,6 @@ def _paying(lines: pd.DataFrame) -> list[str]:
 
 
 def _seconds(lines: pd.DataFrame) -> list[str]:
-    """The modelled seconds at powers of ten."""
     text = ["## Modelled seconds", "", "Over Mbit/s; a dash: never at the level.", ""]
     for task, rows in lines.groupby("task", sort=False):
         rows = rows[np.log10(rows["bandwidth"]).round(9) % 1 == 0]
@@ -103,7 +100,6 @@ def _seconds(lines: pd.DataFrame) -> list[str]:
 
 
 def _rests_on(frame: pd.DataFrame, times: Times) -> list[str]:
-    """What a round took and cost, and how many there were."""
     found = bandwidth.reached(frame, times)
     said = f"{in_words(times.metric)} {times.level:g}"
     costs = ("computing of a worker, ms a round", "bits a round", f"rounds to {said}")

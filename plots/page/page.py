@@ -144,7 +144,6 @@ def _notices(variants: Sequence[Variant], runs: int, frame: pd.DataFrame) -> lis
 
 
 def _tasks(frame: pd.DataFrame, metrics: Iterable[str]) -> list[dict]:
-    """Tasks, each with the best step size of its methods if any is, the rule for it, and bits to the usual levels."""
     return [
         {
             "name": task,
@@ -158,7 +157,6 @@ def _tasks(frame: pd.DataFrame, metrics: Iterable[str]) -> list[dict]:
 
 
 def _targets(rows: pd.DataFrame, metric: str) -> dict:
-    """Levels, and by curve the bits to each of them."""
     levels = usual_levels(rows, metric)
     if not levels:
         return {"levels": [], "rows": {}}
@@ -199,7 +197,6 @@ def _curves(variants: Sequence[Variant]) -> list[dict]:
 
 
 def _href(place: Path, seen_from: Path) -> str:
-    """A link from a page in the folder `seen_from`."""
     return quote(os.path.relpath(place, seen_from).replace(os.sep, "/"))
 
 

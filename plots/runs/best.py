@@ -130,7 +130,6 @@ def ends_above_its_start(trial: Columns, metric: str) -> bool:
 
 
 def _value(trial: Columns, rule: Rule, geometric: bool) -> float:
-    """What one curve, in order of rounds, came to."""
     if rule.of == "level":
         return level(trial, rule.metric, geometric=geometric)
     badness = sign(rule.metric) * _floats(trial, rule.metric)

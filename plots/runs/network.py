@@ -51,7 +51,6 @@ FORMS: dict[str, Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers, N
 
 
 def _steps(n: Numbers) -> Numbers:
-    """⌈log₂n⌉."""
     return np.ceil(np.log2(n))
 
 
@@ -95,14 +94,9 @@ class Network:
         )
 
 
-def is_dense(bits: Numbers, rounds: Numbers, d: Numbers) -> Numbers:
-    """Whether nothing but dense vectors had been sent: 32d bits a round in each direction."""
-    return bits == 64 * d * rounds
-
-
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
     """Whether the curve that a row belongs to sends nothing but dense vectors."""
-    dense = is_dense(frame["bits"], frame["round"], frame["d"])
+    dense = frame["bits"] == 64 * frame["d"] * frame["round"]  # 32d bits a round in each direction
     return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
 
 

@@ -39,7 +39,6 @@ Answer = TypeVar("Answer")
 
 
 def _setting(*keys: str) -> Any:
-    """A property that is what a run's configuration has there."""
     return property(lambda run: reduce(getitem, keys, run.config))
 
 

@@ -158,7 +158,6 @@ def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
 
 
 def _as_dicts(texts: pd.DataFrame) -> dict[Path, dict[str, str]]:
-    """By folder the settings that a run has."""
     return {
         folder: {key.removesuffix("._target_"): text for key, text in mine.items() if text == text}  # not NaN
         for folder, mine in texts.to_dict("index").items()

@@ -30,6 +30,6 @@ def test_every_figure_has_its_table_and_the_readme_names_it() -> None:
 def test_a_figure_is_redrawn_equal(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     if name not in QUICK:
-        monkeypatch.setattr(curves, "draw", lambda *arguments: None)
+        monkeypatch.setattr(curves, "draw", lambda *arguments, **options: None)
         monkeypatch.setattr(curves, "save", lambda *arguments, **options: None)
     assert redraw(committed.tables()[name], tmp_path)

@@ -199,8 +199,6 @@ WRONG = [
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
     ({"targets": [{"metric": "grad_norm", "levels": 0.1}]}, "levels=0.1: Input should be a valid"),
     ({"select": "test_accuracy"}, "select=test_accuracy: choose a metric of which less is better"),
-    ({"look": {"wdith": 3}}, "figure=demo: look: wdith: no such key; did you mean width?"),
-    ({"look": {"width": 0.5}}, "figure=demo: look: width=0.5: Input should be greater"),
     ({"families": [[f"m{n}" for n in range(8)]]}, "Tuple should have at most 7 items"),
     ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
     ({"times": TIMES}, "a figure has either rows of panels or times"),

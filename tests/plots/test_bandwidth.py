@@ -13,7 +13,6 @@ from curve_support import claim
 from folder_support import change, folder, rewrite
 
 from plots.figure import bandwidth, measured
-from plots.figure.look import Look
 from plots.figure.publish import publish, rows_of
 from plots.figure.spec import Figure, Panel, Times
 from plots.runs.network import Network
@@ -112,7 +111,7 @@ def write(place: Path, text: str = MEASURED) -> Path:
 
 
 def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
-    figure = measured.draw(measured.read(write(tmp_path)), "", Look())
+    figure = measured.draw(measured.read(write(tmp_path)), "")
     assert [axis.get_title() for axis in figure.axes] == ["2 nodes, 0.1 ms", "4 nodes, 5 ms"]
     drawn = figure.axes[0].get_lines()
     points = {line.get_label(): line for line in drawn if line.get_linestyle() == "None"}

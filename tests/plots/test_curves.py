@@ -13,7 +13,6 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from plots.figure.curves import draw, save
-from plots.figure.look import Look
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 
@@ -125,30 +124,17 @@ def test_a_figure_is_exactly_as_wide_as_it_is_to_be(tmp_path: Path) -> None:
         falling(f"a rather long name of a method {n}", 0.9 - n / 10, f"t{t}") for n in range(2) for t in range(3)
     )
     for width in (3.25, 6.0):
-        look = Look(width=width)
-        figure = draw(frame, [NORM], "note", look)
+        figure = draw(frame, [NORM], "note", width)
         figure.canvas.draw()
         for artist in (*figure.subfigs[0].legends, *figure.axes):
             box = artist.get_tightbbox(figure.canvas.get_renderer())
             assert box.x0 >= 0
             assert box.x1 <= figure.bbox.width
-        save(figure, tmp_path / "it.png", look=look)
+        save(figure, tmp_path / "it.png")
         with Image.open(tmp_path / "it.png") as picture:
             assert picture.size[0] == pytest.approx(200 * width, abs=1)
         across = {round(axis.get_position().x0, 2) for axis in figure.axes}
         assert len(across) == (2 if width < 4 else 3)
-
-
-def legend(figure) -> list[str]:
-    return [" ".join(text.get_text().split()) for text in figure.subfigs[0].legends[0].get_texts()]
-
-
-def test_step_sizes_stand_in_the_legend_on_request() -> None:
-    frame = pd.concat(
-        [falling("a", 0.9, lr=0.1), falling("a", 0.9, "t", lr=0.3), *(falling("b", 0.8, t) for t in "st")]
-    )
-    assert legend(draw(frame, [NORM], "")) == ["A", "B"]
-    assert legend(draw(frame, [NORM], "", Look(step_sizes=True))) == ["A (α = 0.1, 0.3)", "B (α = 0.1)"]
 
 
 def test_families_are_those_that_are_given_and_a_method_may_be_in_two() -> None:

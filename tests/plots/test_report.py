@@ -35,7 +35,7 @@ def folders(tmp_path: Path) -> list[Path]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
     """Nothing is drawn; the rows that would be."""
     drawn = []
-    monkeypatch.setattr(curves, "draw", lambda frame, *more: drawn.append(frame))
+    monkeypatch.setattr(curves, "draw", lambda frame, *more, **options: drawn.append(frame))
     monkeypatch.setattr(curves, "save", lambda *arguments, **more: None)
     return drawn
 
