@@ -19,7 +19,7 @@ import torch.distributed as dist
 from benchmarks.contestants import CONTESTANTS, Training, training
 from common.errors import exit_with_message
 from common.parent import end_with_parent
-from experiments.cluster.launch import joined, launch
+from experiments.cluster.launch import join_ranks, launch
 from experiments.cluster.ranks import Ranks
 
 TIMEOUT = 120.0
@@ -30,7 +30,7 @@ def main() -> None:
     """Answer until stdin ends."""
     end_with_parent()
     torch.set_num_threads(1)
-    with exit_with_message(), joined(launch(), "cpu", TIMEOUT) as ranks:
+    with exit_with_message(), join_ranks(launch(), "cpu", TIMEOUT) as ranks:
         _serve(ranks)
 
 

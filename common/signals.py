@@ -25,12 +25,12 @@ def stop_requests(most: int | None = None) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         found.append(number)
 
-    with handled(note, stops()):
+    with handle(note, stops()):
         yield found
 
 
 @contextmanager
-def handled(
+def handle(
     handler: Callable[[int, FrameType | None], None] | signal.Handlers, numbers: Iterable[signal.Signals]
 ) -> Iterator[None]:
     """Let a handler have these signals during the with-block. Only a main thread can: elsewhere nothing changes."""

@@ -29,7 +29,7 @@ from common.names import unknown
 from experiments.config.compose import parse
 from experiments.run_store.parts import verify
 from plots.runs.find import folders
-from plots.runs.read import twice, verified
+from plots.runs.read import retry, verified
 
 CONTRACTS = Path(__file__).with_name("contracts")
 
@@ -93,7 +93,7 @@ def _damage(folder: Path) -> str:
     try:
         run = verified(folder)
         if run and not run.is_finished:
-            twice(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
+            retry(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
     except (OSError, ValueError) as error:
         return str(error)
     return ""

@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config import identity
-from experiments.config.compose import compose, packages_of, resolved, split
-from experiments.config.messages import explained
+from experiments.config.compose import compose, packages_of, resolve, split
+from experiments.config.messages import explain_hydra_errors
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
 from experiments.figures.configuration import asked_of, read
@@ -30,7 +30,7 @@ from experiments.figures.runs import runs_of
 from experiments.loggers.layout import bits_to, group, ids, name_of
 from experiments.loggers.logger import build_logger, one_line
 from experiments.loggers.wandb_logger import WandbLogger, mode_and_reason
-from experiments.reproduce import moved
+from experiments.reproduce import move_overrides
 from plots.figure.spec import Figure, Panel
 from plots.runs.columns import column, higher_is_better, in_words
 
@@ -122,9 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
     """The figure without panels of what is derived from several runs, and its runs."""
-    overrides = moved(overrides)
-    with explained(overrides, "reproduce"):
-        asked = asked_of(resolved(compose(overrides, "reproduce", packages_of(overrides))))
+    overrides = move_overrides(overrides)
+    with explain_hydra_errors(overrides, "reproduce"):
+        asked = asked_of(resolve(compose(overrides, "reproduce", packages_of(overrides))))
     figure = read(asked, _ask_for_budget)
     shown = tuple(row for row in figure.rows if column(row.y).filled_by != "figure")
     if not shown:

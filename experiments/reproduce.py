@@ -32,7 +32,7 @@ from rich.console import Console
 from common.errors import Diverged, RunError, UsageError, exit_with_message
 from experiments.config import identity
 from experiments.config.application import CONF, start
-from experiments.config.compose import packages_of, parse, resolved, split, value_of
+from experiments.config.compose import packages_of, parse, resolve, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import ClusterConfig, LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read
@@ -57,7 +57,7 @@ _UNCHANGING = [
 def application(composed: DictConfig) -> None:
     """One figure. Hydra calls it."""
     with exit_with_message():
-        config = resolved(composed)
+        config = resolve(composed)
         asked, launch = asked_of(config), launch_of(config)
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
@@ -97,10 +97,10 @@ def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    start(application, "reproduce", arguments, moved)
+    start(application, "reproduce", arguments, move_overrides)
 
 
-def moved(overrides: Sequence[str]) -> list[str]:
+def move_overrides(overrides: Sequence[str]) -> list[str]:
     """A command line's overrides with those of the runs moved into one of `overrides`. Raises UsageError."""
     for text in overrides:
         if parse(text).is_sweep_override():

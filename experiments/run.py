@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 
 from common.errors import exit_with_message
 from experiments.config.application import CONF, start
-from experiments.config.compose import packages_of, resolved
+from experiments.config.compose import packages_of, resolve
 from experiments.config.run import launch_of, read
 
 
@@ -33,7 +33,7 @@ def application(composed: DictConfig) -> float | None:
     """
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
-        config = resolved(composed)
+        config = resolve(composed)
         run = read(config, packages_of(command.overrides.task))
         from experiments.orchestration.sweep import train  # torch, once the configuration is known to be right
 

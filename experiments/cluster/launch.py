@@ -16,7 +16,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError
-from common.signals import handled
+from common.signals import handle
 from experiments.cluster.attempt import own_part
 from experiments.cluster.deadline import deadline
 from experiments.cluster.ranks import Group, Ranks
@@ -100,7 +100,7 @@ def _tasks_here(counts: str, node: int) -> int:
 
 
 @contextmanager
-def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]:
+def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]:
     """The ranks of this launch, connected while the with-block runs: gloo for CPU tensors, NCCL for a GPU's.
 
     timeout: seconds after which a collective that was not answered ends the run.
@@ -123,7 +123,7 @@ def joined(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]
         silence = unreachable.format(f"no answer within {timeout:g} s")
         with (
             contact(),
-            handled(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
+            handle(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
             deadline(timeout + _PATIENCE, silence),
         ):
             store = own_part(_store(place, within), place.rank, place.size)

@@ -57,7 +57,7 @@ class Ranks:
     def agree(self, facts: Mapping[str, object]) -> None:
         """Raise UsageError, naming rank and fact, where a rank does not have the facts of rank 0."""
 
-    def told(self, value: int) -> int:
+    def from_first(self, value: int) -> int:
         """Rank 0's value, a whole number, on every rank."""
         return value
 
@@ -142,7 +142,7 @@ class Group(Ranks):
     def _who_differs(self, value: int) -> str:
         """In words, the ranks whose value is not that of rank 0."""
         differs = torch.zeros(self.size, dtype=torch.uint8)
-        differs[self.rank] = self.told(value) != value
+        differs[self.rank] = self.from_first(value) != value
         with contact():
             dist.all_reduce(differs, dist.ReduceOp.MAX)
         others = [str(rank) for rank in differs.nonzero().flatten().tolist()]
@@ -166,7 +166,7 @@ class Group(Ranks):
                 return f"no answer from rank{'s' * (',' in named[1])} {named[1]}"
         return ""
 
-    def told(self, value: int) -> int:
+    def from_first(self, value: int) -> int:
         number = torch.tensor([value], dtype=torch.int64)
         with contact():
             dist.broadcast(number, src=0)

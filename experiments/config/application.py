@@ -11,7 +11,7 @@ from hydra._internal.utils import get_args_parser
 from common.errors import UsageError, exit_with_message
 from common.parent import end_with_parent
 from experiments.config.compose import CONF, check_files, packages_of, register, search_path
-from experiments.config.messages import check, explained
+from experiments.config.messages import check, explain_hydra_errors
 
 __all__ = ["CONF", "start"]
 
@@ -22,11 +22,11 @@ def start(
     application: Callable[[], Any],
     name: str,
     arguments: Sequence[str] | None = None,
-    moved: Callable[[list[str]], list[str]] = list,
+    rewrite: Callable[[list[str]], list[str]] = list,
 ) -> None:
     """Run a Hydra application on a command line (None: this process's) whose primary configuration is conf/<name>.
 
-    moved: makes of the overrides those that Hydra sees.
+    rewrite: makes of the overrides those that Hydra sees.
     What Hydra raises is said in one line, with exit status 2. Of the command line only what can be found wrong
     without composing is looked at before Hydra is.
     """
@@ -41,7 +41,7 @@ def start(
             flag = "--config-path" if asked.config_path else "--experimental-rerun"
             raise UsageError(f"{flag}: the configuration is that of conf/; add to it by --config-dir")
         if not (asked.help or asked.hydra_help or asked.shell_completion or asked.info):
-            overrides = moved(overrides)
+            overrides = rewrite(overrides)
             if asked.multirun and asked.cfg:
                 raise UsageError("--cfg prints one configuration: leave -m out, or plan all runs by dry_run=true")
             check(overrides, asked.multirun or any(text.startswith(_SEVERAL) for text in overrides))
@@ -53,7 +53,7 @@ def start(
         # So that Hydra raises instead of printing a traceback of its own.
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:
-            with explained(overrides, name, folders=folders):
+            with explain_hydra_errors(overrides, name, folders=folders):
                 if not (asked.hydra_help or asked.shell_completion or asked.info):
                     check_files(overrides, name, asked.config_name or name, folders)
                 application()

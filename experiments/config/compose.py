@@ -156,7 +156,7 @@ def check_same(composed: DictConfig, other: DictConfig) -> None:
             )
 
 
-def resolved(composed: DictConfig) -> Config:
+def resolve(composed: DictConfig) -> Config:
     """The values of a composed configuration without Hydra's own. Raises UsageError where one is not set."""
     own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
     try:

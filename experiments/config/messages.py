@@ -17,7 +17,7 @@ from experiments.config.compose import CONF, compose, dotted, folder_of_package,
 
 
 @contextmanager
-def explained(
+def explain_hydra_errors(
     overrides: Sequence[str], name: str = "config", also: Iterable[str] = (), folders: Sequence[str] = ()
 ) -> Iterator[None]:
     """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml.

@@ -12,9 +12,9 @@ import yaml
 from common.errors import UsageError
 from experiments.config import schema
 from experiments.config.classes import Classes, called
-from experiments.config.compose import Config, compose, packages_of, resolved
+from experiments.config.compose import Config, compose, packages_of, resolve
 from experiments.config.derived import complete
-from experiments.config.messages import check, explained
+from experiments.config.messages import check, explain_hydra_errors
 from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
 from experiments.config.values import check_keys, checked
 
@@ -30,9 +30,9 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
     """
     overrides = list(overrides)
     check(overrides, multirun=False)
-    with explained(overrides, also=also):
+    with explain_hydra_errors(overrides, also=also):
         composed = compose(overrides, packages=packages_of(overrides))
-    return read(resolved(composed), packages_of(overrides))
+    return read(resolve(composed), packages_of(overrides))
 
 
 def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
@@ -86,7 +86,7 @@ def as_yaml(run: RunConfig) -> str:
     return yaml.safe_dump(plain(run), sort_keys=False, allow_unicode=True)
 
 
-def frozen(file: Path, packages: Sequence[str]) -> RunConfig:
+def load_frozen(file: Path, packages: Sequence[str]) -> RunConfig:
     """The run that a sweep wrote down."""
     return read(yaml.safe_load(file.read_text()), packages)
 

@@ -26,7 +26,7 @@ from experiments.run_store.environment import environment
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_task
-from experiments.training.runner import declared, summarised
+from experiments.training.runner import declare_columns, summarise
 from experiments.training.session import session
 
 DENSE = Algorithm.both_ways(dense(), SGD())
@@ -72,7 +72,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks) -> RunFolder:
     try:
         ranks.agree({"id": identity.of(run)})
         with folder.locked():
-            if ranks.told(folder.is_finished()):
+            if ranks.from_first(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
                 display.skip(run.rounds)
             else:
@@ -94,7 +94,7 @@ def _train(run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) ->
     facts = {**environment(), "ranks": ranks.size, "device": str(task.device), "d": task.d}
     folder.tidy()
     folder.describe(plain(run))
-    folder.begin(run.packages, {**facts, **declared(task), **task.facts()})
+    folder.begin(run.packages, {**facts, **declare_columns(task), **task.facts()})
     folder.set_status("running", round=0)
     training = Training(run, task)
     try:
@@ -108,7 +108,7 @@ def _train(run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) ->
         status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
         folder.set_status(status, round=training.t, error=str(error) or repr(error))
         raise
-    folder.finish(run.packages, summarised(folder.rows(), run.lr) if ranks.is_first else {})
+    folder.finish(run.packages, summarise(folder.rows(), run.lr) if ranks.is_first else {})
 
 
 class Training:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from experiments.config.compose import compose, resolved
+from experiments.config.compose import compose, resolve
 from experiments.config.schema import Reproduction
 from experiments.figures.configuration import BUDGETS, read
 from plots.figure import markdown
@@ -30,7 +30,7 @@ def load(table: Path) -> tuple[pd.DataFrame, Figure]:
 
 def figure_of(name: str, budget: str) -> Figure:
     """A figure of conf/figure."""
-    node = resolved(compose([f"figure={name}"], "reproduce"))["figure"]
+    node = resolve(compose([f"figure={name}"], "reproduce"))["figure"]
     return read(Reproduction(figure=node, budget=budget), itemgetter(0))
 
 

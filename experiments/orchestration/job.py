@@ -17,7 +17,7 @@ from common.cores import cores
 from common.errors import exit_with_message
 from common.parent import end_with_parent
 from experiments.config.compose import ROOT
-from experiments.config.run import frozen
+from experiments.config.run import load_frozen
 from experiments.config.schema import RunConfig
 from experiments.orchestration.processes import GRACE
 from experiments.training.build import device_of
@@ -37,7 +37,7 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
     with exit_with_message():
-        train_here(frozen(file, packages))
+        train_here(load_frozen(file, packages))
 
 
 def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:

@@ -27,8 +27,8 @@ from experiments.run_store.folder import RunFolder
 from experiments.run_store.parts import latest
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
-from experiments.training.memory import explained
-from experiments.training.threads import chosen
+from experiments.training.memory import explain_out_of_memory
+from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.figure.spec import Figure
 from plots.runs.read import RunRecord
@@ -91,7 +91,7 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
                     run, trainer, seconds * workers, seconds / (task.batch_size or task.rows) * task.evaluated
                 )
         trainer, seconds = _timed(run, ranks)
-        with explained(trainer), chosen(run, trainer):
+        with explain_out_of_memory(trainer), set_threads(run, trainer):
             begin = time.perf_counter()
             trainer.evaluate()
             return _trial(run, trainer, seconds, time.perf_counter() - begin)
@@ -101,10 +101,10 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
 
 def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
     """A trainer of the run, and the seconds of a round: the fourth, or on a CPU the first that is long."""
-    with explained():
+    with explain_out_of_memory():
         trainer = build_trainer(run, ranks)
     seconds = 0.0
-    with explained(trainer), chosen(run, trainer):
+    with explain_out_of_memory(trainer), set_threads(run, trainer):
         for _ in range(4):
             begin = time.perf_counter()
             trainer.step()

@@ -76,7 +76,7 @@ class Checkpoint:
         """
         found, damage = self._found()
         rounds = iter(found)
-        while (t := self._ranks.told(next(rounds, -1))) >= 0:
+        while (t := self._ranks.from_first(next(rounds, -1))) >= 0:
             self._check_shared((self._folder / str(t) / "shared.pt").is_file())
             state = None
             try:

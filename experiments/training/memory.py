@@ -10,7 +10,7 @@ from common.errors import RunError
 from data.limits import check_memory, in_words
 from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
-from experiments.training.trainer import Trainer, remembered
+from experiments.training.trainer import Trainer, state_vectors
 
 
 def vectors(cluster: Cluster, d: int, dtype: torch.dtype, trials: int) -> int:
@@ -24,7 +24,7 @@ def vectors(cluster: Cluster, d: int, dtype: torch.dtype, trials: int) -> int:
     state = cluster.start(torch.empty(trials, d, dtype=dtype, device="meta"))
     gradients = trials * len(cluster.ids) * d * dtype.itemsize
     is_compressed = not isinstance(cluster.algorithm.uplink.compressor, Identity)
-    remains = sum(tensor.nbytes for _, tensor in remembered(state) if tensor.is_floating_point())
+    remains = sum(tensor.nbytes for _, tensor in state_vectors(state) if tensor.is_floating_point())
     held = 2 * remains + gradients * (1 + is_compressed + cluster.algorithm.looks_back)
     return held + cluster.arriving(d, dtype, trials)
 
@@ -33,7 +33,7 @@ def check_room(cluster: Cluster, task: Task, trials: int, processes: int = 1) ->
     """Raise DataError where the vectors of a run take more memory than is free beside the data of its task, with so
     many processes like this one on the machine.
 
-    Only on a CPU: a GPU says so at once, and `explained` what would fit.
+    Only on a CPU: a GPU says so at once, and `explain_out_of_memory` says what would fit.
     """
     if torch.device(task.device).type != "cpu":
         return
@@ -49,7 +49,7 @@ def check_room(cluster: Cluster, task: Task, trials: int, processes: int = 1) ->
 
 
 @contextmanager
-def explained(trainer: Trainer | None = None) -> Iterator[None]:
+def explain_out_of_memory(trainer: Trainer | None = None) -> Iterator[None]:
     """Turn an allocation that failed into a RunError that says what the run holds and what would fit.
 
     Without a trainer it is one that was still being built.

@@ -19,8 +19,8 @@ from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
-from experiments.training.memory import explained
-from experiments.training.threads import chosen
+from experiments.training.memory import explain_out_of_memory
+from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.runs.columns import column, declare, higher_is_better
 
@@ -38,12 +38,12 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     logger = build_logger(run) if ranks.is_first else None
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
-        ranks.agree(_command(run))
+        ranks.agree(_shared_settings(run))
         edits = edits_of(run) if ranks.is_first else []
-        with explained():
-            trainer = None if ranks.told(folder.is_finished()) else build_trainer(run, ranks)
+        with explain_out_of_memory():
+            trainer = None if ranks.from_first(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
-            if trainer is None or ranks.told(folder.is_finished()):
+            if trainer is None or ranks.from_first(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
                 with open_logger(logger, folder.path, display.say):
                     pass  # its rows, where it was run without this logger
@@ -53,7 +53,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
             else:
                 if folder.aside:
                     display.say(f"run anew, {listed(edits)}; the older run is in {folder.aside}")
-                with explained(trainer), chosen(run, trainer):
+                with explain_out_of_memory(trainer), set_threads(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:
                         _Rounds(trainer, run, folder, display, ranks, log).run(fresh)
@@ -68,7 +68,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     folder.tidy()
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
-    columns = declared(trainer.task)
+    columns = declare_columns(trainer.task)
     data = trainer.task.facts()
     shared = {name: fact for name, fact in data.items() if name != "device"}
     ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
@@ -108,7 +108,7 @@ class _Rounds:
         try:
             stopped = self._train(fresh)
             is_over = trainer.t == trainer.rounds
-            summary = summarised(folder.rows(), trainer.lrs) if is_over and self._ranks.is_first else {}
+            summary = summarise(folder.rows(), trainer.lrs) if is_over and self._ranks.is_first else {}
         except BaseException as error:
             self._keep(error)
             raise
@@ -184,7 +184,7 @@ class _Rounds:
                 folder.set_status(status, round=round, error=f"{who}; {said}")
 
 
-def _command(run: RunConfig) -> dict[str, object]:
+def _shared_settings(run: RunConfig) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
     settings |= {"cluster.server": run.cluster.server}
@@ -196,7 +196,7 @@ def _command(run: RunConfig) -> dict[str, object]:
     }
 
 
-def declared(task: Task) -> dict:
+def declare_columns(task: Task) -> dict:
     """The columns that a task declares, and the metric by which step sizes are selected."""
     columns = [asdict(column) for column in getattr(task, "columns", ())]
     declare(columns)
@@ -204,7 +204,7 @@ def declared(task: Task) -> dict:
     return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
 
 
-def summarised(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
+def summarise(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
     """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
     first: dict[int, dict] = {}
     final: dict[int, dict] = {}

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from common.errors import UsageError
 from common.progress import Display
-from experiments.cluster.launch import joined, launch
+from experiments.cluster.launch import join_ranks, launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
@@ -31,7 +31,7 @@ def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
         if len(kinds) > 1:
             raise UsageError("device, cluster.timeout: the same for all runs of one launch, or launch them apart")
         device = kinds.pop()[0]
-    with joined(place, device, runs[0].cluster.timeout) as ranks:
+    with join_ranks(place, device, runs[0].cluster.timeout) as ranks:
         console = None if ranks.is_first else Console(quiet=True)
         with Display(sum(run.rounds for run in runs), console) as display:
             yield ranks, display

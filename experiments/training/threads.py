@@ -35,7 +35,7 @@ def own_cores(environment: Mapping[str, str]) -> int | None:
 
 
 @contextmanager
-def chosen(run: RunConfig, trainer: Trainer) -> Iterator[None]:
+def set_threads(run: RunConfig, trainer: Trainer) -> Iterator[None]:
     """Compute within with the threads of `threads: auto`, if the run has that, and afterwards with those of before.
 
     A GPU's run is left as it is.

@@ -53,7 +53,7 @@ class Trainer:
         self.statistics = task.start_statistics().expand(len(lrs), -1, -1).clone()
         self.diagnostics: dict[str, Tensor] = {}
         # The first round [T, W] in which a worker's gradient was not finite, 0 for none.
-        self._spoiled = torch.zeros(len(lrs), len(cluster.ids), dtype=torch.int64, device=task.device)
+        self._first_nonfinite = torch.zeros(len(lrs), len(cluster.ids), dtype=torch.int64, device=task.device)
         self.verified = True
 
     def step(self, diagnose: bool = False) -> None:
@@ -92,7 +92,7 @@ class Trainer:
         for quantity, values in columns.items():
             for trial, value in enumerate(values):
                 if not math.isfinite(value):
-                    self._spoil(self.t, "all workers", trial, f"{quantity} is {value}")
+                    self._fail(self.t, "all workers", trial, f"{quantity} is {value}")
         cost = {**asdict(self.meter), "bits": self.meter.bits, "seconds": self.seconds}
         calls = {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
         common = {"round": self.t, "epoch": self.task.epoch(self.t), **calls, **cost}
@@ -194,29 +194,29 @@ class Trainer:
 
     def _note(self, finite: Tensor, t: int) -> None:
         """Remember in which round a worker's gradient was first not finite; finite is boolean, [T, W]."""
-        self._spoiled = torch.where((self._spoiled == 0) & ~finite, t, self._spoiled)
+        self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
         self.verified = self.task.device.type == "cpu"
         if self.verified:
             self._check()
 
     def _check(self) -> None:
-        for trial, worker in self._spoiled.nonzero().tolist()[:1]:
-            t = int(self._spoiled[trial, worker])
-            self._spoil(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
+        for trial, worker in self._first_nonfinite.nonzero().tolist()[:1]:
+            t = int(self._first_nonfinite[trial, worker])
+            self._fail(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
 
     def _check_state(self) -> None:
         """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
         where it is, which looks like training."""
         # A sum is the fastest pass; where it is not finite it may have overflowed.
-        if all(math.isfinite(vectors.sum().item()) for _, vectors in remembered(self.state)):
+        if all(math.isfinite(vectors.sum().item()) for _, vectors in state_vectors(self.state)):
             return
-        for name, vectors in remembered(self.state):
+        for name, vectors in state_vectors(self.state):
             low, high = vectors.aminmax(dim=-1)
             for trial, *worker in (~(low.isfinite() & high.isfinite())).nonzero().tolist()[:1]:
                 where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
-                self._spoil(self.t, where, trial, f"{name} is not finite")
+                self._fail(self.t, where, trial, f"{name} is not finite")
 
-    def _spoil(self, t: int, where: str, trial: int, what: str) -> NoReturn:
+    def _fail(self, t: int, where: str, trial: int, what: str) -> NoReturn:
         advice = (
             "A smaller step size, or leaving this one out of the grid, avoids it; rows up to here are kept"
             if self.t
@@ -227,7 +227,7 @@ class Trainer:
         raise error(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
 
 
-def remembered(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
+def state_vectors(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
     """The vectors of a state, each with the names that lead to it."""
     for part, memories in vars(state).items():
         for name, memory in vars(memories).items() if memories else ():

@@ -178,7 +178,7 @@ def open_run(place: Path) -> RunRecord:
 
     Raises ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
     """
-    return twice(lambda: _examined(place))
+    return retry(lambda: _examined(place))
 
 
 def verified(folder: Path) -> RunRecord | None:
@@ -192,10 +192,10 @@ def verified(folder: Path) -> RunRecord | None:
             deque(read_lines(folder), maxlen=0)
         return run
 
-    return twice(look)
+    return retry(look)
 
 
-def twice(look: Callable[[], Answer]) -> Answer:
+def retry(look: Callable[[], Answer]) -> Answer:
     """What a look at a folder gives. Where it finds damage a second look decides: of a run that is under way one file
     may have been read before a change and another after it."""
     try:

@@ -22,7 +22,7 @@ from algorithms.methods.diloco import diloco
 from algorithms.methods.powersgd import powersgd
 from algorithms.utils.layout import laid_out
 from common.errors import UsageError
-from experiments.cluster.launch import joined, launch
+from experiments.cluster.launch import join_ranks, launch
 from experiments.cluster.simulated import Simulated
 from experiments.config.schema import RunConfig
 from experiments.external import record as external
@@ -54,7 +54,7 @@ def examples() -> Iterator[None]:
 
 def _send_everything(found: Path) -> None:
     x, y, z = (torch.arange(6, dtype=kind) for kind in (torch.float32, torch.float16, torch.float64))
-    with joined(launch(), "cpu", 60):
+    with join_ranks(launch(), "cpu", 60):
         first, counted = dist.get_rank() == 0, Collectives()
         both = [torch.empty(6), torch.empty(6)]
         all_reduce(x)
@@ -188,7 +188,7 @@ def _gradients(x: torch.Tensor, t: int) -> torch.Tensor:
 
 def _follow(make: Callable[[Carrier], Strategy], found: Path) -> None:
     """The models of every worker after each round."""
-    with joined(launch(), "cpu", 60):
+    with join_ranks(launch(), "cpu", 60):
         torch.save(_followed(make), found / f"{dist.get_rank()}.pt")
 
 

@@ -11,7 +11,7 @@ import torch
 from cluster_support import at_round, fine, interrupt, launched, run_each, this_rank, variant
 from run_support import go, rows, status, timeless
 
-from experiments.cluster.launch import joined, launch
+from experiments.cluster.launch import join_ranks, launch
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.run_store import environment
@@ -159,7 +159,7 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
 def _asked(target: Path) -> None:
     """Rank 1 says yes in the second and the fifth of seven questions; the fourth and sixth are waited for."""
     heard = []
-    with joined(launch(), "cpu", 60) as ranks:
+    with join_ranks(launch(), "cpu", 60) as ranks:
         for number, ask in enumerate((ranks.soon,) * 3 + (ranks.any, ranks.soon, ranks.any, ranks.soon)):
             heard.append(ask(ranks.rank == 1 and number in (1, 4)))
         ranks.wait()

@@ -202,7 +202,7 @@ def undivided(runs: list[RunConfig]) -> None:
 def held(target: Path, runs: list[RunConfig]) -> None:
     """What each process says that it holds of other workers' messages, written to a file."""
     module.LEAST = PIECE
-    with launch.joined(launch.launch(), "cpu", 60) as ranks:
+    with launch.join_ranks(launch.launch(), "cpu", 60) as ranks:
         clusters = [build_trainer(run, ranks).cluster for run in runs]
         arriving = [cluster.arriving(30, torch.float64, 2) for cluster in clusters]
     (target / f"held-{ranks.rank}.json").write_text(json.dumps(arriving))

@@ -12,7 +12,7 @@ import yaml
 
 from algorithms.compressors import TopK
 from common.errors import UsageError
-from experiments.config.compose import CONF, compose, resolved
+from experiments.config.compose import CONF, compose, resolve
 from experiments.config.identity import of as identity
 from experiments.config.schema import Reproduction, RunConfig
 from experiments.figures import configuration as figure_configuration
@@ -29,7 +29,7 @@ BEYOND = {("figure_1_wrn16_4", "medium", "amsgrad")}
 
 def node(name: str) -> dict[str, Any]:
     """A figure's file."""
-    return resolved(compose([f"figure={name}"], "reproduce"))["figure"]
+    return resolve(compose([f"figure={name}"], "reproduce"))["figure"]
 
 
 def read(figure: object, budget: str = "auto", seeds: object = None) -> Figure:

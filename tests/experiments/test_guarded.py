@@ -16,8 +16,8 @@ from run_support import SMALL, configuration, stopped
 
 from common.errors import UsageError
 from experiments import check, reproduce, run
-from experiments.config.compose import compose, resolved
-from experiments.config.run import frozen, plain
+from experiments.config.compose import compose, resolve
+from experiments.config.run import load_frozen, plain
 from experiments.config.schema import Part, Reproduction
 from experiments.figures.configuration import read
 from experiments.figures.runs import runs_of
@@ -151,9 +151,9 @@ def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> N
     granted = {**plain(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(granted))
     with pytest.raises(UsageError, match=said):
-        frozen(tmp_path / "job.yaml", [])
+        load_frozen(tmp_path / "job.yaml", [])
     for key in ("overrides", "grid"):
-        node = resolved(compose(["figure=demo"], "reproduce"))["figure"]
+        node = resolve(compose(["figure=demo"], "reproduce"))["figure"]
         text = f"packages=[{package}]"
         node[key] = [*node[key], [text] if key == "grid" else text]
         figure = read(Reproduction(figure=node), lambda: False)

@@ -66,7 +66,7 @@ from experiments.config.run import load_run
 from experiments.training import build
 from experiments.training.build import build_trainer
 from experiments.training.memory import vectors
-from experiments.training.trainer import remembered
+from experiments.training.trainer import state_vectors
 
 build.keep_freed_memory = lambda: None
 
@@ -80,7 +80,7 @@ def trained(method, d):
         "rounds=10", f"algorithm={method}",
     ])
     trainer = build_trainer(run, Ranks())
-    before = size("VmRSS") - sum(tensor.nbytes for _, tensor in remembered(trainer.state))
+    before = size("VmRSS") - sum(tensor.nbytes for _, tensor in state_vectors(trainer.state))
     for _ in range(3):
         trainer.step()
     return vectors(trainer.cluster, d, trainer.task.dtype, trials=2), size("VmHWM") - before

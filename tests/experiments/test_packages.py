@@ -13,7 +13,7 @@ from run_support import SMALL, contents, go, rows, where
 from common.errors import Interrupted, RunError, UsageError
 from experiments import status as status_command
 from experiments.config import identity
-from experiments.config.run import as_yaml, frozen, load_run
+from experiments.config.run import as_yaml, load_frozen, load_run
 from experiments.training.build import build_algorithm, check
 from plots.runs.find import find
 from plots.runs.read import open_run
@@ -130,10 +130,10 @@ def test_nothing_of_it_is_let_in_unasked(package):
 def test_a_frozen_run_of_it_is_the_same_run(package, tmp_path):
     run, file = load_run(MINE), tmp_path / "job.yaml"
     file.write_text(as_yaml(run))
-    assert frozen(file, ["their_package"]) == run
-    assert identity.of(frozen(file, ["their_package"])) == identity.of(run)
+    assert load_frozen(file, ["their_package"]) == run
+    assert identity.of(load_frozen(file, ["their_package"])) == identity.of(run)
     with pytest.raises(UsageError, match="a package is let in by the command line alone"):
-        frozen(file, [])
+        load_frozen(file, [])
 
 
 DISPLAY = "display: {label: Mine, color: red, marker: o}"

@@ -132,7 +132,7 @@ def test_a_dry_run_says_the_budget_and_writes_nothing(tmp_path: Path, capsys: py
 
 def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
     values = ["lr=[0.1,0.3]", "data_dir='a b/it\\'s'", "results_dir=${data_dir}/x", 'study="x"', "+new=1"]
-    [figure, dry, moved] = reproduce.moved(["figure=demo", *values, "dry_run=true"])
+    [figure, dry, moved] = reproduce.move_overrides(["figure=demo", *values, "dry_run=true"])
     assert (figure, dry) == ("figure=demo", "dry_run=true")
     composed = compose([figure, moved], "reproduce")
     assert list(composed.overrides) == values

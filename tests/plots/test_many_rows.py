@@ -9,7 +9,7 @@ import pytest
 from folder_support import folder
 
 from experiments.run_store.folder import RunFolder
-from experiments.training.runner import summarised
+from experiments.training.runner import summarise
 from plots.runs.checksums import as_json
 from plots.runs.columns import higher_is_better
 from plots.runs.read import open_run, verified
@@ -27,7 +27,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def summarized(place: Path) -> None:
-    assert summarised(RunFolder(place).rows(), [0.1])["trials"][0]["final"]["round"] == LAST
+    assert summarise(RunFolder(place).rows(), [0.1])["trials"][0]["final"]["round"] == LAST
 
 
 def peak(act: Callable[[], object]) -> int:
@@ -55,7 +55,7 @@ def test_a_summary_is_what_all_rows_say(seed: int) -> None:
          **({"signal_error": dice.random()} if t else {})}
         for t in range(0, 100, 7) for trial, lr in enumerate(lrs)
     ]  # fmt: skip
-    found = summarised(iter(rows), lrs)
+    found = summarise(iter(rows), lrs)
     assert (found["bits"], found["payload_bytes"], found["seconds"]) == (784, 98, 9.8)
     for trial, lr in enumerate(lrs):
         mine, said = [row for row in rows if row["trial"] == trial], found["trials"][trial]

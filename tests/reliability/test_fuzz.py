@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from common.errors import DataError, UsageError
 from data.svmlight import parse
-from experiments.config.compose import compose, dotted, resolved, value_of
+from experiments.config.compose import compose, dotted, resolve, value_of
 from experiments.config.compose import parse as parse_override
 from experiments.config.messages import check
 from experiments.config.run import plain, read
@@ -87,7 +87,7 @@ VALUES = st.recursive(
 )
 
 
-WHOLE = resolved(compose(["algorithm=ef21"]))
+WHOLE = resolve(compose(["algorithm=ef21"]))
 """A configuration that is right."""
 
 PLACES = [tuple(key.split(".")) for key in dotted(WHOLE)]
