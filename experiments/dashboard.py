@@ -1,6 +1,6 @@
 """Create a figure's page in wandb, a report with its panels over the runs that were logged there.
 
-    python -m experiments.dashboard figure=figure_3 budget=medium
+    python -m experiments.dashboard figure=figure_3 budget=medium        # full unless said
     python -m experiments.dashboard figure=figure_2 logger.entity=my_team logger.project=mine
     python -m experiments.dashboard figure=figure_2 out=figure_2.json
 
@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config import identity
@@ -125,19 +125,12 @@ def _figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]
     overrides = move_overrides(overrides)
     with explain_hydra_errors(overrides, "reproduce"):
         asked = asked_of(resolve(compose(overrides, "reproduce", packages_of(overrides))))
-    figure = read(asked, _ask_for_budget)
+    figure = read(asked, lambda candidates: candidates[0])
     shown = tuple(row for row in figure.rows if column(row.y).filled_by != "figure")
-    if not shown:
-        raise UsageError(f"figure={figure.name}: all of its panels are derived from several runs")
-    for row in figure.rows:
-        if row not in shown:
-            print(f"without {row.y}, which is derived from several runs")
+    if len(shown) < len(figure.rows):
+        print("without panels of what is derived from several runs")
     figure = replace(figure, rows=shown)
     return figure, runs_of(figure, asked.overrides, asked.packages)
-
-
-def _ask_for_budget(candidates: Sequence[Figure]) -> NoReturn:
-    raise UsageError(f"budget: which one? budget={', '.join(str(figure.budget) for figure in candidates)}")
 
 
 def _create(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> str:

@@ -14,8 +14,6 @@ network.overlap       true: messages leave while the backward pass runs
 network.computing     milliseconds a round; empty: each method's as measured
 task, algorithm, seed, study      choose among the runs, several separated by commas
 results_dir     where the runs lie
-out             a picture (.pdf, .png, .svg, .jpg) from the least to the greatest of these bandwidths, beside which
-                its lines are left as .csv and its caption as .txt
 
 Nothing is trained: computing is what was measured, a worker's own share, bits are those counted, and rounds those
 that it took with the run's own number of workers (docs/reports.md has the formulas). Each method has the step size
@@ -25,18 +23,13 @@ method is faster than every uncompressed one.
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
-import pandas as pd
 from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from common.names import unknown
-from plots.figure.spec import Times
 from plots.request import (
     NETWORK,
-    PICTURES,
     answering,
     chosen,
     chosen_runs,
@@ -44,18 +37,15 @@ from plots.request import (
     parse,
     positive,
     words,
-    write_rows,
-    write_text,
 )
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
-from plots.runs.network import Network, pays, seconds_to
+from plots.runs.network import pays, seconds_to
 from plots.runs.variants import distinguish, latest, variant_rows
 
 DEFAULTS = {
     **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
     "network.bandwidth": "10,100,1000,10000,100000", "network.workers": "8,64,1024", "results_dir": "results",
-    "out": "",
 }  # fmt: skip
 
 
@@ -67,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def show(request: dict[str, str], console: Console) -> None:
-    """Print the tables of a request, one a task, and draw its picture where it names one.
+    """Print the tables of a request, one a task.
 
     Raises UsageError for what is not there or not understood, and ValueError where there are no whole runs.
     """
@@ -80,10 +70,6 @@ def show(request: dict[str, str], console: Console) -> None:
         for bandwidth in request["network.bandwidth"].split(",")
         for topology in request["network.topology"].split(",")
     ]
-    if request["out"] and Path(request["out"]).suffix not in PICTURES:
-        raise UsageError(unknown(f"out={request['out']}: no such picture", Path(request["out"]).suffix, PICTURES))
-    if request["out"] and len({one.bandwidth for one in networks}) == 1:
-        raise UsageError("out=: a picture goes from one bandwidth to another; network.bandwidth=10,100000 say")
     frame = variant_rows(latest(distinguish(chosen_runs(request))))
     y = chosen("y", request["y"], [name for name in map(str, frame) if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
@@ -99,25 +85,6 @@ def show(request: dict[str, str], console: Console) -> None:
         for label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
-    if request["out"]:
-        bandwidths = [one.bandwidth for one in networks]
-        wanted = Times(
-            metric=y, level=level, workers=tuple(dict.fromkeys(one.workers for one in networks if one.workers)),
-            bandwidth=(min(bandwidths), max(bandwidths)),
-            topologies=tuple(dict.fromkeys(one.topology for one in networks)),
-        )  # fmt: skip
-        _draw(frame, wanted, networks[0], Path(request["out"]))
-        console.print(f"picture: {request['out']}")
-
-
-def _draw(frame: pd.DataFrame, times: Times, link: Network, target: Path) -> None:
-    """The picture of modelled times, with its lines in a CSV and its caption in a text beside it."""
-    from plots.figure import bandwidth, curves
-
-    lines = bandwidth.over_bandwidth(frame, times, link)
-    curves.save(bandwidth.draw(lines, times, bandwidth.note(frame, lines)), target)
-    write_rows(bandwidth.rows(lines), target.with_suffix(".csv"))
-    write_text(f"{bandwidth.caption(frame, times, link)}\n", target.with_suffix(".txt"))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from common.errors import UsageError
@@ -81,11 +81,7 @@ class Classes:
         """
         self.check(node, path)
         target = self.find(node, path, kind)
-        known, given = parameters(target), {*node, *extra}
-        without = [name for name, one in known.items() if one.default is one.empty and name not in given]
-        if without:
-            raise UsageError(f"{path}: {node['_target_']} needs {', '.join(without)}, for which there is no default")
-        options = {}
+        known, options = parameters(target), {}
         for key, value in node.items():
             if key != "_target_":
                 kind = known[key].annotation
@@ -94,11 +90,14 @@ class Classes:
                 if is_ours and not isinstance(options[key], kind):
                     raise UsageError(f"{path}.{key}={value}: must be a {kind.__name__}, with a _target_ of its own")
         try:
+            inspect.signature(target).bind(**options, **extra)
             return target(**options, **extra)
-        except (ValueError, TypeError) as error:
-            if isinstance(error, TypeError) and "abstract" not in str(error):
-                raise
+        except ValueError as error:
             raise UsageError(f"{path}: {error}") from error
+        except TypeError as error:
+            if not str(error).startswith(("missing a required", "Can't instantiate abstract")):
+                raise
+            raise UsageError(f"{path}: {node['_target_']}: {error}") from error
 
     def _covers(self, name: str) -> bool:
         return name.partition(".")[0] in self.packages
@@ -163,34 +162,28 @@ def defaults(target: Callable[..., Any]) -> dict[str, Any]:
 def _is_plain(value: object) -> bool:
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
-    return all(map(_is_plain, value)) if isinstance(value, list | tuple) else isinstance(value, _SCALARS)
-
-
-_SCALARS = (NoneType, bool, int, float, str)
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, bool | int | float | str | None)
 
 
 def _check_kind(target: Callable[..., Any], hints: Mapping[str, Any], kind: Any, place: str) -> None:
     """Raise UsageError unless a class or function makes what its place takes, by what it says of itself alone."""
-    wanted = tuple(filter(_is_a_kind, map(_plain, get_args(kind) if _is_union(kind) else [kind])))
+    wanted = [one for one in map(_plain, get_args(kind) if _is_union(kind) else [kind]) if _is_a_kind(one)]
     if not wanted:
-        raise UsageError(
-            f"{place}: the parameter that this would become takes no object; one that does is annotated by its class"
-        )
+        raise UsageError(f"{place}: the parameter that this would become takes no object of a class")
     made = target if inspect.isclass(target) else _plain(hints.get("return"))
     if not any(_is_one(made, target, one) for one in wanted):
-        said = "nothing" if made is NoneType else made.__name__ if inspect.isclass(made) else "what it does not say"
-        words = " or ".join(
-            f"a class with the methods {', '.join(_methods(one))}"
-            if _is_protocol(one)
-            else f"a subclass of {one.__module__}.{one.__name__}, or a function annotated to return one"
-            for one in wanted
+        words = " or ".join(f"{one.__module__}.{one.__name__}" for one in wanted)
+        raise UsageError(
+            f"{place}: was not called: it must be a class of kind {words}, or be annotated to return one"
         )
-        raise UsageError(f"{place}: makes {said}, and was not called: it must be {words}")
 
 
 def _is_one(made: Any, target: Callable[..., Any], kind: type) -> bool:
     if _is_protocol(kind):
-        return inspect.isclass(target) and all(callable(getattr(target, name, None)) for name in _methods(kind))
+        methods = [name for name, value in vars(kind).items() if inspect.isfunction(value) and name[0] != "_"]
+        return inspect.isclass(target) and all(callable(getattr(target, name, None)) for name in methods)
     return inspect.isclass(made) and issubclass(made, kind)
 
 
@@ -201,10 +194,6 @@ def _is_a_kind(kind: Any) -> bool:
 
 def _is_protocol(kind: Any) -> bool:
     return getattr(kind, "_is_protocol", False)
-
-
-def _methods(protocol: type) -> list[str]:
-    return [name for name, value in vars(protocol).items() if inspect.isfunction(value) and name[0] != "_"]
 
 
 def _is_union(kind: Any) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from joblib import cpu_count as cores
 
-from common.cores import cores
 from common.errors import exit_with_message
 from common.parent import end_with_parent
 from experiments.config.compose import ROOT

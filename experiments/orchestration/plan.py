@@ -9,12 +9,12 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import torch
+from joblib import cpu_count as cores
 from rich.console import Console
 
 from algorithms.core.bit_counter import BitCounter
 from algorithms.utils.layout import Layout
 from common import tables
-from common.cores import cores
 from common.errors import UsageError
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 import torch
+from joblib import cpu_count as cores
 
-from common.cores import cores
 from data.limits import free_memory
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import shares

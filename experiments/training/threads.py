@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
+from joblib import cpu_count as cores
 
-from common.cores import cores
 from experiments.config.schema import RunConfig
 from experiments.training.trainer import Trainer
 

@@ -145,7 +145,7 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, check: Callabl
         ("theirs.Forgetful k", "k: not of the form key=value"),
         ("theirs.Forgetful k=${nope}", "compressor.k=${nope}: must be a valid integer"),
         ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
-        ("algorithms.compressors.Blocks", "needs compressor, sizes, for which there is no default"),
+        ("algorithms.compressors.Blocks", "missing a required argument: 'compressor'"),
         ("theirs.own", "algorithm: never"),
         ("theirs.either", "algorithm: none of the compressors and updates here has the type of its parameter"),
         ("theirs.Task batch_size=0", "task: batch_size=0: a worker draws at least one row"),

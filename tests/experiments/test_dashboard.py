@@ -107,19 +107,17 @@ def test_a_panel_of_what_no_single_row_holds_is_left_out(
 ) -> None:
     one(monkeypatch)
     [(_, panels)] = sections(page(tmp_path, "figure=why")).values()
-    assert "without second_moment_ratio, which is derived from several runs" in capsys.readouterr().out
+    assert "without panels of what is derived from several runs" in capsys.readouterr().out
     check_panels(panels, {"rows": [{"x": "round", "x_scale": "linear", "y": "aggregate_error"}]})
 
 
 @pytest.mark.parametrize(
     ("overrides", "package", "message"),
     [
-        (["figure=rate", "out=page.json"], True, "figure=rate: all of its panels are derived from several runs"),
-        (["figure=figure_3"], True, "budget: which one? budget=full, large, medium, quick"),
         (["figure=demo"], True, "log in to create the page, or write it to out=FILE.json"),
         (["figure=demo", "out=page.json"], False, "pip install wandb-workspaces"),
     ],
-    ids=["derived", "budget", "nobody logged in", "no package"],
+    ids=["nobody logged in", "no package"],
 )
 def test_refusals(overrides, package, message, monkeypatch, capsys) -> None:
     one(monkeypatch)

@@ -119,20 +119,14 @@ def test_computing_can_be_that_of_other_hardware() -> None:
     assert seconds(rows, given, "sharded").tolist() == pytest.approx([0.7 + 7 / 5 * 0.6 + 8 * 0.5])
 
 
-def test_the_command_prints_a_table_and_draws_it(tmp_path, capsys) -> None:
+def test_the_command_prints_a_table(tmp_path, capsys) -> None:
     folder(tmp_path, "0")
-    target = tmp_path / "times.png"
-    command.main([f"results_dir={tmp_path}", "y=grad_norm", "level=0.5", "network.workers=8", f"out={target}",
+    command.main([f"results_dir={tmp_path}", "y=grad_norm", "level=0.5", "network.workers=8",
                   "network.bandwidth=0.001,1", "network.topology=rank0,sharded"])  # fmt: skip
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == ["toy: seconds to grad_norm 0.5"]
     assert [line[:2] for line in lines[1:4]] == [["workers", "Mbit/s"], ["8", "0.001"], ["8", "1"]]
-    assert target.read_bytes().startswith(b"\x89PNG")
-    drawn = pd.read_csv(target.with_suffix(".csv")).set_index(["form", "bandwidth"])["seconds_to_level"]
-    for row in lines[2:4]:
-        for label, text in zip(lines[1][2:], row[2:], strict=True):
-            assert f"{drawn[label.removeprefix('Plain, '), float(row[1])]:.4g}" == text
-    assert "until the gradient norm is seen at 0.5" in target.with_suffix(".txt").read_text()
+    assert all(float(text) > 0 for row in lines[2:4] for text in row[2:])
 
 
 @pytest.mark.parametrize(
@@ -142,8 +136,6 @@ def test_the_command_prints_a_table_and_draws_it(tmp_path, capsys) -> None:
         (["level=1", "network.topology=star"], "network.topology=star: Input should be 'rank0', 'sharded'"),
         (["level=1", "network.workers=none"], "network.workers=none: Input should be a valid integer"),
         (["level=1", "network.workers=8.5"], "network.workers=8.5: Input should be a valid integer"),
-        (["level=1", "out=times.doc"], "out=times.doc: no such picture"),
-        (["level=1", "out=times.pdf", "network.bandwidth=10"], "a picture goes from one bandwidth to another"),
         (["level=1", "network.bandwidth=0"], "network.bandwidth=0: Input should be greater than 0"),
         (["level=1", "y=train_los"], "y=train_los"),
         (["level=1", "wrokers=3"], "workers"),
