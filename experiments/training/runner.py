@@ -38,7 +38,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     logger = build_logger(run) if ranks.is_first else None
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
-        ranks.agree(_shared_settings(run))
+        ranks.agree(_settings(run))
         edits = edits_of(run) if ranks.is_first else []
         with explain_out_of_memory():
             trainer = None if ranks.from_first(folder.is_finished()) else build_trainer(run, ranks)
@@ -184,7 +184,7 @@ class _Rounds:
                 folder.set_status(status, round=round, error=f"{who}; {said}")
 
 
-def _shared_settings(run: RunConfig) -> dict[str, object]:
+def _settings(run: RunConfig) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
     settings |= {"cluster.server": run.cluster.server}

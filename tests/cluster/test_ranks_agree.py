@@ -41,7 +41,7 @@ def test_other_settings_are_refused_before_anything_is_written(key: str, overrid
     results = tmp_path / "results"
     first, second = launched(tmp_path, 2, partial(_another, override, results))
     assert (first.code, second.code) == (2, 2)
-    here, there = (runner._shared_settings(variant(*COMMON, *more, results=results))[key] for more in ((), (override,)))
+    here, there = (runner._settings(variant(*COMMON, *more, results=results))[key] for more in ((), (override,)))
     assert f"error: {key}: {there} on rank 1, {here} on rank 0; start all" in first.said
     assert "Traceback" not in first.said + second.said
     assert not (tmp_path / "results").exists()

@@ -26,9 +26,7 @@ def results(tmp_path: Path) -> Path:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that were drawn."""
     figures, draw = [], curves.draw
-    monkeypatch.setattr(
-        curves, "draw", lambda *arguments: figures.append(draw(*arguments)) or figures[-1]
-    )
+    monkeypatch.setattr(curves, "draw", lambda *arguments: figures.append(draw(*arguments)) or figures[-1])
     return figures
 
 
