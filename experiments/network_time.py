@@ -82,7 +82,7 @@ def show(request: dict[str, str], console: Console) -> None:
             wide[[*dict.fromkeys(times["label"])]].reset_index().map("{:.4g}".format, na_action="ignore").fillna("–")
         )
         tables.show(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
-        for label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
+        for _, label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
 

@@ -15,7 +15,7 @@ from plots.claims.finding import short_exponent
 from plots.figure import curves
 from plots.figure.spec import Panel, Times
 from plots.runs.columns import in_words
-from plots.runs.network import Network, first_there, own_share, pays, seconds_to
+from plots.runs.network import Network, first_there, own_share, seconds_to
 from plots.runs.seeds import in_order, repeated
 
 A_DECADE = 40
@@ -56,16 +56,6 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
         round=found.groupby(["task", "algorithm", "form", "workers"]).cumcount(),
         seed=0,  # one curve, the mean over those of the runs
     )
-
-
-def paying(lines: pd.DataFrame) -> pd.DataFrame:
-    """Columns task, label, least and greatest: the Mbit/s between which each compressed method and topology is faster
-    than every uncompressed one, NaN where it is so nowhere."""
-    found = []
-    for task, rows in lines.groupby("task", sort=False):
-        ends = pays(rows.rename(columns={"seconds_to_level": "seconds"})).reset_index()
-        found.append(ends.assign(task=task))
-    return pd.concat(found)[["task", "label", "least", "greatest"]]
 
 
 def draw(lines: pd.DataFrame, times: Times, note: str) -> Picture:

@@ -5,23 +5,11 @@ After r rounds in which a worker computed for c seconds, sent `bits_up` and rece
     seconds = c + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency · r,
 
 or with `overlap` the larger of c and what goes up in the place of their sum, as where messages leave while the
-backward pass still runs. f_up, f_down and hops follow from n, with k = ⌈log₂n⌉, and from how messages travel: a link
-carries as much in each direction at once.
-
-    rank0       n−1, k(k+1)/2, 2+k        up over the link of the server's rank, down along a binomial tree
-    sharded     (n−1)/S, (n−1)/S, 2e      S workers serve d/S coordinates each: all-to-all, then all-gather
-    all_gather  n−1, 0, 2                 every worker gets all messages, and does the server's part itself
-    ring        (n−1)/n, (n−1)/n, 2(n−1)  ring all-reduce, of what is not compressed
-    tree        k, k, 2k                  reduced along a binary tree and broadcast back, of what is not compressed
-
-Before a message goes its receiver says that it is ready, as in gloo: two hops, or one where the receiver is already
-waiting, as for what rank 0 sends and for the next part in a ring or a tree. S is n or, where that is less, the
-`servers` that a vector can have, and e the `exchanges` of the method; runs record both.
-
-c is a worker's own share of the measured training time, in which `ranks` processes computed for all workers and all
-step sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's own work included; or, for other
-hardware, r times the given `computing`. Rounds to a level are those measured with the run's own n: the model does not
-say that more workers need fewer. The page of results has the same formulas, in plots/page/numbers.js.
+backward pass still runs. f_up, f_down and hops follow from n and from how messages travel: docs/reports.md has the
+table, and what it rests on. c is a worker's own share of the measured training time, in which `ranks` processes
+computed for all workers and all step sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's
+own work included; or, for other hardware, r times the given `computing`. Rounds to a level are those measured with
+the run's own n: the model does not say that more workers need fewer.
 """
 
 from __future__ import annotations
@@ -155,13 +143,13 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
 def pays(times: pd.DataFrame) -> pd.DataFrame:
     """The least and the greatest bandwidth tried at which compressed methods are faster than all uncompressed ones.
 
-    Index label and workers, columns least and greatest, missing where it is so at none; empty where there is no
-    uncompressed method. `times` is of one task, as `seconds_to` gives it; who never got to the level took forever.
+    Index task, label and workers, columns least and greatest, missing where it is so at none; empty where there is no
+    uncompressed method. `times` is as `seconds_to` gives it; who never got to the level took forever.
     """
-    dense, place = times["uncompressed"].astype(bool), ["workers", "bandwidth"]
+    dense, place = times["uncompressed"].astype(bool), ["task", "workers", "bandwidth"]
     times = times.assign(seconds=times["seconds"].fillna(math.inf))
     rivals = times[dense].groupby(place)["seconds"].min().rename("rival")
     mine = times[~dense].merge(rivals, on=place)
     faster = mine["bandwidth"].where(mine["seconds"] < mine["rival"])
-    ends = faster.groupby([mine["label"], mine["workers"]], sort=False)
+    ends = faster.groupby([mine["task"], mine["label"], mine["workers"]], sort=False)
     return pd.DataFrame({"least": ends.min(), "greatest": ends.max()})

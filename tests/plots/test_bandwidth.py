@@ -12,7 +12,7 @@ import pytest
 from curve_support import claim
 from folder_support import change, folder, rewrite
 
-from plots.figure import bandwidth, measured
+from plots.figure import bandwidth, times
 from plots.figure.publish import publish, rows_of
 from plots.figure.spec import Figure, Panel, Times
 from plots.runs.network import Network
@@ -82,16 +82,18 @@ def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
     assert (lines["bandwidth"].min(), lines["bandwidth"].max()) == pytest.approx((0.1, 100.0))
 
 
-@pytest.mark.parametrize(("ends", "pays"), [((0.1, 1.0), True), ((50.0, 100.0), False), ((0.1, 100.0), None)])
-def test_compression_pays_up_to_where_the_lines_cross(frame: pd.DataFrame, ends: tuple, pays: bool | None) -> None:
+@pytest.mark.parametrize(("ends", "is_paying"), [((0.1, 1.0), True), ((50.0, 100.0), False), ((0.1, 100.0), None)])
+def test_compression_pays_up_to_where_the_lines_cross(
+    frame: pd.DataFrame, ends: tuple, is_paying: bool | None
+) -> None:
     lines = bandwidth.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
-    found = bandwidth.paying(lines)[["least", "greatest"]].to_numpy()
-    if pays is None:
+    found = pays(lines.rename(columns={"seconds_to_level": "seconds"})).to_numpy()
+    if is_paying is None:
         assert found[:, 0].tolist() == [0.1, 0.1]
         for greatest, workers in zip(found[:, 1], TIMES.workers, strict=True):
             assert crossing(workers) / 10 ** (1 / bandwidth.A_DECADE) <= greatest <= crossing(workers)
     else:
-        assert np.allclose(found, [ends] * 2 if pays else math.nan, equal_nan=True)
+        assert np.allclose(found, [ends] * 2 if is_paying else math.nan, equal_nan=True)
 
 
 MEASURED = """label,form,nodes,bandwidth,latency,seconds,modelled
@@ -111,7 +113,7 @@ def write(place: Path, text: str = MEASURED) -> Path:
 
 
 def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
-    figure = measured.draw(measured.read(write(tmp_path)), "")
+    figure = times.draw_measured(times.read_measured(write(tmp_path)), "")
     assert [axis.get_title() for axis in figure.axes] == ["2 nodes, 0.1 ms", "4 nodes, 5 ms"]
     drawn = figure.axes[0].get_lines()
     points = {line.get_label(): line for line in drawn if line.get_linestyle() == "None"}

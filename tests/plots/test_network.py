@@ -75,7 +75,7 @@ def curves() -> pd.DataFrame:
 
 
 def paying(times: pd.DataFrame) -> dict[tuple[str, int], tuple[float, float]]:
-    return {key: tuple(ends) for key, ends in pays(times).iterrows()}
+    return {tuple(key): tuple(ends) for (_, *key), ends in pays(times).iterrows()}
 
 
 def test_times_to_a_level_and_where_compression_stops_paying() -> None:
