@@ -15,7 +15,7 @@ from folder_support import change, folder, rewrite
 from plots.figure import bandwidth, times
 from plots.figure.publish import publish, rows_of
 from plots.figure.spec import Figure, Panel, Times
-from plots.runs.network import Network
+from plots.runs.network import Network, pays
 from plots.runs.read import open_run, table
 
 D, RATE = 1000, 1e6
