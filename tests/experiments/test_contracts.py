@@ -20,11 +20,10 @@ from algorithms.compressors import (
     TopK,
 )
 from algorithms.core.update_rules import SGD, AMSGrad
+from algorithms.registry import _read, names, parameters
 from data.embedded import breast_cancer, digit_images, digits
 from data.markov import markov
 from data.synthetic import synthetic
-from experiments.config.compose import CONF
-from experiments.config.run import load_run
 from experiments.contracts.test_algorithm import LAYOUT, TestAlgorithm, cases
 from experiments.contracts.test_dataset import TestDataset
 from experiments.contracts.test_task import TestTask
@@ -36,10 +35,7 @@ from experiments.tasks.logreg import LogisticRegression
 
 __all__ = ["TestAlgorithm", "TestDataset", "TestTask"]
 
-PUBLISHED = {
-    file.stem: load_run([f"algorithm={file.stem}"]).algorithm for file in sorted((CONF / "algorithm").glob("*.yaml"))
-}
-BOTH_WAYS = [name for name, algorithm in PUBLISHED.items() if "uplink_only" in algorithm.options]
+BOTH_WAYS = [name for name in names() if "uplink_only" in parameters(name)]
 
 
 def of_configuration(name: str, **others: Any) -> list:
@@ -47,9 +43,9 @@ def of_configuration(name: str, **others: Any) -> list:
 
     All but a method's first case are slow tests.
     """
-    algorithm = PUBLISHED[name]
-    soon = {"period": 3} if "period" in algorithm.options else {}
-    found = cases(get_object(algorithm.target), **{**algorithm.options, **soon, **others})
+    published = _read("algorithm", name)
+    soon = {"period": 3} if "period" in parameters(name) else {}
+    found = cases(get_object(published.target), **{**published.options, **soon, **others})
     return [
         pytest.param(
             case,
@@ -61,7 +57,7 @@ def of_configuration(name: str, **others: Any) -> list:
 
 
 ALGORITHMS = [
-    *map(of_configuration, PUBLISHED),
+    *map(of_configuration, names()),
     *(of_configuration(name, compressor=RandomK(k=6), uplink_only=True) for name in BOTH_WAYS),
     *(
         of_configuration(name, compressor=ScaledSign("l2"))
