@@ -104,10 +104,8 @@ audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; wit
 lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions
 	$(BIN)/python $(LOCKS)/renew.py $(ARGS)
 
-bench: $(READY)  ## what things cost, as ratios measured here
-	$(BIN)/python -m benchmarks.study
+bench: $(READY)  ## where the time of a training step goes
 	$(BIN)/python -m benchmarks.train_step task.model.width=8 task.batch_size=16 task.precision=float32 task.evaluation_rows=2500
-	$(BIN)/python -m benchmarks.step
 
 # A borrowed machine has a Python of its own, with torch and perhaps nothing that could make an environment.
 gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds

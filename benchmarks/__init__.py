@@ -1,7 +1,6 @@
 """Speed and wire measurements, as ratios taken in one run."""
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
@@ -18,17 +17,6 @@ from experiments.run_store.environment import environment
 def seconds(call: Callable[[], object], repeats: int = 5) -> float:
     """The mean time of a call, after two that are not timed; a GPU is waited for."""
     return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()).timeit(repeats).mean
-
-
-def least_seconds(call: Callable[[], object], repeats: int = 4) -> float:
-    """The least time of a call, after one that is not timed."""
-    call()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return min(times)
 
 
 def markdown(rows: Sequence[Mapping[str, object]]) -> str:

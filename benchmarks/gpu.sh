@@ -34,7 +34,8 @@ item() {
 small="task=digits task.model.width=2 epochs=2 device=cpu threads=1"
 once="results_dir=$results checkpoint_every=100000 durable=false" # a stop writes the only checkpoint
 
-item tests "" pytest -p no:cacheprovider -m "gpu or not gpu" tests/experiments/test_graph.py
+# addopts= undoes the project's default, which leaves out slow tests.
+item tests "" pytest -p no:cacheprovider -o addopts= tests/experiments/test_graph.py
 item devices "device=cpu rounds=8 task.model.width=2 cluster.workers=2" benchmarks.devices
 for precision in float32 tf32 bf16; do
     for method in cd_adam ef21_both_ways; do
@@ -50,7 +51,7 @@ done
 for figure in figure_3_vgg16 figure_3_wrn16_4; do
     item "$figure-0" "$small task.precision=float32" experiments.reproduce figure=$figure budget=full "seeds=[0]" jobs=1 $once
 done
-item one_rank "-k cpu" pytest -p no:cacheprovider -m "gpu or not gpu" tests/cluster/test_one_rank.py -k cuda
+item one_rank "-k cpu" pytest -p no:cacheprovider -o addopts= tests/cluster/test_one_rank.py -k cuda
 # nanoGPT's run, whose readme has 1.4697 as its best held-out loss.
 shakespeare="experiments.run task=text/shakespeare_base $once"
 item language-adamw "$small" $shakespeare algorithm=adamw lr=0.001 update.beta2=0.99 weight_decay=0.1

@@ -10,7 +10,6 @@ round      the mean of a few, of the shortest of some turns, in each of which ev
 × DDP      how many times as long a round of DDP takes
 model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
            it, given the bits of a round, the link as it was measured, and as computing a round on links not shaped
-to a loss  the same of the rounds to it from the start, counted once on links not shaped, times the seconds of a round
 """
 
 import json
@@ -18,7 +17,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,6 @@ BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
 OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
 LATENCIES = (OWN_LATENCY, 5)  # ms
 NODES = (2, 4)
-LOSS, MOST_ROUNDS, EVERY = 0.1, 400, 5
 WARM_UP = 3  # rounds
 TURN, MOST_A_TURN = 0.4, 8  # seconds, rounds
 D = sum(parameter.numel() for parameter in mlp().parameters())
@@ -80,9 +78,6 @@ class Point:
         return self.modelled / self.seconds - 1
 
 
-Measured = tuple[list[Point], dict[int, dict[str, float]]]
-
-
 class Session:
     """Ranks that hold all contestants, on the nodes of a network."""
 
@@ -120,15 +115,6 @@ class Session:
                     mine[number] = min(mine[number], seconds)
         return shortest
 
-    def rounds_to_loss(self, number: int) -> float:
-        """Of a contestant from its start; infinite where as many as are tried did not do."""
-        self.ask(f"anew {number}")
-        for done in range(EVERY, MOST_ROUNDS + 1, EVERY):
-            self.ask(f"rounds {number} {EVERY}")
-            if self.ask(f"loss {number}") <= LOSS:
-                return done
-        return math.inf
-
     def ask(self, line: str) -> Any:
         """What rank 0 answers. Raises RunError where it does not."""
         with suppress(BrokenPipeError):
@@ -164,10 +150,9 @@ def session(count: int, latency: float) -> Iterator[Session]:
             rank.communicate()  # ends its stdin, and waits for it
 
 
-def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_loss: bool) -> Measured:
-    """Points, and by number of nodes and label, where that is asked for, the rounds to the loss."""
+def measure(counts: Sequence[int], latencies: Sequence[float], turns: int) -> list[Point]:
+    """Every contestant on every link."""
     points: list[Point] = []
-    rounds: dict[int, dict[str, float]] = {}
     for count in counts:
         computing: list[float] = []
         for latency in latencies:
@@ -175,28 +160,21 @@ def measure(counts: Sequence[int], latencies: Sequence[float], turns: int, to_lo
                 bits, exchanges = one.bits(), one.ask("exchanges")
                 found = {bandwidth: one.link(bandwidth) for bandwidth in BANDWIDTHS}
                 seconds = one.rounds(turns)
-                computing = computing or seconds[None]  # of the first latency, that of namespaces
-                points += [
-                    Point(who, count, bandwidth, latency, found[bandwidth], *its)
-                    for bandwidth in BANDWIDTHS
-                    for who, *its in zip(CONTESTANTS, computing, seconds[bandwidth], bits, exchanges, strict=True)
-                ]
-                if to_loss and count not in rounds:
-                    one.nodes.shape(None)
-                    labels = {contestant.label: number for number, contestant in enumerate(CONTESTANTS)}
-                    # The same by both forms of the server.
-                    rounds[count] = {label: one.rounds_to_loss(number) for label, number in labels.items()}
-                print(f"{count} nodes, {latency:g} ms: measured", file=sys.stderr)
-    return points, rounds
+            computing = computing or seconds[None]  # of the first latency, that of namespaces
+            points += [
+                Point(who, count, bandwidth, latency, found[bandwidth], *its)
+                for bandwidth in BANDWIDTHS
+                for who, *its in zip(CONTESTANTS, computing, seconds[bandwidth], bits, exchanges, strict=True)
+            ]
+            print(f"{count} nodes, {latency:g} ms: measured", file=sys.stderr)
+    return points
 
 
-def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], load: float) -> str:
+def report(points: Sequence[Point], load: float) -> str:
     """Markdown: what it was measured on and the load before, a row a point, and how good the model is."""
-    first = {(p.nodes, p.latency, p.bandwidth): p for p in reversed(points)}
-    rows = []
-    for point in points:
-        ddp = first[point.nodes, point.latency, point.bandwidth]
-        row = {
+    ddp = {(p.nodes, p.latency, p.bandwidth): p.seconds for p in reversed(points)}  # the first contestant's
+    rows = [
+        {
             "nodes": point.nodes,
             "ms": f"{point.latency:g}",
             "Mbit/s": f"{point.bandwidth:g}",
@@ -204,14 +182,11 @@ def report(points: Sequence[Point], rounds: Mapping[int, Mapping[str, float]], l
             "method": point.contestant.name,
             "computing, ms": f"{point.computing * 1e3:.0f}",
             "round, ms": f"{point.seconds * 1e3:.0f}",
-            "× DDP": f"{ddp.seconds / point.seconds:.2f}",
+            "× DDP": f"{ddp[point.nodes, point.latency, point.bandwidth] / point.seconds:.2f}",
             "model": "–" if math.isnan(point.error) else f"{point.error:+.0%}",
         }
-        if counted := rounds.get(point.nodes):
-            own, its = counted[point.contestant.label], counted[ddp.contestant.label]
-            row[f"rounds to {LOSS:g}"] = f"{own:g}"
-            row["× DDP to it"] = f"{its * ddp.seconds / (own * point.seconds):.2f}"
-        rows.append(row)
+        for point in points
+    ]
     errors = [abs(point.error) for point in points if not math.isnan(point.error)]
     return (
         f"{today_here(load)}; gloo, a network of {D:,} parameters, {BATCH} images a node and round.\n\n"
@@ -243,13 +218,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_long = chosen("long", request["long"], ("true", "false")) == "true"
     load = os.getloadavg()[0]
     try:
-        points, rounds = (
-            measure(NODES, LATENCIES, 3, True) if is_long else measure(NODES[:1], LATENCIES[:1], 2, False)
-        )
+        points = measure(NODES, LATENCIES, 3) if is_long else measure(NODES[:1], LATENCIES[:1], 2)
     except links.NotHere as reason:
         print(f"not measured: {reason}")
         return
-    text = report(points, rounds, load)
+    text = report(points, load)
     print(text, end="")
     if is_long:
         RESULTS.mkdir(exist_ok=True)

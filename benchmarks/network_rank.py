@@ -2,8 +2,6 @@
 
     rounds CONTESTANT COUNT    the seconds of one of so many rounds, and the bits up and down a worker of all
     exchanges                  of a round of every contestant with a server in parts
-    anew CONTESTANT            it begins again
-    loss CONTESTANT            the loss of the training images
     link MEGABYTES             the seconds of a round trip, and of so much from node 1 to node 0
 
 Rank 0 answers in a line of JSON.
@@ -44,11 +42,6 @@ def _serve(ranks: Ranks) -> None:
                 _answer(ranks, _rounds(ranks, trainings[int(number)], int(count)))
             case ["exchanges"]:
                 _answer(ranks, [one.exchanges for one in trainings])
-            case ["anew", number]:
-                trainings[int(number)] = training(CONTESTANTS[int(number)], ranks)
-                _answer(ranks, "ready")
-            case ["loss", number]:
-                _answer(ranks, trainings[int(number)].loss() if ranks.is_first else None)
             case ["link", megabytes]:
                 _answer(ranks, _link(ranks, float(megabytes)))
 

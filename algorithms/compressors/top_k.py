@@ -13,7 +13,7 @@ from .shard import Shard, whole
 from .sparsifier import Sparsifier
 
 MANY = 2**16
-"""Numbers in a vector from which on a CPU finds the largest faster by a sample (`benchmarks/step.py`)."""
+"""Numbers in a vector from which on a CPU finds the largest faster by a sample."""
 
 _SAMPLE = 2**15
 

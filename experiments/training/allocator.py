@@ -10,8 +10,8 @@ def keep_freed_memory() -> None:
     """Let glibc keep what is freed for what is asked for next, for the rest of the process.
 
     By default every vector beyond 32 MiB comes from the system anew, which zeroes its pages one fault at a time: with
-    the vectors of a large network that takes longer than to compute with them (`benchmarks/step.py`). Elsewhere than
-    on Linux with glibc nothing is done.
+    the vectors of a large network that takes longer than to compute with them. Elsewhere than on Linux with glibc
+    nothing is done.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt:

@@ -16,7 +16,7 @@ import pytest
 from benchmarks import links, network
 from benchmarks.contestants import CONTESTANTS
 from benchmarks.links import Nodes
-from benchmarks.network import Link, Point, Session, report, session, write
+from benchmarks.network import Link, Point, report, session, write
 
 BY_NAME = {contestant.name: contestant for contestant in CONTESTANTS}
 LINK = Link(bandwidth=1e8, latency=1e-3)
@@ -43,30 +43,10 @@ def test_the_model_of_a_round_worked_out_by_hand() -> None:
 
 
 def test_a_report_compares_with_ddp_and_says_how_good_the_model_is() -> None:
-    rounds = {4: {contestant.label: 100.0 for contestant in CONTESTANTS} | {"CD-Adam": 50.0}}
-    text = report(POINTS, rounds, load=1.0)
-    assert "| CD-Adam, rank0 | 500 | 1000 | 2.00 | +10% | 50 | 4.00 |" in text  # half the rounds, of half the time
-    assert "| DDP, PowerSGD rank 1 | 500 | 500 | 4.00 | – | 100 | 4.00 |" in text
+    text = report(POINTS, load=1.0)
+    assert "| CD-Adam, rank0 | 500 | 1000 | 2.00 | +10% |" in text
+    assert "| DDP, PowerSGD rank 1 | 500 | 500 | 4.00 | – |" in text
     assert "within 20 % of 2 of 2" in text
-
-
-def test_rounds_to_a_loss_are_counted_from_the_start() -> None:
-    class Trained(Session):
-        """One contestant, trained to the loss already, whose every round takes a hundredth off it."""
-
-        def __init__(self) -> None:
-            self.loss, self.least = 0.0, 0.0
-
-        def ask(self, line: str) -> float:
-            word, number, *count = line.split()
-            assert number == "3"
-            self.loss = {"anew": 1.0, "rounds": self.loss - 0.01 * float(*count or "0"), "loss": self.loss}[word]
-            return max(self.loss, self.least)
-
-    one = Trained()
-    assert one.rounds_to_loss(3) == 90  # from 1 to 0.1
-    one.least = 0.2
-    assert one.rounds_to_loss(3) == float("inf")
 
 
 def test_points_are_written_in_bits_and_seconds(tmp_path: Path) -> None:
@@ -131,13 +111,11 @@ def test_nodes_reach_each_other(nodes: Nodes) -> None:
 def test_ranks_on_nodes_count_the_bits_of_their_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
     try:
-        links.check()
+        with session(2, network.OWN_LATENCY) as one:
+            bits = dict(zip(BY_NAME, one.bits(), strict=True))
+            assert one.link(100).bandwidth < 1.1e8
     except links.NotHere as reason:
         pytest.skip(str(reason))
-    with session(2, 5) as one:
-        bits = dict(zip(BY_NAME, one.bits(), strict=True))
-        latency = one.link(100).latency
-    assert latency >= 5e-3  # what is added, and the machine's own
     assert bits["DDP"] == bits["AMSGrad, rank0"] == bits["AMSGrad, sharded"] == (32 * network.D, 32 * network.D)
     assert bits["DDP, fp16 hook"] == (16 * network.D, 16 * network.D)
     assert bits["CD-Adam, rank0"] == bits["CD-Adam, sharded"] == (network.D + 32, network.D + 32)
