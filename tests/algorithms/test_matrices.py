@@ -249,18 +249,6 @@ def test_what_is_sent_is_told_whatever_the_values():
     assert codec.sent(payload, 27).sum(-1).tolist() == [sum(len(part.values[0]) for part in payload)] * 2
 
 
-@pytest.mark.slow
-def test_demo_goes_down():
-    """Where signs of the momentum go, with steps that shrink."""
-    algorithm = demo(DctTopK(2, 4), LAYOUT, beta=0.9)
-    cluster = Simulated(algorithm, problem.WORKERS, SEED)
-    state = cluster.start(torch.tensor(problem.START, dtype=torch.float64))
-    for t in range(1, 401):
-        state = cluster.round(gradients(state.replica.x), state, 0.05 / t**0.7, t)
-    start = gradients(torch.tensor(problem.START, dtype=torch.float64)).mean(0).norm()
-    assert gradients(state.replica.x).mean(0).norm() < 0.3 * start
-
-
 def test_demo_s_layout_is_its_compressor_s():
     assert demo(DctTopK(layout=LAYOUT)) == demo(DctTopK(), LAYOUT) == load_method("demo", layout=LAYOUT)
     with pytest.raises(ValueError, match="needs layout="):

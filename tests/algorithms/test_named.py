@@ -17,8 +17,12 @@ from algorithms.registry import load_method, names, parameters
 from experiments.config.run import load_run
 from experiments.training.build import build_algorithm
 
+FAST = {"cd_adam", "comp_ams", "demo", "diloco", "ef21_bc", "muloco", "onebit_adam", "sparseloco", "marina"}
 
-@pytest.mark.parametrize("name", names())
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in names()]
+)
 def test_a_name_is_what_the_harness_makes_of_it(name: str) -> None:
     run = load_run([f"algorithm={name}", "rounds=150"])
     told = {"rounds": 150, "workers": run.cluster.workers}

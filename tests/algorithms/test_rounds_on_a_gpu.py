@@ -43,6 +43,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.bases.low_rank import LowRank
 from algorithms.utils.layout import laid_out
+from algorithms.utils.seeding import MessageKey
 from experiments.config.compose import CONF
 
 D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
@@ -59,7 +60,6 @@ LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide"
 SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]
 COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
 CASES = [
-    *((compressor, ["naive"]) for compressor in [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))]),
     (ScaledSign(), METHODS),
     (Natural(), ["marina"]),
     (UniformQuantize(), ["econtrol", "naive"]),  # without a known π, which econtrol refuses
@@ -141,6 +141,24 @@ def draws(compressor: Compressor) -> bool:
     return isinstance(
         getattr(compressor, "compressor", compressor), (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd)
     )
+
+
+@pytest.mark.parametrize("compressor", [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))], ids=str)
+def test_a_message_stays_on_the_gpu(compressor: Compressor, gpu: PretendedGpu) -> None:
+    """But for what is drawn on the CPU, and the seeds that random_k's receiver reads."""
+    x, key = torch.zeros(TRIALS, WORKERS, D, device=GPU), MessageKey(SEED, "up", 1, (0, 1))
+    for _ in range(2):  # the first makes the tables
+        gpu.crossings.clear()
+        payload = crossed(compressor.encode(x, key), 2)
+        decoded = [compressor(x, key)]
+        if isinstance(compressor, RandomK):
+            with pytest.raises(RuntimeError):  # a number of the GPU's
+                compressor.decode(payload, D)
+            gpu.crossings.remove("to the CPU")
+        else:
+            decoded.append(compressor.decode(payload, D))
+        assert {tensor.device for tensor in (*tensors(payload), *decoded)} == {GPU}
+    assert set(gpu.crossings) == ({"to the GPU"} if draws(compressor) else set())
 
 
 @pytest.mark.parametrize("options", ["plain", pytest.param("other", marks=pytest.mark.slow)])

@@ -12,10 +12,13 @@ TOLERANCES = {"torch.float64": 1e-12, "torch.float32": 1e-5}
 FILES = {group: read(group) for group in CASES}
 
 
-@pytest.mark.parametrize(
-    ("group", "name"),
-    [pytest.param(group, name, id=f"{group}-{name}") for group, cases in CASES.items() for name in cases],
-)
+def case(group: str, name: str) -> object:
+    """A case; slow where it is a variant, `<method>-<options>`, of a method that has a case of its own."""
+    is_variant = name.partition("-")[0] in CASES[group] and "-" in name
+    return pytest.param(group, name, id=f"{group}-{name}", marks=[pytest.mark.slow] if is_variant else [])
+
+
+@pytest.mark.parametrize(("group", "name"), [case(group, name) for group in CASES for name in CASES[group]])
 def test_the_steps_are_those_recorded(group, name):
     then, now = FILES[group]["cases"][name], record(*trained(CASES[group][name]))
     if machine() == FILES[group]["machine"]:
