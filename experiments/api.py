@@ -24,7 +24,6 @@ from common.errors import UsageError
 from common.progress import Display
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH, load_run
-from experiments.orchestration.extend import parts
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 from plots.runs.read import RunRecord, open_run
@@ -64,10 +63,8 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
     with TemporaryDirectory() as scratch:
         if not split(overrides, ["results_dir"])[0]:
             runs = [replace(run, results_dir=scratch) for run in runs]
-        each = [(part, settings) for run, settings in zip(runs, combinations, strict=True) for part in parts(run)]
-        runs = [part for part, _ in each]
         with Display(sum(run.rounds for run in runs)) as display:
-            for run, (_, settings) in zip(runs, each, strict=True):
+            for run, settings in zip(runs, combinations, strict=True):
                 path = bring_to_end(run, display).path
                 ended[path.name] = open_run(path), settings
         rows = results([run for run, _ in ended.values()])

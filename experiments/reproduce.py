@@ -75,9 +75,7 @@ def application(composed: DictConfig) -> None:
         else:
             done = _brought_to_end(figure, runs, launch)
         if done:
-            from experiments.orchestration.extend import parts
-
-            places = {identity.folder(part): part for run in runs for part in parts(run)}
+            places = {identity.folder(run): run for run in runs}
             _draw(places, figure, _folder(figure, asked, runs[0]))
 
 

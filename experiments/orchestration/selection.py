@@ -36,8 +36,7 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
         for choice in choices
     ]  # fmt: skip
     tables.show(console, columns, rows)
-    started = [part for cell in cells for part in cell.parts()]
-    begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in started}
+    begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
     for choice in choices:
         if choice.run in begun:
             command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]

@@ -12,7 +12,6 @@ from common.files import atomic
 from common.lock import held
 from experiments.config.run import as_yaml
 from experiments.config.schema import RunConfig
-from experiments.orchestration.extend import parts
 from experiments.run_store.folder import RunFolder
 from plots.runs.choose import Choice, best
 from plots.runs.read import open_run
@@ -44,19 +43,12 @@ class Cell:
         except RunError:
             return False
 
-    def parts(self) -> list["Cell"]:
-        """The runs that its step sizes are found in, see `extend.parts`; itself where nothing is done elsewhere."""
-        found = parts(self.run)
-        if found == [self.run]:
-            return [self]
-        return [replace(self, name=f"{self.name} lr={list(run.lr)}", run=run) for run in found]
-
     def value(self, rule: str | None) -> float:
         """What a sweeper selects it by; NaN where it is not finished or nothing can win.
 
         Raises UsageError for a rule about what was not measured.
         """
-        value = self._choice(rule).value if all(part.is_finished for part in self.parts()) else None
+        value = self._choice(rule).value if self.is_finished else None
         return math.nan if value is None else value
 
     def outcome(self, rule: str | None) -> str:
@@ -66,7 +58,7 @@ class Cell:
         return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
 
     def _choice(self, rule: str | None) -> Choice:
-        [choice] = best([open_run(part.folder.path) for part in self.parts()], rule)
+        [choice] = best([open_run(self.folder.path)], rule)
         return choice
 
 

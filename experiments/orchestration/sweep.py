@@ -33,11 +33,10 @@ def train(run: RunConfig, launch: LaunchConfig) -> float:
             raise RunError("the run failed, see above")
     else:
         check(run)
-        parts = [part.run for part in _parts(cell, Console(stderr=True, highlight=False, soft_wrap=True))]
         if launch.dry_run:
-            plan.show(parts, launch, Console())
+            plan.show([cell.run], launch, Console())
         else:
-            train_here(parts[-1])
+            train_here(cell.run)
     return cell.value(launch.select)
 
 
@@ -59,8 +58,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
         device_of(cell.run, place.local_size - 1)
         if distinct.setdefault(cell.id, cell) is not cell:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
-    cells = [part for cell in distinct.values() for part in _parts(cell, console)]
-    cells = list({cell.id: cell for cell in cells}.values())
+    cells = list(distinct.values())
     launch = count_jobs(launch, [cell.run for cell in cells if not cell.is_finished])
     if launch.dry_run:
         plan.show([cell.run for cell in cells], launch, Console())
@@ -80,15 +78,6 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     if left > len(failed):
         raise RunError(f"{len(failed)} of {len(cells)} runs failed, {left} are left; the same command goes on")
     return failed
-
-
-def _parts(cell: Cell, console: Console) -> list[Cell]:
-    """The cell, or where some of its step sizes are done those runs and one of what is left; says so."""
-    parts = cell.parts()
-    done = [part for part in parts if parts != [cell] and part.is_finished]
-    for part in done:
-        console.print(f"{part.name}: done in {part.folder.path}", markup=False)
-    return parts
 
 
 class _Jobs:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, SVMLIGHT, stopped, where
+from run_support import SMALL, SVMLIGHT, halted, where
 
 from experiments.orchestration.processes import Job
 from experiments.training.trainer import Trainer
@@ -40,7 +40,7 @@ def at_round(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Callabl
 def interrupted(results: str, at_round: Callable) -> Path:
     """A run stopped after round 12."""
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    assert stopped([*SMALL, results]) == 130
+    assert halted([*SMALL, results]) == 130
     return where(*SMALL, results)
 
 

@@ -1,6 +1,7 @@
 """What the tests of runs import from each other: a command line in process, and what it left on disk."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from renewing import renew
 
+from common.errors import exit_with_message
 from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.run import load_run
@@ -93,6 +95,13 @@ def stopped(overrides: list[str]) -> str | int | None:
     """The exit status of a command line that does not end well."""
     with pytest.raises(SystemExit) as stop:
         run_command(overrides)
+    return stop.value.code
+
+
+def halted(overrides: Sequence[str]) -> str | int | None:
+    """The same of one run, in this process and without Hydra's command line."""
+    with pytest.raises(SystemExit) as stop, exit_with_message():
+        go(*overrides)
     return stop.value.code
 
 

@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, rows, status, stopped, timeless, where
+from run_support import SMALL, go, halted, rows, status, timeless, where
 
-from experiments import run
 from experiments.config.compose import ROOT
 from experiments.run_store.folder import RunFolder
 
@@ -20,7 +19,7 @@ def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.C
     command = [*SMALL, results, "algorithm=sgd", "lr=[0.001,1e308]"]
     path = where(*command)
     for _ in range(2):
-        assert stopped(command) == 1
+        assert halted(command) == 1
         said = capsys.readouterr().err
         assert "Traceback" not in said
         for part in ("round 5", "trial 1 (lr=1e+308)", "train_loss is inf", "smaller step size"):
@@ -38,7 +37,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_next_row(
     file.write_text("".join(f"{j % 2} 1:{5e3 * (j % 2 - 0.4)} 2:{-5e3 * (j % 2 - 0.4)}\n" for j in range(40)))
     command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
     command += ["algorithm=sgd", "lr=1e307", "rounds=20", "eval_every=10", "cluster.workers=4"]
-    assert stopped(command) == 1
+    assert halted(command) == 1
     assert "round 2, worker 0, trial 0 (lr=1e+307): local gradient is" in capsys.readouterr().err
     assert status(where(*command))["round"] == 1
     assert [row["round"] for row in rows(where(*command))] == [0]
@@ -48,16 +47,16 @@ def test_wrong_data(results: str, tmp_path: Path, capsys: pytest.CaptureFixture)
     file = tmp_path / "bad.svm"
     file.write_text("1 1:1\n0 one:2\n")
     command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
-    assert stopped(command) == 1
+    assert halted(command) == 1
     assert f"{file}, line 2, column 3" in capsys.readouterr().err
-    assert stopped([*SMALL, results, "cluster.workers=570"]) == 2
+    assert halted([*SMALL, results, "cluster.workers=570"]) == 2
     assert "cluster.workers=570: the data set has 569 rows" in capsys.readouterr().err
 
 
 def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.CaptureFixture) -> None:
     path = where(*SMALL, results)
     with RunFolder(path).locked():
-        assert stopped([*SMALL, results]) == 1
+        assert halted([*SMALL, results]) == 1
     assert f"{path}: another process is at this run" in capsys.readouterr().err
     assert go(*SMALL, results) == path
     assert status(path)["status"] == "finished"
@@ -72,7 +71,7 @@ def test_a_start_that_is_not_finite(columns: int, results: str, tmp_path: Path) 
     file.write_text("".join(f"{j % 3 // 2} {row}\n" for j in range(40)))
     command = ["task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}", "rounds=4", "eval_every=2"]
     with suppress(SystemExit):
-        run.main([*command, results])
+        go(*command, results)
     path = where(*command, results)
     assert columns == 1 or status(path)["status"] == "failed"
     assert not (path / "metrics.jsonl").exists() or "Infinity" not in (path / "metrics.jsonl").read_text()
@@ -90,7 +89,7 @@ def test_a_damaged_checkpoint_is_named(
     checkpoint.write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"")
     before = (interrupted / "metrics.jsonl").read_bytes()
     capsys.readouterr()
-    assert stopped([*SMALL, results]) == 1
+    assert halted([*SMALL, results]) == 1
     said = capsys.readouterr().err
     assert f"error: {folder.parent}: cannot be resumed ({folder}: {which}: damaged, its checksum is another)" in said
     assert f"delete {interrupted} to begin anew" in said
@@ -103,7 +102,7 @@ def test_metrics_that_lost_rows_are_noticed(interrupted: Path, results: str, cap
     metrics = interrupted / "metrics.jsonl"
     metrics.write_text(metrics.read_text()[:-30])
     for reason in (f"{metrics}: rows at its end are missing", "interrupted, but without metrics.jsonl"):
-        assert stopped([*SMALL, results]) == 1
+        assert halted([*SMALL, results]) == 1
         said = capsys.readouterr().err
         assert reason in said
         assert f"delete {interrupted} to begin anew" in said
@@ -119,21 +118,21 @@ def test_without_its_checkpoint_a_run_begins_anew(interrupted: Path, results: st
 def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
     for text in ("", "{}", "[]"):
         (interrupted / "status.json").write_text(text)
-        assert stopped([*SMALL, results]) == 1
+        assert halted([*SMALL, results]) == 1
         said = capsys.readouterr().err
         assert f"{interrupted / 'status.json'}: " in said
         assert f"delete {interrupted}" in said
     finished = go(*SMALL, "seed=1", results)
     for name in ("summary.json", "metrics.jsonl"):
         (finished / name).rename(finished / "kept")
-        assert stopped([*SMALL, "seed=1", results]) == 1
+        assert halted([*SMALL, "seed=1", results]) == 1
         assert f"{finished}: finished, but without {name}; delete" in capsys.readouterr().err
         (finished / "kept").rename(finished / name)
 
 
 def test_a_results_dir_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "file").write_text("")
-    assert stopped([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
+    assert halted([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
     assert str(tmp_path / "file") in capsys.readouterr().err
 
 
@@ -155,7 +154,7 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
 ) -> None:
     command = (*SMALL, "checkpoint_every=5")
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    assert stopped([*command, results]) == 130
+    assert halted([*command, results]) == 130
     path = where(*command, results)
     for name in ("12", "10"):
         file = path / "checkpoint" / name / "worker-3.pt"
@@ -163,7 +162,7 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
         file.write_bytes(b"")
     rows_then = (path / "metrics.jsonl").read_bytes()
     capsys.readouterr()
-    assert stopped([*command, results]) == 1
+    assert halted([*command, results]) == 1
     said = capsys.readouterr().err
     for name in ("12", "10"):
         assert f"{path / 'checkpoint' / name}: worker-3.pt: damaged, its checksum is another" in said
@@ -193,7 +192,7 @@ def test_what_ended_a_run_is_told_where_nothing_can_be_saved(
 
     at_round(8, lost)
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        run.main([*SMALL, results])
+        go(*SMALL, results)
     told = status(where(*SMALL, results))
     assert told["status"] == "failed"
     assert "illegal memory access" in told["error"]
@@ -207,7 +206,7 @@ def test_where_latest_names_nothing_the_newest_is_taken(
 ) -> None:
     command = [*SMALL, results, "checkpoint_every=5"]  # so that there are two
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    assert stopped(command) == 130
+    assert halted(command) == 130
     path = where(*command)
     latest = path / "checkpoint" / "latest"
     latest.unlink()
@@ -258,7 +257,7 @@ def test_a_folder_removed_while_its_run_is_going_on(
             signal.raise_signal(signal.SIGINT)
 
     at_round(8, remove)
-    assert stopped(command) == 1
+    assert halted(command) == 1
     said = capsys.readouterr().err
     assert f"error: {path}: is no longer there, nothing more is written; the same command begins anew" in said
     assert not path.exists()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, status, stopped, timeless, where
+from run_support import SMALL, go, halted, status, timeless, where
 
 from common import files
 from common.errors import exit_with_message, is_full
@@ -61,7 +61,7 @@ def test_a_run_without_room(
     place = disk(size)
     command = [*RUN, f"results_dir={place / 'results'}"]
     path = where(*command)
-    assert stopped(command) == 1
+    assert halted(command) == 1
     assert _one_line(capsys.readouterr().err, place)
     if (path / "metrics.jsonl").exists() and _lines(path):
         assert status(path)["status"] == "failed"
@@ -88,7 +88,7 @@ def test_wherever_a_file_cannot_be_put_in_place(
 
     monkeypatch.setattr(files.os, "replace", failing)
     command = [*RUN, results]
-    assert stopped(command) == 1
+    assert halted(command) == 1
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: {where(*command)}{os.sep}")
     assert "No space left on device" in line

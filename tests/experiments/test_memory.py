@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from run_support import SMALL, go, status, stopped, timeless, where
+from run_support import SMALL, go, halted, status, timeless, where
 
 from common.errors import DataError
 from data import limits
@@ -40,7 +40,7 @@ def test_it_says_what_would_fit_and_loses_nothing(
 ) -> None:
     command = (*DIGITS, results, "lr=[0.01,0.03]")
     failing(error, monkeypatch)
-    assert stopped(list(command)) == 1
+    assert halted(list(command)) == 1
     said = capsys.readouterr().err
     assert "round 3: out of memory on cpu: the vectors of 8 workers and 2 step sizes take about " in said
     assert "fewer workers a rank" in said

@@ -1,11 +1,11 @@
 """Numbers at the ends of the range, and runs of the smallest size: a defined result each, for every algorithm."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from run_support import configuration, go, rows, status, stopped, where
+from run_support import configuration, go, halted, rows, status, where
 
 from common.errors import RunError
 from experiments.cluster.ranks import Ranks
@@ -24,36 +24,45 @@ every_algorithm = pytest.mark.parametrize(
 ROWS = 40
 
 
-@pytest.fixture
-def task(tmp_path: Path) -> Callable[..., list[str]]:
+def task(folder: Path, value: str, features: int = 1) -> list[str]:
     """The overrides of a run on forty rows, two of three with one label, whose features all have a value."""
-
-    def of(value: str, features: int = 1) -> list[str]:
-        file = tmp_path / f"{features}-{value}.svm"
-        row = " ".join(f"{feature}:{value}" for feature in range(1, features + 1))
-        file.write_text("".join(f"{j % 3 // 2} {row}\n" for j in range(ROWS)))
-        return [
-            *("task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}", "rounds=20"),
-            *("lr=0.001", f"results_dir={tmp_path / 'results'}"),
-        ]
-
-    return of
+    file = folder / f"{features}-{value}.svm"
+    row = " ".join(f"{feature}:{value}" for feature in range(1, features + 1))
+    file.write_text("".join(f"{j % 3 // 2} {row}\n" for j in range(ROWS)))
+    return ["task=logreg/file", f"task.dataset.file={file}", "rounds=20", "lr=0.001", f"results_dir={folder / 'r'}"]
 
 
 @every_algorithm
-def test_what_overflows_ends_the_run(algorithm: str, task: Callable[..., list[str]]) -> None:
-    """Gradients are finite, every square is infinite, and so an average v of squares for ever."""
-    trainer = _trainer(*task("1e200"), f"algorithm={algorithm}")
+def test_the_ends_of_the_range(algorithm: str, tmp_path: Path) -> None:
+    """Gradients whose squares are infinite, and for ever an average of these; denormal ones, whose squares are zero;
+    one coordinate, or one more than fill a byte; one worker, or one row a worker."""
+    usual = configuration(*task(tmp_path, "0.5"), f"algorithm={algorithm}")
+
+    def trainer(value: str, features: int, workers: int = 20) -> Trainer:
+        file = task(tmp_path, value, features)[1].partition("=")[2]
+        dataset = {**usual.task.options["dataset"], "file": file, "sha256": None}
+        its_task = replace(usual.task, options={**usual.task.options, "dataset": dataset})
+        often = {"period": 5} if "period" in usual.algorithm.options else {}
+        method = replace(usual.algorithm, options={**usual.algorithm.options, **often})
+        cluster = replace(usual.cluster, workers=workers)
+        return build_trainer(replace(usual, task=its_task, algorithm=method, cluster=cluster), Ranks())
+
+    overflowing = trainer("1e200", 1)
     if algorithm in ("signum", "distributed_lion", "demo"):  # they step by signs
-        _steps(trainer, 10)
-        return
-    with pytest.raises(RunError, match=r"round \d+, "):
-        _steps(trainer, 10)
+        _steps(overflowing, 10)
+    else:
+        with pytest.raises(RunError, match=r"round \d+, "):
+            _steps(overflowing, 10)
+    _steps(trainer("1e-310", 9), 5)
+    for features, workers in ((1, 1), (9, ROWS)):
+        smallest = trainer("0.5", features, workers)
+        [first] = smallest.evaluate()
+        assert _steps(smallest, 20)["train_loss"] < first["train_loss"]
 
 
-def test_a_run_that_overflows_has_failed(task: Callable[..., list[str]]) -> None:
-    command = task("1e200")
-    assert stopped(command) == 1
+def test_a_run_that_overflows_has_failed(tmp_path: Path) -> None:
+    command = task(tmp_path, "1e200")
+    assert halted(command) == 1
     assert status(where(*command))["status"] == "failed"
     assert [row["round"] for row in rows(where(*command))] == [0]
 
@@ -68,29 +77,11 @@ def test_an_overflow_at_one_worker_names_it() -> None:
         trainer.evaluate()
 
 
-@every_algorithm
-def test_what_is_nearly_zero_is_taken(algorithm: str, task: Callable[..., list[str]]) -> None:
-    """Gradients have denormal numbers, whose squares are zero; evaluation sees that all stays finite."""
-    _steps(_trainer(*task("1e-310", features=9), f"algorithm={algorithm}"), 5)
-
-
-@every_algorithm
-@pytest.mark.parametrize(("features", "workers"), [(1, 1), (9, ROWS)])
-def test_the_smallest_of_everything(
-    algorithm: str, features: int, workers: int, task: Callable[..., list[str]]
-) -> None:
-    """One coordinate, or one more than fill a byte; one worker, or one row a worker."""
-    often = ["algorithm.period=5"] if "period" in configuration(f"algorithm={algorithm}").algorithm.options else []
-    trainer = _trainer(*task("0.5", features), f"algorithm={algorithm}", f"cluster.workers={workers}", *often)
-    [first] = trainer.evaluate()
-    assert _steps(trainer, 20)["train_loss"] < first["train_loss"]
-
-
-def test_without_compression_the_number_of_workers_changes_nothing(task: Callable[..., list[str]]) -> None:
+def test_without_compression_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
     """As many rows a worker: the mean of the workers' gradients is the gradient."""
+    command = [*task(tmp_path, "0.5", 9), "algorithm=amsgrad"]
     losses = [
-        [row["train_loss"] for row in rows(go(*task("0.5", 9), "algorithm=amsgrad", f"cluster.workers={workers}"))]
-        for workers in (1, 2, ROWS)
+        [row["train_loss"] for row in rows(go(*command, f"cluster.workers={workers}"))] for workers in (1, 2, ROWS)
     ]
     for others in losses[1:]:
         torch.testing.assert_close(others, losses[0], rtol=1e-12, atol=0)
@@ -100,7 +91,7 @@ def test_without_compression_the_number_of_workers_changes_nothing(task: Callabl
 def test_negative_zero_is_zero(algorithm: str) -> None:
     ends = []
     for zero in (0.0, -0.0):
-        trainer = _trainer(f"algorithm={algorithm}", "cluster.workers=2", "lr=0.01")
+        trainer = _trainer(f"algorithm={algorithm}", "cluster.workers=2")
         gradients, statistics = trainer.task.gradients(trainer.state.replica.x, trainer.statistics, 1)
         gradients = torch.where(torch.arange(gradients.shape[-1]) % 3 == 0, zero, gradients)
         trainer.task.gradients = lambda x, before, t, same=(gradients, statistics): same

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, record, rewrite, rows, status, stopped, where
+from run_support import SMALL, go, halted, record, rewrite, rows, status, where
 
 from common.errors import RunError
 from experiments import check
@@ -97,7 +97,7 @@ def test_a_file_without_a_checksum_is_not_trusted(name: str, results: str, tmp_p
 
 def test_a_folder_under_another_runs_id_is_not_taken_for_it(results: str, capsys: pytest.CaptureFixture) -> None:
     shutil.copytree(go(*SMALL, results), where(*SMALL, results, "seed=1"))
-    assert stopped([*SMALL, results, "seed=1"]) == 1
+    assert halted([*SMALL, results, "seed=1"]) == 1
     assert "or of another run" in capsys.readouterr().err
 
 
@@ -118,10 +118,10 @@ def test_damage_that_comes_during_a_run_ends_it_as_failed(
     path = where(*SMALL, results)
     metrics = path / "metrics.jsonl"
     at_round(17, lambda: metrics.write_text(metrics.read_text().replace('"round": 10', '"round": 11')))
-    assert stopped([*SMALL, results]) == 1
+    assert halted([*SMALL, results]) == 1
     assert f"{metrics}, line 3: its checksum is not" in capsys.readouterr().err
     assert status(path)["status"] == "failed"
-    assert stopped([*SMALL, results]) == 1
+    assert halted([*SMALL, results]) == 1
     assert f"delete {path} to begin anew" in capsys.readouterr().err
 
 
@@ -189,7 +189,7 @@ def test_a_lock_names_its_holder(results: str, capsys: pytest.CaptureFixture) ->
     assert holder.stdout is not None
     try:
         assert holder.stdout.readline() == b"held\n"
-        assert stopped([*SMALL, results]) == 1
+        assert halted([*SMALL, results]) == 1
     finally:
         holder.stdin.close()
         holder.wait()
@@ -207,7 +207,7 @@ def test_locks_that_do_not_work_are_said_to(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    assert stopped([*SMALL, results]) == 1
+    assert halted([*SMALL, results]) == 1
     said = capsys.readouterr().err
     assert f"{where(*SMALL, results) / '.lock'}: cannot be locked ({errno.errorcode[number]}: " in said
     assert "put results_dir on another one" in said

@@ -81,7 +81,7 @@ def test_columns_of_the_metrics(results: str) -> None:
 
 @pytest.mark.parametrize(
     ("rounds", "eval_every", "expected"),
-    [(20, 5, [0, 5, 10, 15, 20]), (11, 4, [0, 4, 8, 11]), (3, 10, [0, 3]), (1, 1, [0, 1])],
+    [(11, 4, [0, 4, 8, 11]), (3, 10, [0, 3])],
 )
 def test_rows_at_the_start_then_regularly_and_at_the_end(
     rounds: int, eval_every: int, expected: list[int], results: str
@@ -144,6 +144,7 @@ def test_summary(results: str) -> None:
     assert summary["trials"][1]["best"]["train_loss"] < summary["trials"][1]["final"]["train_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_learns(name: str) -> None:
     run = ("task=logreg/breast_cancer", "rounds=200", f"algorithm={name}", f"lr={STEPS.get(name, 0.003)}")

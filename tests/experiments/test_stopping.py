@@ -10,17 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from run_support import RANDOM, SMALL, go, record, rewrite, rows, status, stopped, timeless, where
+from run_support import RANDOM, SMALL, go, halted, record, rewrite, rows, status, timeless, where
 
 from common.signals import stops
-from experiments import run
 from experiments.config.compose import CONF
 from experiments.run_store import environment
 from experiments.training import runner
 from experiments.training.trainer import Trainer
 
 SHORT = {
-    "deterministic": (*SMALL, "rounds=23", "checkpoint_every=7"),
     "random": (*SMALL, *RANDOM, "rounds=23", "checkpoint_every=7"),
     "formed": (*SMALL, "rounds=23", "checkpoint_every=7", "lr_schedule=wsd", "warmup_rounds=3", "clip_worker=0.1"),
 }
@@ -36,6 +34,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
 @pytest.mark.parametrize(
     ("which", "how", "round"),
     [
+        ("random", signal.SIGINT, 1),
         ("formed", signal.SIGTERM, 8),
         pytest.param("random", signal.SIGINT, 1, marks=pytest.mark.slow),
         pytest.param("deterministic", signal.SIGTERM, 14, marks=pytest.mark.slow),
@@ -49,7 +48,7 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
     at_round(round, lambda: signal.raise_signal(how))
     halves = [*SHORT[which], results]
     path = where(*halves)
-    assert stopped(halves) == 130
+    assert halted(halves) == 130
     if round < 23:
         assert (status(path)["status"], status(path)["round"]) == ("interrupted", round)
         assert f"stopped after round {round}; the same command goes on: {path}" in capsys.readouterr().err
@@ -57,7 +56,7 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
         assert not (path / "summary.json").exists()
     else:  # the run is done, but whatever was to come after it is not
         assert "this run was just finished" in capsys.readouterr().err
-    run.main(halves)
+    go(*halves)
     assert status(path)["status"] == "finished"
     assert timeless(path) == uninterrupted[which]
 
@@ -68,7 +67,7 @@ def test_a_terminal_that_closes_stops_a_run_as_ctrl_c_does(results: str, at_roun
     at_round(5, lambda: signal.raise_signal(signal.SIGHUP))
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup, which ignores it
     try:
-        assert stopped(parts) == 130
+        assert halted(parts) == 130
     finally:
         signal.signal(signal.SIGHUP, before)
     assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", 5)
@@ -95,7 +94,7 @@ def test_stopped_again_and_again_within_a_round_too(
 
     for round in (3, 4, 9, 20):
         at_round(round, twice if round == 9 else lambda: signal.raise_signal(signal.SIGINT))
-        assert stopped(parts) == 130
+        assert halted(parts) == 130
         done = 8 if round == 9 else round  # a second signal stops in the middle of a round
         assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", done)
     assert timeless(go(*parts)) == uninterrupted["random"]
@@ -127,7 +126,7 @@ def test_a_crash_is_recorded_and_can_be_resumed(
 
     at_round(13, crash)
     with pytest.raises(ZeroDivisionError):
-        run.main(halves)
+        go(*halves)
     found = status(where(*halves))
     assert (found["status"], found["round"], found["error"]) == ("failed", 12, "by what?")
     assert timeless(go(*halves)) == uninterrupted["random"]
@@ -145,7 +144,7 @@ def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
             assert process.poll() is None
             time.sleep(0.002)
         process.send_signal(signal.SIGSTOP)  # or it could end before the next line asks
-        assert stopped([*LONG, results]) == 1  # while it lives the run is its own
+        assert halted([*LONG, results]) == 1  # while it lives the run is its own
         assert "another process is at this run" in capsys.readouterr().err
     finally:
         process.kill()

@@ -94,17 +94,9 @@ def test_the_sweeps_that_come_with_it(name: str) -> None:
 
 REFUSED = {
     "seed=0,x": "seed=x: must be a valid integer",
-    "seed=0,1 sede=3": "sede: no such key; did you mean seed?",
-    "compressor=top_k compressor.ratio=0.1,2": "compressor: ratio=2: ",
-    "jobs=0": "jobs=0: must be greater than or equal to 1",
     "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
-    "job_timeout=0": "job_timeout=0.0: must be greater than 0; it counts seconds",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
-    "seed=0,1 algorithm=null": "algorithm=null: no such choice",
-    "results_dir=a,b": "results_dir: must be the same for all runs of a sweep",
-    "study=a,b": "study: must be the same for all runs of a sweep",
-    "seed=0,x hydra/launcher=basic": "seed=x: must be a valid integer",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
     "hydra/launcher=joblb": "hydra/launcher=joblb: no such choice; did you mean ",
 }

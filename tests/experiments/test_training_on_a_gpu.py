@@ -143,6 +143,7 @@ def test_a_methods_own_products_are_rounded_by_tf32_alone(
     assert torch.backends.cuda.matmul.allow_tf32 == (precision == "tf32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_backward_passes_where_nothing_has_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On torch's device of shapes alone, which autocast does not know: a CPU's torch has none for a GPU's."""

@@ -11,7 +11,7 @@ from time import sleep
 
 import pytest
 import yaml
-from run_support import SMALL, go, record, rows, status, stopped, stored_config, where
+from run_support import SMALL, go, halted, record, rows, status, stored_config, where
 from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 from wandb_server import KEY, black_hole, serving
 from wandb_support import Curve, StandIn, expected, logged, nobody, stand_in
@@ -118,7 +118,7 @@ def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(
     results: str, at_round: Callable, stand_in: StandIn, capfd: pytest.CaptureFixture[str]
 ) -> None:
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
-    assert stopped([*LOGGED, results]) == 130
+    assert halted([*LOGGED, results]) == 130
     path = where(*LOGGED, results)
     [first] = stand_in.curves
     assert (first.told["id"], first.told["job_type"], first.summary["status"]) == (
@@ -152,7 +152,7 @@ def test_a_finished_run_is_logged_by_the_same_command(results: str, stand_in: St
 
 def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
     overrides = [*LOGGED, results, "algorithm=sgd", "lr=1e308"]
-    assert stopped(overrides) == 1
+    assert halted(overrides) == 1
     [curve] = stand_in.curves
     assert curve.rows == expected(rows(where(*overrides))) != []
     assert (curve.summary["status"], curve.exit_code) == ("failed", 1)
@@ -195,10 +195,10 @@ def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(
 def test_a_missing_package_and_a_wrong_key_end_before_anything_starts(
     results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert stopped([*LOGGED, results, "logger.mode=onlin"]) == 2
+    assert halted([*LOGGED, results, "logger.mode=onlin"]) == 2
     assert "logger.mode=onlin: must be 'online' or 'offline'" in capsys.readouterr().err
     monkeypatch.setattr(wandb_logger, "find_spec", lambda name: None)
-    assert stopped([*LOGGED, results]) == 2
+    assert halted([*LOGGED, results]) == 2
     assert "the package wandb is not installed; pip install wandb" in capsys.readouterr().err
     assert not Path(results.removeprefix("results_dir=")).exists()
 
@@ -271,7 +271,7 @@ def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
     with serving() as server:
         online.setenv("WANDB_BASE_URL", server.url)
-        assert stopped([*LOGGED, results]) == 130
+        assert halted([*LOGGED, results]) == 130
         path = where(*LOGGED, results)
         run = server.runs[path.name]
         assert run.summary["final/grad_norm"] == rows(path)[2]["grad_norm"]
