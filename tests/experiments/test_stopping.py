@@ -36,8 +36,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
     [
         ("random", signal.SIGINT, 1),
         ("formed", signal.SIGTERM, 8),
-        pytest.param("random", signal.SIGINT, 1, marks=pytest.mark.slow),
-        pytest.param("deterministic", signal.SIGTERM, 14, marks=pytest.mark.slow),
         pytest.param("random", signal.SIGINT, 23, marks=pytest.mark.slow),
     ],
 )
