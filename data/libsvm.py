@@ -1,6 +1,7 @@
 """LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 from common.errors import DataError
@@ -11,8 +12,8 @@ from data.cache import Arrays, cached
 from data.dataset import Dataset
 from data.download import download
 from data.pinned import pinned
-from data.svmlight import VERSION, parse
-from data.unpacking import PACKED, pieces
+from data.svmlight import parse
+from data.unpacking import PACKED, unpacked
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
@@ -39,13 +40,11 @@ def load(
     """
     if name not in PINNED:
         raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
-
-    def read(file: Path) -> Arrays:
-        return parse(pieces(file, name), name, name).arrays()
-
     forms = [name + suffix for suffix in ("", *PACKED)]
     sources = [(download, f"{url.rstrip('/')}/{name}", name)]
-    return Dataset.from_arrays(name, pinned(name, PINNED[name], data_dir, "libsvm", forms, read, sources))
+    return Dataset.from_arrays(
+        name, pinned(name, PINNED[name], data_dir, "libsvm", forms, partial(_read, name, name), sources)
+    )
 
 
 def load_file(
@@ -56,7 +55,7 @@ def load_file(
 ) -> Dataset:
     """The binary data set in the svmlight `file`; its name is the file's stem.
 
-    It is read in pieces and kept decoded, in the memory of its entries at most, for this content and this reader.
+    It is kept decoded, for this content.
 
     Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
     columns than `features`.
@@ -71,9 +70,13 @@ def load_file(
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     name = Path(file.stem).stem if file.suffix in PACKED else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}"
-    source = f"{found} by reader {VERSION}"
-    arrays = cached(place, lambda: parse(pieces(file, file), name, str(file)).arrays(), source=source)
+    arrays = cached(place, partial(_read, name, str(file), file), source=found)
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
     return Dataset.from_arrays(name, arrays, features)
+
+
+def _read(name: str, source: str, file: Path) -> Arrays:
+    with unpacked(file, source) as stream:
+        return parse(stream, name, source).arrays()

@@ -9,7 +9,7 @@ from data.cache import Arrays
 from data.download import download
 from data.pinned import pinned
 from data.text import Text
-from data.unpacking import PACKED, pieces
+from data.unpacking import PACKED, unpacked
 
 URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/"
@@ -37,4 +37,5 @@ def load(
 
 
 def _read(file: Path) -> Arrays:
-    return {"characters": np.frombuffer(bytearray(b"".join(pieces(file, file))), np.uint8)}
+    with unpacked(file, file) as stream:
+        return {"characters": np.frombuffer(bytearray(stream.read()), np.uint8)}

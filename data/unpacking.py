@@ -1,12 +1,13 @@
-"""The text of a file, packed or not."""
+"""The content of a file, packed or not."""
 
 import bz2
 import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from common.errors import DataError
 from common.files import regular
@@ -15,16 +16,16 @@ PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".x
 """What unpacks a file whose name ends so."""
 
 
-def pieces(file: Path, source: object, size: int = 2**22) -> Iterator[bytes]:
-    """The text of a file, packed or not, `size` bytes at a time; packed is one whose name ends as in PACKED.
+@contextmanager
+def unpacked(file: Path, source: object) -> Iterator[IO[bytes]]:
+    """Open a file for reading, unpacked where its name ends as in PACKED.
 
     source: what to call it in messages. Raises DataError where it cannot be read or is damaged.
     """
     try:
         with PACKED.get(file.suffix, open)(regular(file), "rb") as stream:
-            while piece := stream.read(size):
-                yield piece
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+            yield stream
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the file system, not of an archive
             raise DataError(f"cannot read {file}: {error.strerror}") from error
         raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error

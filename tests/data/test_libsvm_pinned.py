@@ -91,7 +91,7 @@ def test_a_host_that_does_not_give_it(
     ("body", "reason"),
     [
         (TINY_TEXT.replace(b"4", b"5"), "is not tiny: expected content of SHA-256"),
-        (b"<html>\nnot found\n</html>\n", "line 1, column 1: expected a label, a finite number, of which"),
+        (b"<html>\nnot found\n</html>\n", "line 1: expected a label, then index:value"),
     ],
 )
 def test_wrong_content_from_the_host(

@@ -11,6 +11,7 @@ follows the name are options of libFuzzer. A case that ends otherwise is shown, 
 import sys
 import tempfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import atheris  # pyright: ignore[reportMissingImports]
@@ -44,7 +45,7 @@ def svmlight(place: Path) -> Target:
 
     def one(text: bytes) -> None:
         try:
-            found = parse(text, "some", "some text")
+            found = parse(BytesIO(text), "some", "some text")
         except DataError:
             return
         dense = found.features.toarray()
