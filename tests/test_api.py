@@ -67,6 +67,7 @@ def test_with_a_folder_an_extended_grid_trains_what_is_new(place: Path) -> None:
     assert last[0] == pytest.approx(last[1], rel=1e-13)
 
 
+@pytest.mark.slow
 def test_seeds_differ_where_something_is_drawn(place: Path) -> None:
     rows = compare(*SMALL, seed=[0, 1], results_dir="results")
     assert rows.groupby("seed")["grad_norm"].min().nunique() == 1
@@ -84,12 +85,12 @@ def test_a_comparison_is_every_combination_and_what_was_compared_a_column() -> N
 
 
 def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
-    rows = compare(*SMALL, algorithm=["cd_adam", "ef21"], seed=[0, 1], study="mine", results_dir="results")
+    rows = compare(*SMALL, algorithm=["cd_adam", "ef21"], study="mine", results_dir="results")
     train(*SMALL, seed=2, results_dir="results")
-    assert len(load()["run"].unique()) == 5
+    assert len(load()["run"].unique()) == 3
     assert same(load("results", study="mine"), rows)
-    one = rows.query("algorithm == 'ef21' and seed == 1")
-    assert same(load(place / "results", algorithm="ef21", seed=[1]), one)
+    one = rows.query("algorithm == 'ef21'")
+    assert same(load(place / "results", algorithm="ef21", seed=[0]), one)
     with pytest.raises(UsageError, match=r"algorithm=ef12: no run has it; did you mean ef21\?"):
         load(algorithm="ef12")
     with pytest.raises(UsageError, match="results_dir=elsewhere: no such folder"):
@@ -101,7 +102,7 @@ def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
 
 
 def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports() -> None:
-    lists = {"algorithm": ["cd_adam", "ef21"], "seed": [0, 1], "cluster.workers": [4, 5]}
+    lists = {"algorithm": ["cd_adam", "ef21"], "cluster.workers": [4, 5]}
     made = compare(*SMALL, lr=[0.003, 0.1], results_dir="results", **lists)
     rows = load()
     assert rows.settings == ["cluster.workers"]

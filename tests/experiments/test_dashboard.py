@@ -79,6 +79,7 @@ def test_one_task_has_the_panels_of_the_figure_over_its_runs(tmp_path: Path) -> 
     assert len(set(places)) == len(places)
 
 
+@pytest.mark.slow
 def test_several_tasks_have_a_part_each_and_step_sizes_a_line_each(tmp_path: Path) -> None:
     rows = yaml.safe_load((CONF / "figure" / "figure_2.yaml").read_text())["rows"]
     made = sections(page(tmp_path, "figure=demo", "logger.project=mine"))

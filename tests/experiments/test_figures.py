@@ -138,16 +138,6 @@ def test_claims_share_neither_number_nor_words():
             read(figure | {"claims": claims})
 
 
-@pytest.mark.parametrize(
-    ("check", "key", "value"),
-    [("ahead_at_equal", "share", 90), ("alike_early", "until", 0), ("fewer_bits", "within", 0)],
-)
-def test_options_of_claims_that_could_not_decide_are_refused(check, key, value):
-    claim = next(one for name in ("figure_1", "figure_3") for one in node(name)["claims"] if one["check"] == check)
-    with pytest.raises(UsageError, match=rf"{key}={value}: Input should be "):
-        read(node("figure_3") | {"claims": [claim | {key: value}]}, "full")
-
-
 def test_overrides_reach_every_cell_and_win():
     found = runs_of(figure_named("demo"), ["rounds=7", "lr=0.5"])
     assert {(run.rounds, run.lr, run.cluster.workers) for run in found} == {(7, (0.5,), 20)}
@@ -181,28 +171,16 @@ def test_smaller_networks_have_the_papers_rounds_and_step_sizes_and_one_effort(n
 
 PANEL = {"x": "bits", "y": "grad_norm"}
 CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subject": "cd_adam", "reference": "amsgrad"}
-TIMES = {"metric": "train_loss", "level": 0.1}
 WRONG = [
     ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
-    ({"title": None}, "title: "),
     ({"rows": None}, "figure=demo: a figure has either rows of panels or times"),
     ({"name": None}, "has no name; it needs name"),
-    ({"name": "../up"}, "figure.name=../up: must be words"),
-    ({"grid": [["seed=0"], []]}, "grid[1]=[]: "),
     ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: no such choice; did you mean round?"),
-    ({"rows": [PANEL, {**PANEL, "y": "trainloss"}]}, "rows[1]: y=trainloss: nothing is called trainloss; did"),
     ({"rows": [{**PANEL, "xscale": "log"}]}, "rows[0]: xscale: no such key; did you mean x_scale?"),
     ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: Input tag 'reach_level'"),
     ({"claims": [{**CLAIM, "witin": 2.0}]}, "figure=demo: claims[0]: witin: no such key; did you mean within?"),
-    ({"claims": [CLAIM]}, "claims[0]: within: Field required"),
-    ({"claims": [{**CLAIM, "within": "abc"}]}, "claims[0]: within=abc: Input should be a valid number"),
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
-    ({"targets": [{"metric": "grad_norm", "levels": 0.1}]}, "levels=0.1: Input should be a valid"),
-    ({"select": "test_accuracy"}, "select=test_accuracy: choose a metric of which less is better"),
-    ({"families": [[f"m{n}" for n in range(8)]]}, "Tuple should have at most 7 items"),
     ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
-    ({"times": TIMES}, "a figure has either rows of panels or times"),
-    ({"budgets": {"quick": {}}}, "budgets: has no full"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
 ]  # fmt: skip
 
@@ -233,12 +211,11 @@ def test_budgets_and_seeds_that_are_not(options, message):
         ("demo", {"grid": (("algorithm=naive", "algorithm=naive compressor=top_k"),), "claims": ()}, [],
          "naive on logreg/digits stands twice"),
         ("demo", {}, ["algorithm=sgd"], "algorithm=sgd: the figure itself sets this key"),
-        ("why", {"step_size": 0.5}, ["rounds=5"], "step_size=0.5: none of its runs has this one"),
         ("demo", {"families": (("cd_adam", "ef12"),)}, [], "families=ef12: no such choice"),
         ("demo", {"rows": (Panel(x="bits", y="grad_norm", task="logreg/phishing"),)}, [],
          "rows: task=logreg/phishing: no such choice"),
     ],
-    ids=["claim", "twice", "override", "step size", "family", "another task"],
+    ids=["claim", "twice", "override", "family", "another task"],
 )  # fmt: skip
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):

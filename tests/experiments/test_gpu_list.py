@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,15 +72,6 @@ def test_methods_are_compared_or_refused(monkeypatch: pytest.MonkeyPatch, capsys
     *rows, refused = compared(names, monkeypatch, capsys)
     assert [row["difference"] for row in rows] == [0, 0]
     assert "takes Identity" in refused["refused"]
-
-
-def test_a_difference_that_is_no_number_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    trained = devices._trained
-    monkeypatch.setattr(devices, "_trained", lambda run: trained(replace(run, rounds=0)))
-    [row] = compared(["algorithm=sgd"], monkeypatch, capsys)
-    assert "nothing to compare: on the CPU x moved by 0.0" in row["error"]
 
 
 @pytest.mark.slow

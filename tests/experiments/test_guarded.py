@@ -119,13 +119,6 @@ def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
         assert target in said, (place, option)
 
 
-@pytest.mark.parametrize("option", ["extra", "count"])
-def test_an_option_takes_an_object_where_its_annotation_says_so(option: str, spy: None) -> None:
-    part = replace(configuration(*SMALL).algorithm, target="spy.method", options={option: {"_target_": "spy.number"}})
-    said = refusal(begun(algorithm=part, update=Part(target=None)), "spy.number")
-    assert said.startswith(f"algorithm.{option}._target_=spy.number: the parameter that this would become takes no ")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["experiments.run.main", "common.errors._leave", "spy.nothing"])
 @pytest.mark.parametrize("flags", [[], ["--cfg", "job"], ["dry_run=true"], ["-m"]], ids=" ".join)

@@ -25,14 +25,10 @@ def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
     "override",
     [
         "results_dir=elsewhere",
-        "data_dir=elsewhere",
-        "checkpoint_every=7",
         "task.display.label=mine",
         "algorithm.display.color=red",
         "study=mine",
         "lr=[0.001]",
-        "lr=1e-3",
-        "compressor=scaled_sign",
         "update.beta1=0.90",
     ],
 )
@@ -42,16 +38,10 @@ def test_identity_does_not_depend_on(override: str) -> None:
 
 RELEVANT = [
     "lr=0.002",
-    "lr=[0.001,0.002]",
     "lr=[0.002,0.001]",
     "lr_schedule=step_decay",
-    "lr_final=0.2",
-    "warmup_rounds=2",
     "clip_worker=1",
-    "clip_aggregate=1",
-    "rounds=21",
     "eval_every=6",
-    "eval_early=true",
     "partition=layer",
     "seed=1",
     "cluster.workers=19",
@@ -59,8 +49,6 @@ RELEVANT = [
     "algorithm.uplink_only=true",
     "compressor=top_k",
     "update.beta1=0.8",
-    "update.form=torch",
-    "update.weight_decay=0.1",
     "task=logreg/digits",
     "task.batch_size=4",
     "task.alpha=0.1",
@@ -91,11 +79,6 @@ def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
     assert identity(load_run(overrides)) == before
     file.write_text(SVMLIGHT.replace("0.5", "0.25", 1))
     assert identity(load_run(overrides)) != before
-
-
-def test_a_given_hash_of_a_file_is_kept(file: Path) -> None:
-    run = load_run(["task=logreg/file", f"task.dataset.file={file}", f"task.dataset.sha256={'0' * 63}1"])
-    assert run.task.options["dataset"]["sha256"] == "0" * 63 + "1"
 
 
 def test_where_a_class_of_this_project_is_defined_is_no_setting() -> None:

@@ -62,9 +62,3 @@ def test_a_figure(tmp_path: Path) -> None:
 def test_what_a_borrowed_gpu_runs_can_be_imported(tmp_path: Path) -> None:
     modules = "benchmarks.devices, benchmarks.train_step, experiments.reproduce, plots.figure.publish"
     assert "all there" in run(tmp_path, "-c", f"import {modules}\nprint('all there')")
-
-
-@pytest.mark.slow
-def test_they_are_missing(tmp_path: Path) -> None:
-    for name in ("plotly", "wandb", "sphinx", "pooch"):
-        assert "missing" in run(tmp_path, "-c", f"try:\n import {name}\nexcept ImportError:\n print('missing')")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from run_support import contents, rows
+from run_support import rows
 
 from experiments import reproduce
 from experiments.config.compose import compose
@@ -34,16 +34,8 @@ def runs(results: Path) -> list[Path]:
 
 def test_files_of_the_figure_and_of_every_cell(results: Path) -> None:
     figure = results / "figures" / FOLDER
-    assert {file.name for file in figure.iterdir()} == {
-        "demo.pdf",
-        "demo.png",
-        "demo.csv",
-        "demo.txt",
-        "claims.csv",
-        "report.md",
-    }
-    assert (figure / "demo.pdf").read_bytes().startswith(b"%PDF")
-    assert (figure / "demo.png").read_bytes().startswith(b"\x89PNG")
+    names = {"demo.pdf", "demo.png", "demo.csv", "demo.txt", "claims.csv", "report.md"}
+    assert {file.name for file in figure.iterdir()} == names
     cells = [(f"logreg/{path.parts[-3]}", path.parts[-2]) for path in runs(results)]
     assert sorted(cells) == sorted(product(TASKS, METHODS))
 
@@ -71,27 +63,14 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
     assert set(ten["measured"]) == {"d = 30: 62 bits, 12 bytes", "d = 64: 96 bits, 16 bytes"}
 
 
-def test_a_second_time_nothing_is_run_and_the_same_is_written(results: Path, capsys: pytest.CaptureFixture) -> None:
-    before = {path: contents(path) for path in runs(results)}
-    tables = [results / "figures" / FOLDER / name for name in ("demo.csv", "claims.csv", "report.md")]
-    written = [file.read_bytes() for file in tables]
-    reproduce.main(["figure=demo", *TINY, f"results_dir={results}"])
-    assert {path: contents(path) for path in runs(results)} == before
-    assert capsys.readouterr().err.count("already finished") == len(before)
-    assert [file.read_bytes() for file in tables] == written
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         ("figure=figure_3000", "figure=figure_3000: no such choice; did you mean figure_3"),
         ("rounds=20", "figure: which one? figure=bandwidth, batch_one, demo, "),
         ("figure=demo rouns=3", "rouns: no such key; did you mean rounds?"),
-        ("figure=demo figure.nam=x", "figure.nam: no such key; did you mean figure.name?"),
         ("figure=figure_3 budget=ful", "budget=ful: no such choice; did you mean full?"),
         ("figure=demo seed=0,1", "seed=0,1: several values are a sweep, which a figure is already"),
-        ("figure=demo,figure_2", "several values are a sweep"),
-        ("figure=demo algorithm=sgd", "algorithm=sgd: the figure itself sets this key"),
     ],
 )
 def test_refusals_before_anything_is_run(
@@ -104,11 +83,15 @@ def test_refusals_before_anything_is_run(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_finished_runs_are_drawn_with_the_display_of_today(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr("plots.figure.curves.draw", lambda frame, *_: drawn.append(frame) or Figure())
+def test_finished_runs_are_not_run_again_and_drawn_with_the_display_of_today(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    drawn, before = [], {path: rows(path) for path in runs(results)}
+    monkeypatch.setattr("plots.figure.curves.draw", lambda frame, *_, **__: drawn.append(frame) or Figure())
     reproduce.main(["figure=demo", *TINY, f"results_dir={results}", "task.display.label=mine"])
     assert set(drawn[0]["task_label"]) == {"mine"}
+    assert capsys.readouterr().err.count("already finished") == len(before)
+    assert {path: rows(path) for path in runs(results)} == before
 
 
 @pytest.mark.slow
