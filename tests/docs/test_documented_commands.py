@@ -87,7 +87,7 @@ def check_strategy(words: Words) -> None:
 
 def find(words: Words) -> None:
     """A class or function that is to be checked, or a folder."""
-    assert words[3].endswith("/") or callable(get_object(words[3]))
+    assert Path(words[3]).is_dir() or callable(get_object(words[3]))
 
 
 def fetch(words: Words) -> None:
