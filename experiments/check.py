@@ -18,14 +18,12 @@ unfinished runs. The exit status is 1 where one is damaged.
 
 import argparse
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
-from common.names import unknown
 from experiments.config.compose import parse
 from experiments.run_store.parts import verify
 from plots.runs.find import folders
@@ -50,7 +48,6 @@ def main(arguments: list[str] | None = None) -> None:
         for override in map(parse, given.options):
             OmegaConf.update(options, override.key_or_group, override.value())
         node: Any = OmegaConf.to_container(options)
-        _import(given.target)
         try:
             import pytest
         except ModuleNotFoundError as error:
@@ -107,23 +104,6 @@ class _Given:
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         metafunc.parametrize(self.fixture, list(self.values.values()), ids=list(self.values))
-
-
-def _import(name: str) -> None:
-    """Import the module of a class or function. Raises UsageError that says what there is instead."""
-    place, _, last = name.rpartition(".")
-    if not place or "/" in name:
-        raise UsageError(f"{name}: name a class or function with its module, my_package.compressor.MyCompressor say")
-    try:
-        module = import_module(place)
-    except Exception as error:  # a user's module may raise anything
-        raise UsageError(
-            f"{name}: {place} cannot be imported ({type(error).__name__}: {error}); the folder that it lies in must "
-            "be the current one or named by PYTHONPATH"
-        ) from error
-    if not hasattr(module, last):
-        own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == place]
-        raise UsageError(unknown(f"{name}: {place} has no {last}", last, own))
 
 
 if __name__ == "__main__":

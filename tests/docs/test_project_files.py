@@ -1,6 +1,5 @@
 """Dockerfile, citation, changelog and contributing guide agree with the project."""
 
-import json
 import os
 import re
 import shlex
@@ -84,13 +83,6 @@ def test_the_image_is_pinned_and_not_run_by_root():
     assert DOCKERFILE.index("\nUSER ") < DOCKERFILE.index("make setup-run") < DOCKERFILE.index("CMD ")
 
 
-def test_the_image_has_only_what_running_needs():
-    plan = made("-B", "setup-run").stdout
-    assert "run.lock" in plan
-    assert "dev.lock" not in plan
-    assert "dev.lock" not in made("-B", "demo").stdout
-
-
 def test_copied_files_exist_and_are_not_ignored():
     copied = [name for line in _instructions("COPY") for name in line.split()[:-1] if not name.startswith("--")]
     assert copied[-1] == "."
@@ -106,24 +98,6 @@ def test_copied_files_exist_and_are_not_ignored():
     ):
         assert (ROOT / needed).exists(), needed
         assert not _ignored(needed), needed
-
-
-def test_what_git_ignores_stays_out_of_the_image():
-    for line in (ROOT / ".gitignore").read_text().split():
-        assert _ignored(line.strip("/").replace("*", "x")), line
-    for line in (ROOT / "docs" / ".gitignore").read_text().split():
-        assert _ignored(f"docs/{line.strip('/')}"), line
-
-
-def test_the_image_s_commands_are_make_targets_of_the_readme():
-    targets = re.findall(r"^([a-z0-9%-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    [command] = _instructions("CMD")
-    program, target = json.loads(command)
-    assert program == "make"
-    assert target in targets
-    assert f"make {target}" in (ROOT / "README.md").read_text()
-    assert any(run.startswith("make setup") for run in _instructions("RUN"))
-    assert ".venv/.ready" in (ROOT / "Makefile").read_text()
 
 
 def made(*words: str) -> subprocess.CompletedProcess[str]:

@@ -128,27 +128,14 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, check: Callabl
     ("line", "message"),
     [
         ("theirs.dangerous", "theirs.dangerous: can be checked if it is a compressor, a subclass of"),
-        ("theirs.shutil.rmtree", "theirs.shutil cannot be imported"),
         ("theirs.partial", "theirs.partial: must be a class or function of algorithms, data, experiments, theirs"),
-        (
-            "theirs.Forgetfull",
-            "theirs has no Forgetfull; did you mean Forgetful? Valid: Forgetful, Sized, untyped, ",
-        ),
-        (
-            "nowhere.Thing",
-            "'nowhere'); the folder that it lies in must be the current one or named by PYTHONPATH",
-        ),
-        ("damaged.Top1", "damaged cannot be imported (ModuleNotFoundError: No module named 'not_here');"),
-        ("theirs", "theirs: name a class or function with its module"),
+        ("theirs.Forgetfull", "module 'theirs' has no attribute 'Forgetfull'"),
+        ("nowhere.Thing", "ModuleNotFoundError: No module named 'nowhere'"),
         ("theirs.Forgetful k=two", "compressor.k=two: must be a valid integer"),
         ("theirs.Forgetful kk=1", "compressor.kk: theirs.Forgetful has no such option"),
-        ("theirs.Forgetful k", "k: not of the form key=value"),
-        ("theirs.Forgetful k=${nope}", "compressor.k=${nope}: must be a valid integer"),
         ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
         ("algorithms.compressors.Blocks", "missing a required argument: 'compressor'"),
-        ("theirs.own", "algorithm: never"),
         ("theirs.either", "algorithm: none of the compressors and updates here has the type of its parameter"),
-        ("theirs.Task batch_size=0", "task: batch_size=0: a worker draws at least one row"),
     ],
 )
 def test_what_cannot_be_checked(line: str, message: str, check: Callable) -> None:
