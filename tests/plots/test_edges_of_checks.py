@@ -11,18 +11,12 @@ from plots.claims.claims import judge
 from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE, Finding
 from plots.runs.best import mark_best
 
-ahead_at_equal, alike_early, fewer_bits, fewer_bits_to = map(
-    check, ("ahead_at_equal", "alike_early", "fewer_bits", "fewer_bits_to")
-)
-ends_alike, ends_above, ends_below, stops_early = map(
-    check, ("ends_alike", "ends_above", "ends_below", "stops_early")
-)
-error_vanishes, falls_with_rounds, times_faster, as_measured = map(
-    check, ("error_vanishes", "falls_with_rounds", "times_faster", "as_measured")
+fewer_bits, ends_above, ends_below, stops_early, error_vanishes, times_faster, as_measured = map(
+    check,
+    ("fewer_bits", "ends_above", "ends_below", "stops_early", "error_vanishes", "times_faster", "as_measured"),
 )
 
 EVERY_TEN = np.arange(0, 101, 10)
-EARLY = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.25}
 
 
 def losses(values: object, bits: float = 10.0, metric: str = "train_loss") -> pd.DataFrame:
@@ -40,9 +34,6 @@ def asked(subject: pd.DataFrame, reference: pd.DataFrame, metric: str = "train_l
     return fewer_bits({"a": subject, "r": reference}, "a", "r", [metric], times, within=1.5, alike=1.1)
 
 
-# fewer_bits
-
-
 def test_a_reference_that_leaves_the_start_fails_one_that_stays_there() -> None:
     finding = asked(losses(2.0), step(5, low=0.1))
     assert finding.verdict == FAILS
@@ -54,15 +45,6 @@ def test_a_reference_that_leaves_the_start_fails_one_that_stays_there() -> None:
 def test_what_has_no_ratio_is_not_decidable(metric: str, high: float, low: float) -> None:
     curves = [step(50, bits, high, low, metric) for bits in (10, 320)]
     assert asked(*curves, metric).verdict == NOT_DECIDABLE
-
-
-# fewer_bits_to
-
-
-# ahead_at_equal, alike_early
-
-
-# reaching and ending
 
 
 def test_what_stops_early_ends_above_the_reference_by_more_than_the_factor() -> None:
@@ -79,9 +61,6 @@ def test_a_missing_value_hides_no_failure_of_another() -> None:
         assert ends_above(curves, names, since=0.5, factor=2.0).verdict == FAILS
         assert ends_below(curves, [name.replace("falls", "rises") for name in names], 0.5, 2.0).verdict == FAILS
     assert ends_below(curves, ["lost", "falls"], since=0.5, factor=2.0).verdict == NOT_DECIDABLE
-
-
-# error_vanishes
 
 
 def test_a_single_zero_is_no_error_that_vanished() -> None:
