@@ -1,7 +1,7 @@
 """What it costs to get somewhere: bits to reach given levels of a metric."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -16,24 +16,27 @@ def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: 
     and round are means, `bits_min` and `bits_max` stand beside them, and only step sizes with which every seed got
     there count. `x` is counted instead of bits where it is given, and has its name in the columns.
     """
-    found = []
-    for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
-        for level in levels:
-            there = rows[sign(metric) * rows[metric] <= sign(metric) * level]
-            place = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "level": level}
-            found.append(place | _cheapest(there, rows["seed"].nunique(), x))
-    return pd.DataFrame(found)
-
-
-def _cheapest(there: pd.DataFrame, seeds: int, x: str) -> dict[Hashable, float | None]:
-    """Of the step sizes with which all seeds got there, the one with the least x; of equals the smallest."""
-    first = there.sort_values(x).drop_duplicates(["lr", "seed"]).groupby("lr")
-    mean = "first" if seeds == 1 else "mean"
-    asked = {x: (x, mean), "round": ("round", mean), f"{x}_min": (x, "min"), f"{x}_max": (x, "max")}
-    costs = first.agg(**asked)
-    names: list[Hashable] = [*dict.fromkeys((x, "round")), "lr", *((f"{x}_min", f"{x}_max") if seeds > 1 else ())]
-    complete = costs[first["seed"].nunique() == seeds].reset_index()[names]
-    return next(iter(complete.nsmallest(1, x).to_dict("records")), dict.fromkeys(names))
+    curve, ends, parts = ["task", "algorithm"], [f"{x}_min", f"{x}_max"], []
+    methods = frame.groupby(curve, sort=False).agg(label=("label", "first"), seeds=("seed", "nunique"))
+    for level in levels:
+        there = frame[sign(metric) * frame[metric] <= sign(metric) * level].sort_values(x)
+        first = there.drop_duplicates([*curve, "lr", "seed"]).groupby([*curve, "lr"])
+        costs = first[[*dict.fromkeys((x, "round"))]].mean().assign(got=first["seed"].nunique())
+        costs[ends] = first[x].agg(["min", "max"])
+        complete = methods.join(costs.reset_index("lr"), how="inner").query("got == seeds").sort_values([x, "lr"])
+        best = complete.groupby(curve).head(1).drop(columns=["label", "seeds", "got"])
+        parts.append(methods.join(best).assign(level=level))
+    found = pd.concat(parts).reset_index()
+    found[ends] = found[ends].where(found["seeds"] > 1)
+    names = [
+        *curve,
+        "label",
+        "level",
+        *dict.fromkeys((x, "round")),
+        "lr",
+        *(ends if found["seeds"].max() > 1 else ()),
+    ]
+    return found[names]
 
 
 def usual_levels(frame: pd.DataFrame, metric: str) -> list[float]:
