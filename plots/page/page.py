@@ -140,7 +140,7 @@ def _notices(variants: Sequence[Variant], runs: int, frame: pd.DataFrame) -> lis
         said.append(f"Older runs with the settings of later ones, left out: {older}.")
     if (frame.groupby(["task", "algorithm", "run", "lr"]).size() > MOST).any():
         said.append(f"Lines are drawn through {MOST} evaluations at most. The table of bits counts all.")
-    return said + identical_seeds(frame)
+    return [*said, " ".join(same)] if (same := identical_seeds(frame)) else said
 
 
 def _tasks(frame: pd.DataFrame, metrics: Iterable[str]) -> list[dict]:
