@@ -55,19 +55,6 @@ def test_with_a_folder_a_finished_run_is_read_and_not_run_again(place: Path) -> 
 
 
 @pytest.mark.slow
-def test_with_a_folder_an_extended_grid_trains_what_is_new(place: Path) -> None:
-    train(*SMALL, lr=[0.003, 0.01], results_dir="results")
-    [before] = (place / "results").rglob("metrics.jsonl")
-    written = before.stat().st_mtime_ns
-    rows = train(*SMALL, lr=[0.003, 0.01, 0.03], results_dir="results")
-    assert before.stat().st_mtime_ns == written
-    assert len(list((place / "results").rglob("metrics.jsonl"))) == 2
-    whole = train(*SMALL, lr=[0.003, 0.01, 0.03])
-    last = [one[one["round"] == 20].set_index("lr")["grad_norm"].to_dict() for one in (rows, whole)]
-    assert last[0] == pytest.approx(last[1], rel=1e-13)
-
-
-@pytest.mark.slow
 def test_seeds_differ_where_something_is_drawn(place: Path) -> None:
     rows = compare(*SMALL, seed=[0, 1], results_dir="results")
     assert rows.groupby("seed")["grad_norm"].min().nunique() == 1

@@ -41,16 +41,6 @@ def _locked(lock: str) -> dict[str, str]:
 LOCKS = {name: _locked(name) for name in ("build", "torch-cpu", "run", "cuda", "dev")}
 
 
-@pytest.mark.parametrize("lock", LOCKS)
-def test_every_locked_file_has_a_hash(lock):
-    for name, entry in LOCKS[lock].items():
-        asked, *hashes = entry.split(" \\\n    ")
-        assert re.fullmatch(r"==[\w.+]+( ; .+)?", asked), name
-        assert hashes, name
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}\n?", one) for one in hashes), name
-        assert hashes == sorted(hashes), name
-
-
 def test_what_is_declared_is_locked_once():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
@@ -119,13 +109,6 @@ def test_what_make_is_given_goes_to_the_command(words, passed):
     assert " ".join(shlex.split(command)) == f".venv/bin/python -m experiments.reproduce {passed}"
 
 
-@pytest.mark.parametrize("target", ["test", "data", "help"])
-def test_targets_without_keys_refuse_them(target):
-    answer = made(target, "budget=quick")
-    assert answer.returncode == 2
-    assert "budget=quick: only demo, report, gpu and reproduce-... take keys" in answer.stderr
-
-
 def test_the_citation_is_of_this_version():
     assert str(CITATION["version"]) == VERSION
 
@@ -144,10 +127,3 @@ def test_the_papers_are_those_that_the_sources_of_the_methods_name():
 def test_the_changelog_has_this_version():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(rf"^## {re.escape(VERSION)} - ", text, re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
-def test_files_that_are_named_exist(name):
-    text = (ROOT / name).read_text()
-    for path in re.findall(r"`((?:algorithms|conf|docs|experiments|plots|tests)/[\w/.]*)`", text):
-        assert (ROOT / path).exists(), path

@@ -7,7 +7,6 @@ import pytest
 import yaml
 from run_support import SMALL, configuration, small, stopped
 
-from algorithms.compressors import Identity
 from algorithms.utils.layout import of_vectors
 from common.errors import UsageError
 from experiments.config.compose import CONF
@@ -80,28 +79,10 @@ def test_the_command_line_wins_over_an_algorithms_compressor(overrides: tuple[st
     assert algorithm.uplink.compressor.bits(1000) == 64 * 16
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "compressor", "update"),
-    [
-        ("cd_adam", "ScaledSign", "AMSGrad"),
-        ("ef21", "TopK", "SGD"),
-    ],
-)
-def test_algorithms_bring_what_they_were_published_with(algorithm: str, compressor: str, update: str) -> None:
-    run = small(f"algorithm={algorithm}")
-    assert [str(part.target).rpartition(".")[2] for part in (run.compressor, run.update)] == [compressor, update]
-
-
 @pytest.mark.parametrize(("partition", "blocks"), [("layer", (3, 2**23, 5)), ("bucket", (3, 2**23 + 5))])
 def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...]) -> None:
     algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), of_vectors([3, 2**23, 5]))
     assert algorithm.uplink.compressor.sizes == blocks
-
-
-@pytest.mark.parametrize("algorithm", ["powersgd"])
-def test_what_sends_everything_has_no_blocks(algorithm: str) -> None:
-    built: Any = build_algorithm(small(f"algorithm={algorithm}", "partition=layer"), of_vectors([3, 5]))
-    assert isinstance(built.uplink.compressor, Identity)
 
 
 @pytest.mark.parametrize("algorithm", ["demo"])
@@ -120,15 +101,6 @@ def test_options_reach_the_objects() -> None:
     assert (task.workers, task.rows, task.batch_size, task.regularization) == (7, 81, 3, 0.25)
 
 
-@pytest.mark.parametrize(
-    ("text", "lrs"), [("1", (1.0,)), ("1e-3", (0.001,)), ("[1]", (1.0,)), ("[3e-3,1]", (0.003, 1.0))]
-)
-def test_lr_is_floats(text: str, lrs: tuple[float, ...]) -> None:
-    run = small(f"lr={text}")
-    assert run.lr == lrs
-    assert all(type(lr) is float for lr in run.lr)
-
-
 def test_cfg_prints_the_resolved_configuration_and_runs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -136,12 +108,6 @@ def test_cfg_prints_the_resolved_configuration_and_runs_nothing(
     main([*command, "--cfg", "job", "--resolve"])
     assert read(yaml.safe_load(capsys.readouterr().out), []) == configuration(*command)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_data_dir_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATA_DIR", "/somewhere")
-    for overrides, place in (([], "/somewhere"), (["data_dir=/else"], "/else")):
-        assert load_run(["task=logreg/a9a", *overrides]).task.options["dataset"]["data_dir"] == place
 
 
 # Refusals

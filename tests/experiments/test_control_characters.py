@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from renewing import renew
-from run_support import SMALL, go, stopped
+from run_support import SMALL, go
 
 from common import tables
 from common.characters import visible
@@ -20,16 +20,6 @@ SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2
 def test_each_of_them_is_written_out(sign: str) -> None:
     assert visible(f"é{sign}b") == f"é{ascii(sign)[1:-1]}b"
     assert visible(f"é{sign}b", allowed=sign) == f"é{sign}b"
-
-
-@pytest.mark.parametrize("text", ["é ‖ × → − ‑ 汉字 हिन्दी עברית 👍🏽 a b", "λ_max ≤ 10⁻³"])
-def test_letters_of_any_script_stay(text: str) -> None:
-    assert visible(text) == text
-
-
-def test_an_error_about_a_command_line(capsys: pytest.CaptureFixture) -> None:
-    assert stopped([*SMALL, 'device="a\x1b[2Jb"']) == 2
-    assert "a\\x1b[2Jb" in capsys.readouterr().err
 
 
 def test_what_other_people_s_folders_hold(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

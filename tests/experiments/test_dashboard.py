@@ -79,18 +79,6 @@ def test_one_task_has_the_panels_of_the_figure_over_its_runs(tmp_path: Path) -> 
     assert len(set(places)) == len(places)
 
 
-@pytest.mark.slow
-def test_several_tasks_have_a_part_each_and_step_sizes_a_line_each(tmp_path: Path) -> None:
-    rows = yaml.safe_load((CONF / "figure" / "figure_2.yaml").read_text())["rows"]
-    made = sections(page(tmp_path, "figure=demo", "logger.project=mine"))
-    assert list(made) == ["demo/logreg/breast_cancer/n20", "demo/logreg/digits/n20"]
-    for runs, panels in made.values():
-        shown = runs["filters"]["filters"][0]["value"]
-        assert {id.partition("-")[2] for id in shown} == set(map(str, range(len(shown) // 4)))
-        assert [key["name"] for key in runs["grouping"]] == ["algorithm.value.name", "lr.value"]
-        check_panels(panels, {"rows": rows})
-
-
 def test_the_page_is_created_where_the_user_is_logged_in(nobody: pytest.MonkeyPatch) -> None:
     one(nobody)
     nobody.delenv("WANDB_MODE")

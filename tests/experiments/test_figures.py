@@ -102,40 +102,9 @@ def test_the_quick_budget_is_marked_and_gives_every_method_the_same_effort(name)
         assert all(2.9 < larger / smaller < 3.4 for smaller, larger in pairwise(run.lr))
 
 
-@pytest.mark.parametrize(
-    ("name", "other", "budget", "shared"),
-    [
-        ("figure_1", "figure_3", "full", 3),  # 1-bit Adam's and both of CD-Adam's
-        ("figure_1", "figure_3", "quick", 3),
-        pytest.param("why", "figure_2", "auto", 16, marks=pytest.mark.slow),
-        pytest.param("figure_2_top_k", "figure_2", "auto", 4, marks=pytest.mark.slow),  # AMSGrad's
-    ],
-)
-def test_figures_share_their_runs(name, other, budget, shared):
-    first, second = ({identity(run) for run in runs(one, budget)} for one in (name, other))
-    assert len(first & second) == shared
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", ["vgg16", "wrn16_4"])
-@pytest.mark.parametrize("name", ["figure_1", "figure_3"])
-def test_claims_on_other_networks_are_cases_of_claim_13(name, network):
-    numbers = [claim.number for claim in figure_named(f"{name}_{network}").claims]
-    assert numbers == [f"13 ({claim.number})" for claim in figure_named(name).claims]
-
-
 def test_the_figure_that_the_documentation_writes_is_one():
     [text] = re.findall(r"```yaml\n(name: .*?)```", (CONF.parent / "docs" / "claims.md").read_text(), re.DOTALL)
     assert len(runs_of(read(yaml.safe_load(text)), [])) == 2
-
-
-def test_claims_share_neither_number_nor_words():
-    figure = node("demo")
-    for key in ("number", "statement"):
-        claims = [dict(claim) for claim in figure["claims"]]
-        claims[1][key] = claims[0][key]
-        with pytest.raises(UsageError, match="stands 2 times; numbers and statements must differ"):
-            read(figure | {"claims": claims})
 
 
 def test_overrides_reach_every_cell_and_win():
@@ -192,19 +161,6 @@ def test_what_a_figure_may_not_say(change, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"budget": "quick"}, "budget=quick: figure=demo has one setting only"),
-        ({"seeds": 3}, "seeds=3: must be a list"),
-        ({"seeds": [1, 1]}, "seeds=[1, 1]: must be a list of different"),
-    ],
-)
-def test_budgets_and_seeds_that_are_not(options, message):
-    with pytest.raises(UsageError, match=re.escape(message)):
-        read(node("demo"), **options)
-
-
-@pytest.mark.parametrize(
     ("name", "change", "overrides", "message"),
     [
         ("demo", {"grid": (("task=logreg/digits",), ("algorithm=amsgrad",))}, [], "is about cd_adam"),
@@ -220,11 +176,3 @@ def test_budgets_and_seeds_that_are_not(options, message):
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         runs_of(replace(figure_named(name), **change), overrides)
-
-
-@pytest.mark.slow
-def test_batches_tell_runs_apart_where_every_panel_is_over_them():
-    figure = figure_named("regime_batches")
-    assert len({run.task.options["batch_size"] for run in runs_of(figure, [])}) == 5
-    with pytest.raises(UsageError, match="x=batch_size: logreg/phishing has none"):
-        runs_of(replace(figure, grid=figure.grid[:2]), [])

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import devices
-from common.errors import UsageError
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
 PYTHON = """#!/bin/sh
@@ -42,20 +41,6 @@ def test_what_is_done_is_skipped_what_fails_is_said_and_the_deadline_is_kept(tmp
     assert third[0].startswith("tests: failed")
     assert all(line.endswith(": done before") for line in third[1:])
     assert len(third) == len(first) == len(second)
-
-
-def test_devices_are_compared_on_what_fits_together() -> None:
-    refused = [
-        "algorithm=econtrol compressor=uniform_quantize", "algorithm=marina compressor=top_k",
-        "algorithm=muloco partition=layer",  # a tensor of two, which its compressor does not take
-    ]  # fmt: skip
-    taken = ["algorithm=econtrol compressor=top_k", "algorithm=marina compressor=natural", "algorithm=cd_adam"]
-    layout = devices.network([*devices.COMMON.split(), "task.model.width=2"])
-    for words in refused:
-        with pytest.raises(UsageError):
-            devices.combined(words, [], layout)
-    for words in taken:
-        devices.combined(words, [], layout)
 
 
 def compared(names: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> list[dict]:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 from run_support import SMALL, stopped
-from sweep_support import planned
 
 from experiments import run
-from experiments.config import compose, schema
+from experiments.config import schema
 from experiments.config.compose import CONF
 
 Say = Callable[..., str]
@@ -105,19 +104,6 @@ def test_what_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_sweeps_as_hydra_spells_them() -> None:
-    expected = {
-        "seed=choice(0,1)": [("cd_adam", 0), ("cd_adam", 1)],
-        "seed=range(0,6,3)": [("cd_adam", 0), ("cd_adam", 3)],
-        "algorithm=glob([am*,cd*])": [("amsgrad", 0), ("cd_adam", 0)],
-    }
-    for text, cells in expected.items():
-        found = [(one.algorithm.name, one.seed) for one in planned(*SMALL, text, "-m")]
-        assert sorted(found) == cells, text
-    assert [one.seed for one in planned(*SMALL, "++seed=4")] == [4]
-
-
 def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     for typed, completed in (("compressor=top", "compressor=top_k"), ("cluster.w", "cluster.workers=")):
         monkeypatch.setenv("COMP_LINE", f"python run.py {typed}")
@@ -137,21 +123,3 @@ def test_nothing_is_left_beside_the_results(
     assert "all 1 runs are finished" in capsys.readouterr().err
     assert sorted(map(str, Path().glob("*/*/*"))) == ["results/logreg/breast_cancer", "results/sweeps/again"]
     assert list(map(str, Path().iterdir())) == ["results"]
-
-
-@pytest.mark.slow
-def test_packages_are_let_in_by_the_command_line_alone(
-    extra: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    (extra / "theirs").mkdir()
-    (extra / "theirs" / "__init__.py").touch()
-    (extra / "algorithm" / "sly.yaml").write_text(
-        "# @package _global_\ndefaults: [mine, _self_]\npackages: [theirs]\n"
-    )
-    monkeypatch.syspath_prepend(extra)
-    line = ["-cd", str(extra), "algorithm=sly", *SMALL]
-    for words in (line, ["-m", *line], ["-m", *line, "hydra/launcher=basic"]):
-        assert stopped(words) == 2
-        assert "let in by the command line alone: packages=[theirs]" in capsys.readouterr().err
-    assert [one.packages for one in planned(*line, "packages=[theirs]")] == [("theirs",)]
-    assert compose.packages_of(["packages=[theirs]"]) == ["theirs"]

@@ -10,15 +10,8 @@ import yaml
 from run_support import SMALL, SVMLIGHT, go, small
 
 from experiments.config.compose import CONF
-from experiments.config.identity import folder
 from experiments.config.identity import of as identity
 from experiments.config.run import load_run
-
-
-def test_the_folder_is_named_by_task_algorithm_and_identity() -> None:
-    config = small("results_dir=here")
-    assert folder(config) == Path("here/logreg/breast_cancer/cd_adam", identity(config))
-    assert len(identity(config)) == 12
 
 
 @pytest.mark.parametrize(

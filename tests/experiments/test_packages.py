@@ -12,8 +12,7 @@ from run_support import SMALL, contents, go, rows, where
 
 from common.errors import Interrupted, RunError, UsageError
 from experiments import status as status_command
-from experiments.config import identity
-from experiments.config.run import as_yaml, load_frozen, load_run
+from experiments.config.run import load_run
 from experiments.training.build import build_algorithm, check
 from plots.runs.find import find
 from plots.runs.read import open_run
@@ -125,15 +124,6 @@ def test_nothing_of_it_is_let_in_unasked(package):
     ):
         with pytest.raises(UsageError, match=re.escape(message)):
             load_run([*SMALL, *wrong])
-
-
-def test_a_frozen_run_of_it_is_the_same_run(package, tmp_path):
-    run, file = load_run(MINE), tmp_path / "job.yaml"
-    file.write_text(as_yaml(run))
-    assert load_frozen(file, ["their_package"]) == run
-    assert identity.of(load_frozen(file, ["their_package"])) == identity.of(run)
-    with pytest.raises(UsageError, match="a package is let in by the command line alone"):
-        load_frozen(file, [])
 
 
 DISPLAY = "display: {label: Mine, color: red, marker: o}"

@@ -76,15 +76,6 @@ def test_one_trial_serves_a_task(results: str, tried: list[RunConfig]) -> None:
     assert len(tried) == 2  # one a plan
 
 
-def test_ranks_of_a_launch_are_checked_and_one_prints(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = {"WORLD_SIZE": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3", "MASTER_ADDR": "", "MASTER_PORT": "1"}
-    for name, value in {**place, "RANK": "1"}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="too few for 3 ranks"):
-        said([configuration(*SMALL, results, "cluster.workers=2")])
-    assert said([configuration(*SMALL, results, "cluster.workers=4")]) == []
-
-
 def test_settings_that_do_not_fit_the_data_are_refused(results: str) -> None:
     for overrides, message in (("cluster.workers=1000", "569 rows"), ("compressor=top_k compressor.k=31", "k=31")):
         with pytest.raises(UsageError, match=message):
@@ -226,9 +217,3 @@ def test_step_sizes_that_are_not_known_yet_are_counted(monkeypatch: pytest.Monke
     for seconds, expected in ((7200 / 1300 - 0.1, "medium"), (7200 / 1300 + 0.1, "quick")):
         picked, _, [timed] = chosen([tuned, figure("quick")], seconds, monkeypatch)
         assert (picked, timed.lr) == (expected, (0.1,))
-
-
-def test_ranks_that_would_time_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "place_of", lambda: object())
-    with pytest.raises(UsageError, match="with several, name one, such as budget=full"):
-        chosen([figure(name) for name in ROUNDS], 1, monkeypatch)

@@ -1,9 +1,8 @@
 """The options of classes and functions, and values checked against the types of these."""
 
 import math
-from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
 
@@ -17,39 +16,10 @@ def function(a, /, b: "int | None" = None, *rest, c: float = -1.5, f: tuple[floa
     """Not all of its parameters can be written in a file."""
 
 
-@dataclass
-class Base:
-    first: int = 1
-    second: int = 2
-
-
-@dataclass
-class Fields(Base):
-    known: ClassVar[int] = 3
-    _: KW_ONLY
-    second: float = 2.0  # type: ignore[assignment]
-    third: list[int] = field(default_factory=list)
-    fourth: int
-    hidden: int = field(default=1, init=False)
-    passed: InitVar[int] = 4
-
-
-class Undecorated(Fields):
-    other: int = 3
-
-
 def test_the_options_of_a_function() -> None:
     types = {name: one.annotation for name, one in parameters(function).items()}
     assert types == {"b": int | None, "c": float, "f": tuple[float, ...], "e": Any}
     assert defaults(function) == {"b": None, "c": -1.5, "f": (1, 2)}
-
-
-@pytest.mark.parametrize("kind", [Fields, Undecorated])
-def test_the_options_of_a_class(kind: type) -> None:
-    found = parameters(kind)
-    assert set(found) == {"first", "second", "third", "fourth", "passed"}
-    assert found["second"].annotation is float
-    assert defaults(kind) == {"first": 1, "second": 2.0, "passed": 4}
 
 
 FITTING = [
