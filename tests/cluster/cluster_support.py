@@ -28,6 +28,20 @@ _CONTEXT.set_forkserver_preload(["tests.cluster.warm"])  # found from the root a
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "TORCHELASTIC_")
 """How the names begin of the variables that launchers set."""
 
+RUNS = {
+    # Batch norms' statistics, every worker's memory and moments, and the server's own model.
+    "digits": (
+        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
+        "algorithm=quantized_adam",
+    ),
+    # Draws of data and of messages, and memories of both ends.
+    "logreg": (
+        *("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
+        *("compressor=random_k", "compressor.k=4"),
+    ),
+}
+"""Runs that checkpoints are tested by."""
+
 HANGS = 240.0
 """Seconds after which a rank says where it stands: less than it is given, so that one that hangs is understood."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from checkpoint_support import resign
 from cluster_support import (
+    RUNS,
     apart,
     assert_same,
     at_round,
@@ -28,18 +29,6 @@ from experiments.config.schema import RunConfig
 from experiments.run_store import checkpoint
 
 COMMON = ("rounds=9", "eval_every=5", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
-RUNS = {
-    # Batch norms' statistics, every worker's memory and moments, and the server's own model.
-    "digits": (
-        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
-        "algorithm=quantized_adam",
-    ),
-    # Draws of data and of messages, and memories of both ends.
-    "logreg": (
-        *("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
-        *("compressor=random_k", "compressor.k=4"),
-    ),
-}
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,6 @@ from torch.distributed import all_reduce
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
 from algorithms.compressors import Identity
-from algorithms.core.update_rules import Adam
-from algorithms.methods.bases.local_steps import LocalSteps
-from algorithms.methods.diloco import diloco
 from algorithms.methods.powersgd import powersgd
 from algorithms.utils.layout import laid_out
 from common.errors import UsageError
@@ -38,7 +35,7 @@ THEIRS = (*DIGITS, "packages=[strategies]", "threads=1")
 D = 5178
 
 SHAPES = laid_out([("weight", (12, 8), "matrix"), ("bias", (7,), "vector")])
-LR, ROUNDS, PERIOD = 0.05, 23, 5
+LR, ROUNDS = 0.05, 23
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -229,59 +226,3 @@ def test_the_hook_takes_powersgd_s_steps(tmp_path: Path) -> None:
     for t in range(3, ROUNDS + 1):
         state = cluster.round(_gradients(state.replica.x[0], t).unsqueeze(0), state, LR / 2, t)
         torch.testing.assert_close(theirs[t - 1, 0], state.replica.x[0], rtol=1e-9, atol=1e-11)
-
-
-class Late(LocalSteps):
-    """Exchanges after H + 1 rounds, 2H + 1, and so on."""
-
-    def stages(self, t: int, lr: float | torch.Tensor = 0.0) -> tuple:
-        return super().stages(t - 1, lr) if t > 1 else ()
-
-
-def _exo(carrier: Carrier, copies: bool) -> Strategy:
-    from exogym.strategy import DiLoCoCommunicator
-    from strategies.exo import exo_diloco
-
-    def synchronize(self: DiLoCoCommunicator, model: Carrier) -> None:
-        for mine, master in zip(model.parameters(), self.master_model.parameters(), strict=True):
-            mine.data.copy_(master.data)
-
-    if copies:
-        DiLoCoCommunicator._synchronize_master_model = synchronize
-    return exo_diloco(carrier, period=PERIOD)
-
-
-def _ours(kind: type[LocalSteps]) -> torch.Tensor:
-    """The workers' models [rounds, 2, 103]."""
-    method = diloco(Identity(), Adam(form="torch", decoupled=True, beta2=0.999), period=PERIOD)
-    cluster, models = Simulated(kind(**vars(method)), 2, seed=0), []
-    state = cluster.start(torch.zeros(1, 103, dtype=torch.float64))
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(_gradients(state.workers.x[0], t).unsqueeze(0), state, LR, t)
-        models.append(state.workers.x[0])
-    return torch.stack(models)
-
-
-def test_exo_gym_s_diloco_drops_inner_optim() -> None:
-    exo = pytest.importorskip("exogym.strategy")
-    strategy = exo.DiLoCoStrategy(inner_optim=exo.OptimSpec(torch.optim.SGD, lr=0.5))
-    strategy._init_node(Carrier(torch.zeros(103), SHAPES), 0, 1)
-    assert isinstance(strategy.optim, torch.optim.AdamW)
-    assert strategy.optim.defaults["lr"] == 1e-3
-
-
-@pytest.mark.parametrize(
-    ("copies", "agree"),
-    [
-        # On a CPU rank 0's model and its outer optimizer's share their tensors from the first exchange on; the second
-        # one, in round 2H + 1, is the first to see that.
-        pytest.param(False, 2 * PERIOD, id="as it is"),
-        pytest.param(True, ROUNDS, id="with a copy"),
-    ],
-)
-def test_exo_gym_s_diloco_is_ours_one_round_late(copies: bool, agree: int, tmp_path: Path) -> None:
-    pytest.importorskip("exogym.strategy")
-    theirs, late = _models(tmp_path, partial(_exo, copies=copies)), _ours(Late)
-    torch.testing.assert_close(theirs[:agree], late[:agree], rtol=1e-9, atol=1e-11)
-    assert agree == ROUNDS or not torch.allclose(theirs[agree], late[agree])
-    assert not torch.allclose(theirs[PERIOD - 1], _ours(LocalSteps)[PERIOD - 1])

@@ -97,31 +97,3 @@ def test_ctrl_c_loses_nothing(how: signal.Signals, long_run: Path, results: str)
     assert "lost contact" not in said
     assert {"latest", str(round)} <= {entry.name for entry in (path / "checkpoint").iterdir()}
     assert_same(go(*LONG, results), long_run)
-
-
-def _ranks(process: subprocess.Popen) -> dict[int, int]:
-    """The ranks' process ids."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    found = {}
-    for child in children:
-        for variable in Path(f"/proc/{child}/environ").read_text().split("\0"):
-            if variable.startswith("RANK="):
-                found[int(variable.removeprefix("RANK="))] = int(child)
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds the ranks by Linux's /proc")
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_rank_ends_the_launch(rank: int, long_run: Path, results: str) -> None:
-    path = where(*LONG, results)
-    with torchrun(2, *LONG, results) as process:
-        _until_there(path / "checkpoint" / "latest", process)
-        os.kill(_ranks(process)[rank], signal.SIGKILL)
-        said, _ = process.communicate(timeout=200)
-    assert process.returncode != 0
-    [error] = [line for line in _spoken(said) if line.startswith("error: ")]
-    assert error.startswith("error: rank 1: " if rank == 0 else "error: lost contact")
-    assert error.endswith(f"the same command goes on from the last checkpoint: {path}")
-    assert status(path)["status"] == ("running" if rank == 0 else "failed")
-    assert_same(go(*LONG, results), long_run)

@@ -20,8 +20,6 @@ pytestmark = [
 ]
 assert nobody
 
-LEVELS = load_run(["logger=wandb"]).logger.options["targets"]
-
 
 def page(tmp_path: Path, *overrides: str) -> dict:
     """The definition that the command writes."""
@@ -58,7 +56,8 @@ def check_panels(panels: list[dict], figure: dict) -> None:
         assert (line.get("yAxisMin"), line.get("yAxisMax")) == (row.get("y_min"), row.get("y_max"))
     bars = [panel["config"]["metrics"] for panel in panels if panel["viewType"] == "Bar Chart"]
     metrics = dict.fromkeys(row["y"] for row in figure["rows"])
-    wanted = [(metric, level) for metric in metrics for level in LEVELS.get(metric, [])]
+    levels = load_run(["logger=wandb"]).logger.options["targets"]
+    wanted = [(metric, level) for metric in metrics for level in levels.get(metric, [])]
     assert [(name.split("/")[1], float(name.split("/")[2])) for [name] in bars] == wanted
     assert not any("." in name for [name] in bars)
 

@@ -12,7 +12,6 @@ from time import sleep
 import pytest
 import yaml
 from run_support import SMALL, go, halted, record, rows, status, stored_config, where
-from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
 from wandb_server import KEY, black_hole, serving
 from wandb_support import Curve, StandIn, expected, logged, nobody, stand_in
 
@@ -245,6 +244,8 @@ def test_the_documented_sweep_trains_what_wandbs_agent_asks_for(
     results: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command is made by the functions that the agent calls, with the variable that it sets."""
+    from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
+
     sweep = yaml.safe_load(SWEEP.read_text())
     chosen = {"algorithm": "amsgrad", "lr": 0.0123}
     assert chosen.keys() == sweep["parameters"].keys()

@@ -1,4 +1,4 @@
-"""How many cases are tried, and which: the same few hundred by default. `make soak` tries 300,000 of each kind, and
+"""How many cases are tried, and which: the same sixty by default. `make soak` tries 300,000 of each kind, and
 with ARGS=--campaign-seed=5 other kills and other damage.
 
 The tests share what those of experiments, clusters and data import from each other.
@@ -13,7 +13,7 @@ import pytest
 for folder in ("experiments", "cluster", "data"):
     sys.path.append(str(Path(__file__).resolve().parents[1] / folder))
 
-hypothesis.settings.register_profile("default", max_examples=200, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("default", max_examples=60, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("soak", max_examples=300_000, deadline=None)
 
 

@@ -9,33 +9,27 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from cluster_support import Ended, Launch, apart, assert_same, fine, kill, launched, run_each, this_rank, variant
+from cluster_support import (
+    RUNS,
+    Ended,
+    Launch,
+    apart,
+    assert_same,
+    fine,
+    kill,
+    launched,
+    run_each,
+    this_rank,
+    variant,
+)
 from run_support import go, status
 
 from experiments.config.identity import folder
 
 COMMON = (
-    "rounds=9",
-    "eval_every=3",
-    "checkpoint_every=3",
-    "lr=[0.003,0.01]",
-    "cluster.workers=4",
-    "threads=1",
-    "cluster.timeout=15",
+    *("rounds=9", "eval_every=3", "checkpoint_every=3", "lr=[0.003,0.01]"),
+    *("cluster.workers=4", "threads=1", "cluster.timeout=15"),
 )
-RUNS = {
-    # Batch norms' statistics, every worker's memory and moments, and the server's own model.
-    "digits": (
-        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
-        "algorithm=quantized_adam",
-    ),
-    # Draws of data and of messages, and memories of both ends.
-    "logreg": (
-        *("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
-        *("compressor=random_k", "compressor.k=4"),
-    ),
-}
-
 KILLED = (-signal.SIGKILL, -signal.SIGXFSZ)
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

@@ -1,14 +1,12 @@
 """Run folders that are damaged at random, and what every command that reads them says then."""
 
 import io
-import json
 import random
 import shutil
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-import yaml
 from run_support import SMALL, go, where
 
 from common.errors import exit_with_message
@@ -33,25 +31,9 @@ def _line(act: Callable[[list[bytes], random.Random], None]) -> Callable[[bytes,
     return changed
 
 
-def _swap(lines: list[bytes], dice: random.Random) -> None:
-    one, other = dice.randrange(len(lines)), dice.randrange(len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
-
-
 def _flip(whole: bytes, dice: random.Random) -> bytes:
     place = dice.randrange(len(whole))
     return whole[:place] + bytes([whole[place] ^ 1 << dice.randrange(8)]) + whole[place + 1 :]
-
-
-def _digit(whole: bytes, dice: random.Random) -> bytes:
-    place = dice.choice([place for place, byte in enumerate(whole) if chr(byte).isdecimal()] or [0])
-    return whole[:place] + str((int(chr(whole[place]) or 0) + 1) % 10).encode() + whole[place + 1 :]
-
-
-def _more_bits(whole: bytes, dice: random.Random) -> bytes:
-    """In the last row, or the summary."""
-    before, key, after = whole.rpartition(b'"bits": ')
-    return before + key + b"1" + after if key else whole
 
 
 def _insert(whole: bytes, dice: random.Random) -> bytes:
@@ -59,34 +41,14 @@ def _insert(whole: bytes, dice: random.Random) -> bytes:
     return whole[:place] + dice.choice([b"\0", b"\xff\xfe", b"\n", b" ", b"#", b"}{", b"NaN"]) + whole[place:]
 
 
-def _without_a_key(whole: bytes, dice: random.Random) -> bytes:
-    """The same without one key, written as the file is written."""
-    *lines, last = whole.decode(errors="replace").splitlines()
-    if whole.startswith(b"{\n"):
-        found = json.loads(whole)
-        found.pop(dice.choice(list(found)))
-        return (json.dumps(found, indent=2) + "\n").encode()
-    if whole.startswith(b"{"):
-        row = json.loads(last)
-        row.pop(dice.choice(list(row)))
-        return "".join(f"{line}\n" for line in [*lines, json.dumps(row)]).encode()
-    config = yaml.safe_load(whole)
-    config.pop(dice.choice(list(config)))
-    return yaml.safe_dump(config, sort_keys=False).encode()
-
-
 WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "bit": _flip,
-    "digit": _digit,
-    "bits": _more_bits,
     "cut": lambda whole, dice: whole[: dice.randrange(len(whole))],
     "cut at a line": _line(lambda lines, dice: lines.__delitem__(slice(dice.randrange(len(lines)), None))),
     "dropped": _line(lambda lines, dice: lines.pop(dice.randrange(len(lines)))),
     "doubled": _line(lambda lines, dice: lines.insert(place := dice.randrange(len(lines)), lines[place])),
-    "exchanged": _line(_swap),
     "inserted": _insert,
     "noise": lambda whole, dice: dice.randbytes(len(whole)),
-    "without a key": _without_a_key,
 }  # fmt: skip
 """What can happen to a file's bytes."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from checkpoint_support import FAULTS
+from cluster_support import RUNS
 from rich.console import Console
 from run_support import configuration, timeless
 
@@ -23,13 +24,6 @@ from experiments.training.trainer import Trainer
 
 CASES = 1500
 COMMON = ("rounds=9", "eval_every=3", "checkpoint_every=3", "lr=[0.003,0.01]", "cluster.workers=4", "threads=1")
-RUNS = {
-    "digits": (
-        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
-        "algorithm=quantized_adam",
-    ),
-    "logreg": ("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
-}
 
 
 def bring(run: RunConfig) -> str:

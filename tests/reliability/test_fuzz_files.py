@@ -1,10 +1,9 @@
 """Files whose bytes are changed in any way: they are refused, or say what they said before.
 
-`make soak` tries 300,000 cases of each instead of some hundred.
+`make soak` tries 300,000 cases of each instead of sixty.
 """
 
 import gzip
-import json
 from functools import partial
 from pathlib import Path
 
@@ -129,13 +128,3 @@ def test_a_checkpoint_is_as_it_was_saved_or_refused(checkpoint: Path, name: str,
     finally:
         file.write_bytes(whole)
     assert (str(checkpoint) in refusal) == (changed != whole)
-
-
-def test_edits_change_what_they_are_made_for() -> None:
-    """Nothing above would be tried if they did not."""
-    whole = json.dumps(list(range(50))).encode()
-    for kind, expected in (("flip", 1), ("over", 1), ("insert", 0), ("cut", 0), ("drop", 0)):
-        changed = edited(whole, [(kind, 0.5, b"\xff")])
-        assert changed != whole
-        if expected:
-            assert len(changed) == len(whole)

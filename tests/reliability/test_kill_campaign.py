@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from kill_support import RUNS, Victim, before_change, within_write
+from cluster_support import RUNS
+from kill_support import Victim, before_change, within_write
 
 EVERYWHERE = [(name, ranks, rank) for name in RUNS for ranks, rank in ((None, 0), (2, 0), (2, 1), (4, 3))]
 soak = pytest.mark.soak
@@ -46,6 +47,7 @@ def test_killed_within_a_write(
     print(f"{victim.kills} kills")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ranks", "rank", "times"), cases(2, 20))
 def test_killed_at_any_moment(name: str, ranks: int | None, rank: int, times: int, seed: int, tmp_path: Path) -> None:
     victim, dice = Victim(name, ranks, tmp_path), random.Random(seed)
