@@ -13,21 +13,17 @@ import pytest
 import torch
 from scipy import sparse
 from torch import Tensor
-from torch.nn.functional import pad
 
-from algorithms.compressors import Compressor, Identity, Qsgd, RandomK, ScaledSign, TopK
-from algorithms.compressors.base import Vector
-from algorithms.compressors.scaled_sign import Signs
+from algorithms.compressors import Compressor, Identity, RandomK, ScaledSign, TopK
 from algorithms.compressors.shard import Shard, whole
 from algorithms.compressors.top_k import Sparse
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.channels import Channel, Direct, Markov
+from algorithms.core.channels import Channel, Direct
 from algorithms.core.update_rules import SGD
 from algorithms.utils.seeding import MessageKey
 from data.dataset import Dataset
 from data.images import Images
 from data.synthetic import synthetic
-from data.text import Text
 from experiments.contracts import test_algorithm, test_compressor, test_dataset, test_task
 from experiments.tasks.logreg import LogisticRegression
 
@@ -69,16 +65,10 @@ def blind(**parts: Callable[[], Any]) -> RandomK:
 
 COMPRESSORS = [
     ("has_a_name", broken(Identity, __repr__=object.__repr__), "of a copy, saw <"),
-    ("has_a_name", broken(Identity, __hash__=None), "unhashable type"),
     (
         "keeps_shape_and_dtype",
         broken(ScaledSign, _scale=lambda self, x, shard: x.square().mean(-1, keepdim=True).sqrt()),
         "saw inf\nfor huge vectors, d = 1",
-    ),
-    (
-        "keeps_shape_and_dtype",
-        broken(ScaledSign, _scale=lambda self, x, shard: ScaledSign()._scale(x, shard) + 1),
-        "expected C(0) = 0, saw [[1.0]",
     ),
     (
         "crosses_the_wire",
@@ -100,43 +90,16 @@ COMPRESSORS = [
         encodes(TopK, lambda x: TopK(k=int((x.abs() >= x.abs().mean(-1, keepdim=True)).sum(-1).max())).encode(x)),
         "as for other vectors, saw",
     ),
-    (
-        "sends_tensors",
-        encodes(ScaledSign, lambda x: Signs(ScaledSign().encode(x).bits, x.flatten()[:1])),
-        "expected leading axes [1, 3], saw ",
-    ),
     ("counts_its_bits", broken(ScaledSign, bits=lambda self, d: d), "33 to 40 bits for a payload of uint8 [1]"),
-    ("counts_its_bits", broken(Identity, bits=lambda self, d: 32.0 * d), "a payload of float32 [1], saw 32.0"),
-    (  # a byte for every five coordinates, which are all lost
-        "counts_its_bits",
-        encodes(
-            Identity,
-            lambda x: Vector(pad(x, (0, -x.shape[-1] % 5))[..., ::5].to(torch.uint8)),
-            bits=lambda self, d: int(1.585 * d) + 1,
-        ),
-        "d = 70001",
-    ),
     ("is_a_function", broken(TopK, encode=drop_in_place), "is given, later and before: 0: "),
     ("is_a_function", broken(TopK, decode=consume), "later and before: 0.values: "),
-    ("is_a_function", blind(seed=lambda: int(torch.randint(2**31, ()))), "gives again and gave at first: "),
     ("draws_apart", blind(seed=int), "different draws for 16 seeds"),
-    ("draws_apart", blind(round=lambda: 1), "different draws for 16 rounds"),
-    ("draws_apart", blind(direction=lambda: "up"), "different draws up and down"),
-    ("draws_apart", blind(workers=lambda: (0,)), "different draws for 16 workers"),
     (
         "divides",
         broken(ScaledSign, _scale=lambda self, x, shard: ScaledSign()._scale(x, whole(x.shape[-1]))),
         "coordinates 0 to 8 encoded and cut: ",
     ),
-    (
-        "divides",
-        broken(Qsgd, decode_shard=lambda self, payload, shard: -self.decode(payload, shard.size)),
-        "and C(x): ",
-    ),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.8125 (± 1e-09) times"),
-    ("contracts", broken(RandomK, None, 9, pi=lambda self, d: min(1, 13.5 / d)), "at most 1 − π = 0.635"),
-    ("contracts", broken(Identity, pi=lambda self, d: 2.0), "0 < pi(1) ≤ 1, saw 2.0"),
-    ("contracts", broken(ScaledSign, "l2", contractive=True), "at most 1 − π = 0.999999 (± 1e-09)"),
     ("is_unbiased", broken(TopK, unbiased=True), "in the mean of coordinate"),
 ]
 
@@ -194,14 +157,6 @@ def looks_ahead(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> A
     return replace(after, previous=after.x)
 
 
-class InPlace(Markov):
-    """The memory that was handed in is the new one."""
-
-    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple:
-        payload = self.codec(key.round).encode(w - memory, key)
-        return payload, memory.add_(self.decode(payload, w.shape[-1], key.round))
-
-
 class Understating(Direct):
     """Counts a dense start as compressed."""
 
@@ -212,36 +167,21 @@ class Understating(Direct):
         return self.compressor.bits(d)
 
 
-class Rough(Direct):
-    def payload_bytes(self, d: int, t: int, dtype: torch.dtype) -> int:
-        return self.compressor.bits(d) // 8
-
-
 def untyped(compressor, update, eta=0.1):
     return Algorithm.both_ways(Direct(compressor), update)
 
 
-def without_compressor(update: SGD) -> Algorithm:
-    return Algorithm.both_ways(Direct(TopK(k=1)), update)
-
-
 ALGORITHMS = [
     ("has_typed_options", untyped, "expected annotations, saw none at compressor, update, eta"),
-    ("has_typed_options", without_compressor, "parameters compressor, saw update"),
     ("is_distributed_as_simulated", method(worker=whisper, mean=overhear), "x on two ranks and simulated: "),
     ("is_distributed_as_simulated", method(server=favour, replica=moved), "the second rank and the first: signal: "),
-    ("is_distributed_as_simulated", sends(lambda g: g + torch.randn_like(g)), "x on two ranks and simulated: "),
     ("resumes", method(worker_message=hidden_momentum), "x of round 7, resumed and uninterrupted: "),
     ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
     ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
-    ("leaves_gradients_and_state", method(InPlace), "later and before: 1.workers.memory: "),
     ("looks_back_at_the_last_model", method(replica=looks_ahead), "expected looks_back, saw tensor"),
-    ("looks_back_at_the_last_model", method(looks_back=True, replica=looks_ahead), "the previous model: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 1 alone and in a batch: "),
     ("stays_at_rest", method(replica=decay), "x after 12 rounds and before: "),
-    ("stays_at_rest", sends(lambda g: g / g.abs().amax(-1, keepdim=True)), "finite numbers, saw nan"),
     ("counts_its_bits", method(Understating), "float64 [12], saw 76\nfor round 1, up"),
-    ("counts_its_bits", method(Rough), "expected 36 payload_bytes, saw 18"),
     ("descends", sends(torch.neg), "a tenth of f(x₁) − min f, saw by step size {'1': "),
 ]
 
@@ -289,34 +229,19 @@ TASKS = [
         "start() later and at first: ",
     ),
     ("gives_gradients", gradients(lambda g, x: g.mean(-2)), "expected [3, 4, 6], torch.float64, saw [3, 6], "),
-    ("gives_gradients", gradients(lambda g, x: g / 0), "gradients: expected finite numbers, saw "),
     (
         "gives_gradients_at_models_of_workers_own",
         task(gradients_at=lambda self, x, statistics, t: self.gradients(x.mean(1), statistics, t)),
         "worker 0: ",
     ),
     ("gives_measurements", measures(lambda m: {"train_loss": m["train_loss"]}), "expected both, saw train_loss"),
-    (
-        "gives_measurements",
-        measures(lambda m: m | {"margin": m["train_loss"] / 0}),
-        "margin: expected finite numbers",
-    ),
     ("has_the_gradient_of_its_loss", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
-    ("has_the_gradient_of_its_loss", gradients(lambda g, x: g + 0.1 * x.unsqueeze(-2)), "mean gradient and ∇f(x): "),
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
     ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),
     ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
-    ("takes_trials_apart", measures(lambda m: m | {"rank": m["train_loss"].argsort()}), "evaluate alone: rank: "),
     ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
     ("leaves_what_it_is_given", task(gradients=reuse), "what it gave, later and at first: 0: "),
-    (
-        "leaves_what_it_is_given",
-        gradients(lambda g, x: g + x.mul_(0.5).mean()),
-        "what it is given, later and before: 0: ",
-    ),
-    ("says_what_it_is", task(epoch=lambda self, t: t % 10), "saw [0, 1, 2, 0, 0]"),
     ("keeps_a_record", task(facts=lambda self: {"rows": (self.rows,)}), "facts that come back from JSON, saw"),
-    ("keeps_a_record", task(step_unit=lambda self, compressor: 0.0), "a positive step_unit, saw 0.0"),
 ]
 
 DENSE = np.random.default_rng(0).standard_normal((12, 3))
@@ -336,23 +261,11 @@ def pictures(**changes: Any) -> Callable[[], Images]:
     return lambda: replace(Images("few", pixels, labels, pixels[:6], labels[:6], (0.5, 0.5), (0.29, 0.29)), **changes)
 
 
-BACKWARDS = sparse.csr_array(
-    (DENSE.ravel(), np.tile([2, 1, 0], 12).astype(np.int32), np.arange(13, dtype=np.int32) * 3)
-)
 DATASETS = [
     ("is_a_dataset", lambda: (DENSE, POSITIVE), "a Dataset, Images or Text, saw tuple"),
-    ("is_a_dataset", rows(name="../few"), "name='../few': expected letters"),
     ("has_rows", rows(features=DENSE), "a csr_array, saw ndarray"),
     ("has_rows", rows(features=sparse.csr_array(DENSE.astype(np.float32))), "features of float64, saw float32"),
-    ("has_rows", rows(features=BACKWARDS), "column indices that ascend within each row"),
-    ("has_rows", rows(features=sparse.csr_array(DENSE * np.inf)), "expected finite features"),
-    ("has_rows", pictures(test_images=np.zeros((6, 4, 4, 2), np.uint8)), "expected (4, 5, 2) as train_images"),
-    ("has_rows", lambda: Text("few", np.arange(20)), "characters of int64: expected uint8"),
-    ("has_rows", lambda: Text("few", np.zeros((20, 2), np.uint8)), "characters (20, 2): expected [N]"),
-    ("has_rows", lambda: Text("few", np.arange(20, dtype=np.uint8)), "in the training part, 2 are not"),
     ("has_labels", rows(labels=np.ones(12, np.int8)), "expected all of {1, -1}"),
-    ("has_labels", rows(labels=np.where(POSITIVE, 1.0, -1.0)), "labels of float64: expected int8"),
-    ("has_labels", pictures(test_labels=np.full(6, 9, np.uint8)), "expected all of {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}"),
     (
         "is_normalised_by_its_mean",
         pictures(mean=(127.0, 127.0), std=(74.0, 74.0)),
