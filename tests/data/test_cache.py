@@ -15,7 +15,6 @@ from common import files
 from common.errors import DataError
 from common.lock import held
 from data import cache
-from data.dataset import digest
 
 ARRAYS = {"a": np.arange(1000, dtype="<i4"), "b": np.linspace(0, 1, 500).reshape(50, 10)}
 
@@ -95,15 +94,6 @@ def test_who_has_mapped_a_folder_keeps_it(tmp_path: Path) -> None:
     assert same(mapped)
 
 
-def test_a_folder_that_cannot_be_written_is_forgiven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(cache.np, "save", full)
-    assert same(cache.cached(tmp_path / "x", Builder()))
-    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
-
-
 def test_an_older_folder_is_not_taken_for_what_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,28 +107,6 @@ def test_an_older_folder_is_not_taken_for_what_cannot_be_written(
     for _ in range(2):
         assert same(cache.cached(tmp_path / "x", build, source="b" * 64))
     assert build.calls == 2
-
-
-def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".x.1-abc.tmp").mkdir()
-    (tmp_path / ".x.1-abc.tmp" / "a.npy").write_bytes(b"half")
-    assert same(cache.cached(tmp_path / "x", Builder()))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x", "x.lock"]
-
-
-def test_cache_with_other_content_is_rebuilt(tmp_path: Path) -> None:
-    folder, build = tmp_path / "x", Builder()
-    cache.cached(folder, lambda: {"a": np.zeros(3)})
-    assert same(cache.cached(folder, build, sha256=digest(ARRAYS.values())))
-    assert build.calls == 1
-
-
-def test_what_was_built_from_something_else_is_built_anew(tmp_path: Path) -> None:
-    build = Builder()
-    cache.cached(tmp_path / "x", lambda: {"a": np.zeros(3)}, source="a" * 64)
-    for _ in range(2):
-        assert same(cache.cached(tmp_path / "x", build, source="b" * 64))
-    assert build.calls == 1
 
 
 def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not(tmp_path: Path) -> None:
@@ -156,15 +124,6 @@ def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not
     others[-1].touch()
     files.remove_halves(tmp_path.glob(".*.tmp"))
     assert set(tmp_path.iterdir()) == {living, tmp_path / "file"}
-
-
-def test_failed_build_stores_nothing(tmp_path: Path) -> None:
-    def fail() -> cache.Arrays:
-        raise DataError("no")
-
-    with pytest.raises(DataError, match="no"):
-        cache.cached(tmp_path / "x", fail)
-    assert [path.name for path in tmp_path.iterdir()] == ["x.lock"]
 
 
 def test_threads_build_once(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import hashlib
 import struct
 
 import numpy as np
-import pytest
 
 from data.dataset import Dataset
 from data.images import Images
@@ -17,20 +16,6 @@ def test_content_hash_is_the_documented_bytes() -> None:
     content = struct.pack("<2b", -1, 1) + struct.pack("<3q", 0, 1, 3) + struct.pack("<3i", 1, 0, 2)
     content += struct.pack("<3d", 1.5, -2.0, 0.25)
     assert dataset.sha256() == hashlib.sha256(content).hexdigest()
-
-
-@pytest.mark.parametrize(("features", "columns"), [(None, 3), (7, 7)])
-def test_arrays_round_trip(features: int | None, columns: int) -> None:
-    dataset = Dataset.from_dense("two", DENSE.astype(np.float32), np.array([False, True]))
-    again = Dataset.from_arrays("again", dataset.arrays(), features)
-    assert again.features.shape == (2, columns)
-    assert np.array_equal(again.features.toarray()[:, :3], DENSE)
-    assert again.labels.tolist() == [-1, 1]
-    assert again.sha256() == dataset.sha256()
-    for one in (dataset, again):
-        types = (one.features.dtype, one.features.indices.dtype, one.labels.dtype)
-        assert types == (np.float64, np.int32, np.int8)
-        assert one.features.has_sorted_indices
 
 
 def test_content_hash_of_images_is_the_documented_bytes_in_any_memory_layout() -> None:

@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import lzma
 import os
-import shutil
 from mmap import mmap
 from pathlib import Path
 
@@ -155,17 +154,6 @@ def test_another_file_of_that_name_is_not_served_from_the_cache(tmp_path: Path) 
     file.write_bytes(GOOD.replace(b"2:2", b"2:9"))
     os.utime(file, ns=times)
     assert libsvm.load_file(file, tmp_path).features.toarray().tolist() == [[1, 9], [0, -0.5]]
-
-
-def test_the_cache_of_another_file_is_built_anew(tmp_path: Path) -> None:
-    file, other = written(tmp_path, "set", GOOD), written(tmp_path / "other", "set", GOOD.replace(b"2:2", b"2:7"))
-    libsvm.load_file(file, tmp_path)
-    [cached] = tmp_path.glob("cache/*/")
-    libsvm.load_file(other, tmp_path)
-    [theirs] = set(tmp_path.glob("cache/*/")) - {cached}
-    shutil.rmtree(cached)
-    theirs.replace(cached)
-    assert libsvm.load_file(file, tmp_path).features[0, 1] == 2
 
 
 def test_a_set_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

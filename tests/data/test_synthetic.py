@@ -9,17 +9,8 @@ import pytest
 
 from common.errors import DataError, UsageError
 from data import synthetic as module
-from data.dataset import Dataset
 from data.keyed import generator
 from data.synthetic import synthetic
-
-
-def dissimilarity(dataset: Dataset, workers: int) -> float:
-    """Mean squared distance of the workers' logistic gradients at 0 to their mean, over the mean's square."""
-    rows = dataset.features.toarray() * dataset.labels[:, None] / -2
-    gradients = rows.reshape(workers, -1, rows.shape[1]).mean(axis=1)
-    mean = gradients.mean(axis=0)
-    return float(((gradients - mean) ** 2).sum(axis=1).mean() / (mean**2).sum())
 
 
 @pytest.mark.parametrize(
@@ -50,23 +41,6 @@ def test_the_documented_formula(density: float, runs: list[tuple[int, int]]) -> 
     assert row == dataset.features.shape[0]
 
 
-@pytest.mark.parametrize(("features", "density", "entries"), [(1000, 0.0174, 17), (7, 0.01, 1), (7, 0.99, 7)])
-def test_a_row_has_so_many_distinct_columns_in_order(features: int, density: float, entries: int) -> None:
-    matrix = synthetic(400, features, 4, density=density).features
-    assert np.diff(matrix.indptr).tolist() == [entries] * 400
-    columns = matrix.indices.reshape(400, entries)
-    assert (np.diff(columns) > 0).all()
-    assert columns.min() >= 0
-    assert columns.max() < features
-    assert matrix.indices.dtype == np.int32
-
-
-def test_columns_are_equally_frequent() -> None:
-    """Each of 40 columns in an eighth of 16,000 rows: five standard deviations of a binomial are 210 of 2,000."""
-    counts = np.bincount(synthetic(16000, 40, 4, density=1 / 8).features.indices, minlength=40)
-    assert np.abs(counts - 2000).max() < 210
-
-
 @pytest.mark.parametrize("density", [0.05, 1.0])
 def test_however_much_is_drawn_at_once(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments: dict[str, Any] = {"rows": 61, "features": 100, "workers": 3, "heterogeneity": 0.5, "density": density}
@@ -95,20 +69,6 @@ def test_a_workers_rows_do_not_depend_on_the_others() -> None:
         ours, theirs = slice(10 * worker, 10 * worker + 10), slice(50 * worker, 50 * worker + 10)
         assert np.array_equal(few.features.toarray()[ours], many.features.toarray()[theirs])
         assert np.array_equal(few.labels[ours], many.labels[theirs])
-
-
-def test_heterogeneity_drives_the_gradients_apart() -> None:
-    spread = [dissimilarity(synthetic(20000, 20, 10, knob), 10) for knob in (0.0, 0.5, 1.0, 3.0)]
-    assert spread == sorted(spread)
-    assert spread[0] < 0.1
-    assert spread[3] > 100 * spread[0]
-
-
-@pytest.mark.parametrize(("noise", "density"), [(0.2, 1), (0.5, 1), (0.5, 0.4)])
-def test_noise_flips_the_documented_share(noise: float, density: float) -> None:
-    clean, noisy = (synthetic(40000, 5, 4, noise=one, density=density) for one in (0.0, noise))
-    flipped = float((clean.labels != noisy.labels).mean())
-    assert flipped == pytest.approx(math.atan(noise) / math.pi, abs=0.01)
 
 
 @pytest.mark.parametrize(
