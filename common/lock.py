@@ -38,8 +38,8 @@ def held(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
             except OSError as error:
                 name = errno.errorcode.get(error.errno or 0, "error")
                 raise RunError(
-                    f"{file}: cannot be locked ({name}: {error.strerror}): nothing would keep two processes "
-                    f"from writing one {what}; put {place} on another one"
+                    f"{file}: cannot be locked ({name}: {error.strerror}): two processes could write "
+                    f"one {what}; put {place} on another file system"
                 ) from error
         with suppress(OSError):  # on a full disk it stays without a name
             os.ftruncate(stream.fileno(), 0)

@@ -55,7 +55,9 @@ def compare(*overrides: str, **settings: Any) -> Results:
 def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> Results:
     """The rows of the runs that the overrides describe, each with one of these combinations."""
     for word in split(overrides, (*LAUNCH, "sweep"))[0]:
-        raise UsageError(f"{word}: is for commands, which start processes; here runs are done in this one, in turn")
+        raise UsageError(
+            f"{word}: applies only to commands; this function runs one run after the other in this process"
+        )
     runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
     for run in runs:
         check(run)

@@ -82,7 +82,7 @@ def check_folders(place: Path) -> None:
         print(f"damaged   {folder}: {damage}", flush=True)
     print(f"{len(found)} run folders, {len(damaged)} damaged")
     if damaged:
-        raise RunError("delete what is damaged to run it anew, or put back what was there")
+        raise RunError("delete the damaged folders to run them anew, or put back the files")
 
 
 def _damage(folder: Path) -> str:

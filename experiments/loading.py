@@ -24,7 +24,7 @@ def load(
     names = {"task": _joined(task), "algorithm": _joined(algorithm), "seed": _joined(seed)}
     runs = [run for run in chosen_runs(place, study, **names) if run.is_finished]
     if not runs:
-        raise UsageError(f"{place}: holds no finished run of these; python -m experiments.status lists what is there")
+        raise UsageError(f"{place}: holds no such finished run; python -m experiments.status lists the runs")
     return results(runs)
 
 

@@ -62,7 +62,7 @@ def show(request: dict[str, str], console: Console) -> None:
     Raises UsageError for what is not there or not understood, and ValueError where there are no whole runs.
     """
     if not request["level"]:
-        raise UsageError("level=: give the value of y that is to be reached, such as y=test_accuracy level=0.9")
+        raise UsageError("level=: give the value of y to reach, such as y=test_accuracy level=0.9")
     level = positive("level", request["level"])
     networks = [
         network({**request, "network.workers": n, "network.bandwidth": bandwidth, "network.topology": topology})

@@ -61,7 +61,7 @@ def application(composed: DictConfig) -> None:
         asked, launch = asked_of(config), launch_of(config)
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
-            raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
+            raise UsageError(f"packages=[{name}]: only the command line may allow a package: add packages=[{name}]")
 
         def pick(candidates: Sequence[Figure]) -> Figure:
             from experiments.orchestration.plan import choose_budget
@@ -102,7 +102,7 @@ def move_overrides(overrides: Sequence[str]) -> list[str]:
     """A command line's overrides with those of the runs moved into one of `overrides`. Raises UsageError."""
     for text in overrides:
         if parse(text).is_sweep_override():
-            raise UsageError(f"{text}: several values are a sweep, which a figure is already; seeds: seeds=[0,1]")
+            raise UsageError(f"{text}: a figure takes no sweeps; for several seeds write seeds=[0,1]")
     own, of_runs = split(overrides, [*OWN, "hydra"])
     if value_of("figure", own) is None:
         names = sorted(file.stem for file in CONF.glob("figure/*.yaml"))

@@ -116,7 +116,7 @@ def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Conf
     packages = packages_of(config.hydra.overrides.task)
     runs = [read(one, packages) for one in configs]
     if not runs:
-        raise UsageError("no run in this sweep: what a glob(...) says matches no choice")
+        raise UsageError("no run in this sweep: glob(...) matches no choice")
     return configs, runs
 
 

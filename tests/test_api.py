@@ -84,7 +84,7 @@ def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
         load("elsewhere")
     for status in (place / "results").rglob("status.json"):
         status.write_text('{"status": "failed"}')
-    with pytest.raises(UsageError, match="no finished run of these"):
+    with pytest.raises(UsageError, match="no such finished run"):
         load()
 
 
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
         ({"seed": [0, -1]}, "seed=-1: must be greater than or equal to 0"),
         ({"compressor": None}, "compressor=null: no such choice"),
         ({"study": 'a "quoted" é'}, "study="),
-        *(({key: 2}, f"{key}=2: is for commands") for key in ("jobs", "ranks")),
+        *(({key: 2}, f"{key}=2: applies only to commands") for key in ("jobs", "ranks")),
     ):
         with pytest.raises(UsageError) as wrong:
             compare(*SMALL, results_dir="results", **settings)

@@ -246,7 +246,7 @@ def _check_coordinatewise(algorithm: Algorithm) -> None:
     for part in (algorithm, algorithm.uplink, algorithm.downlink):
         if not vars(type(part)).get("is_coordinatewise"):
             raise ValueError(
-                f"{type(part).__name__}: may look at the vector as a whole, of which a sharded server has parts; "
+                f"{type(part).__name__}: may need the whole vector, but a sharded server has only parts; "
                 "take cluster.server=rank0, or say is_coordinatewise = True in the class"
             )
     if type(algorithm).server is not Algorithm.server:
@@ -270,7 +270,7 @@ def _shardable(compressor: Compressor) -> Shardable:
     """The compressor itself. Raises ValueError where it needs the vector as a whole."""
     if not (isinstance(compressor, Shardable) and compressor.is_shardable):
         raise ValueError(
-            f"{compressor}: takes the vector as a whole, of which a sharded server has parts; take "
+            f"{compressor}: needs the whole vector, but a sharded server has only parts; take "
             "cluster.server=rank0, or make the compressor a `Shardable`"
         )
     return compressor

@@ -68,15 +68,17 @@ class Compressor(ABC):
     def sent(self, payload: Any, d: int) -> Tensor:
         """Which coordinates a payload carries, whatever their values: bool [..., d]. Raises ValueError where nobody
         can tell."""
-        raise ValueError(f"{self}: does not tell what it sends, which a mean over senders asks; take chunk_top_k")
+        raise ValueError(
+            f"{self}: does not say which coordinates it sends, which a mean over senders needs; take chunk_top_k"
+        )
 
     def pi(self, d: int) -> float:
         """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
-        raise ValueError(f"{self}: no contraction constant π is known for it; take top_k, random_k or scaled_sign")
+        raise ValueError(f"{self}: has no known contraction constant π; take top_k, random_k or scaled_sign")
 
     def omega(self, d: int) -> float:
         """ω of E‖C(x) − x‖² ≤ ω‖x‖², for an unbiased C on d coordinates. Raises ValueError where none is stated."""
-        raise ValueError(f"{self}: no variance constant ω is known for it; take random_k_unbiased, natural or qsgd")
+        raise ValueError(f"{self}: has no known variance constant ω; take random_k_unbiased, natural or qsgd")
 
     def partitioned(self, other: Compressor) -> Compressor:
         """Another compressor with this one's partition into blocks."""

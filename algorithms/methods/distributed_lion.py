@@ -35,8 +35,6 @@ def distributed_lion(
     if combine not in ("vote", "mean"):
         raise ValueError(f"combine={combine}: vote or mean")
     if combine == "mean" and (tie != "plus" or compressor.zero):
-        raise ValueError(
-            "combine=mean: of signs that are never 0, and no vote that could be tied; leave out zero and tie"
-        )
+        raise ValueError("combine=mean: takes signs without 0 and has no ties; leave out zero and tie")
     down = SignMean(workers) if combine == "mean" else vote(tie)
     return WorkerMomentum(uplink=Direct(compressor), downlink=Direct(down), update=update, beta1=beta1, beta2=beta2)

@@ -74,6 +74,6 @@ def sparta(compressor: Compressor, update: Update) -> Algorithm:
     mean of the models, whose communication is not counted.
     """
     if not isinstance(compressor.compressor if isinstance(compressor, Blocks) else compressor, RandomK):
-        raise ValueError(f"{compressor}: sparta averages coordinates drawn alike everywhere; take random_k")
+        raise ValueError(f"{compressor}: sparta needs coordinates that every worker draws alike; take random_k")
     up, down = SharedUp(compressor, decay=0.0), SharedDown(compressor)
     return Sparta(uplink=up, downlink=down, update=Nesterov(), inner=update, period=1)

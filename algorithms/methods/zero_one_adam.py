@@ -151,7 +151,7 @@ class ZeroOneAdam(Algorithm):
         return replace(state, x=models, moments=LocalMoments(m=m, lr=torch.zeros_like(own.lr)))
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        raise ValueError("no step size of theory is known for local steps: give lr in units of one")
+        raise ValueError("theory gives no step size for local steps; set task.step_unit=one")
 
 
 def zero_one_adam(

@@ -76,11 +76,11 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
     for algorithm, worker in zip(algorithms, [own] if len(algorithms) == 1 else own.values(), strict=True):
         if worker["moments"]:
             raise ValueError(
-                f"{change} moments of its own, which are not others' to go on from: start {before} ranks"
+                f"{change} moments of its own gradients, which other workers cannot continue: start {before} ranks"
             )
         if worker["memory"] is not None and not algorithm.uplink.is_carried_by_the_mean:
             kind = type(algorithm.uplink).__name__
-            raise ValueError(f"{change} a memory, of which {kind} does not say that its mean is enough for others")
+            raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
 
 
 def _mean(workers: list[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -139,5 +139,5 @@ class _Saved:
         found = {full.removeprefix(prefix): tensor for full, tensor in loaded.items()}
         digest = found.pop("digest", None)
         if digest is None or digest != _digest(found):
-            raise ValueError(f"{self._folder}: {name} is damaged or missing: it is not what its digest was made of")
+            raise ValueError(f"{self._folder}: {name} is damaged or missing: its digest does not match")
         return found

@@ -179,7 +179,7 @@ def compressed(
     if isinstance(algorithm, str):
         algorithm = load_method(algorithm, **options)
     elif options:
-        raise ValueError(f"{', '.join(options)}: options are for an algorithm that is given by its name")
+        raise ValueError(f"{', '.join(options)}: options are only for an algorithm given by name")
     return CompressedGradients(params, algorithm, seed, scaler), CompressedGradients.take
 
 
@@ -188,6 +188,6 @@ def _check_sends_gradients(algorithm: Algorithm) -> None:
     differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _OF_GRADIENTS)
     if differs or update.worker_message is not Update.worker_message:
         raise ValueError(
-            f"{algorithm}: this method sends something else than gradients, or has a step of its own, which a hook "
+            f"{algorithm}: this method does not send gradients, or makes its own step, which a hook "
             "for gradients cannot take over: use CompressedOptimizer"
         )

@@ -25,8 +25,8 @@ class Flat:
             raise ValueError("no parameter requires a gradient")
         if any(_is_sharded(param) for param in self.params):
             raise ValueError(
-                "parameters are sharded (FSDP or tensor parallelism): a message is made of the whole gradient, which "
-                "no process then has; keep the model whole on every rank, as DistributedDataParallel does"
+                "parameters are sharded (FSDP or tensor parallelism): a message needs the whole gradient, which "
+                "no process has then; keep the whole model on every rank, as DistributedDataParallel does"
             )
         if len({(_working(param.dtype), param.device) for param in self.params}) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")

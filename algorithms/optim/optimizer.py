@@ -69,7 +69,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         Raises ValueError after the first step, and what the constructor raises; then the group is not added.
         """
         if self.t or self.skipped:
-            raise ValueError("a group is added before the first step: memories of all ranks begin together")
+            raise ValueError("add groups before the first step, on every rank")
         group = dict(param_group)
         algorithm = self.algorithm
         if "compressor" in group:

@@ -38,7 +38,7 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) 
     identity: what its entry `of` must hold; kind: the class whose state it is to be.
     """
     if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
-        raise ValueError(f"this is no state_dict of a {kind}: it does not say what it is of")
+        raise ValueError(f"this is no state_dict of a {kind}: its description is missing")
     for what in identity | saved["of"]:
         mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
         if found != mine:
@@ -55,7 +55,7 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) 
         if one != other:
             raise ValueError(f"this state is damaged: {name} is {one} where {other} belongs; load another one")
     if saved.get("digest") != state_digest(state):
-        raise ValueError("this state is damaged: it is not what its digest was made of; load another one")
+        raise ValueError("this state is damaged: its digest does not match; load another one")
 
 
 def state_digest(state: dict) -> int:

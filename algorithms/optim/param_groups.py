@@ -25,10 +25,10 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     if isinstance(algorithm, str):
         algorithm = load_method(algorithm, **{name: value for name, value in options.items() if name in own})
     if algorithm.has_local_models:
-        raise ValueError(f"{algorithm}: its workers have models of their own, which no optimizer on common ones has")
+        raise ValueError(f"{algorithm}: its workers have local models, which CompressedOptimizer does not support")
     if algorithm.looks_back:
         raise ValueError(
-            f"{algorithm}: its workers need gradients at the previous model too, and an optimizer is handed one"
+            f"{algorithm}: its workers also need gradients at the previous model, and an optimizer gets one"
         )
     hyperparameters = algorithm.hyperparameters()
     for name in options:

@@ -40,7 +40,7 @@ class Launch:
         """Raise UsageError where there are more ranks than workers."""
         if workers < self.size:
             raise UsageError(
-                f"cluster.workers={workers}: too few for {self.size} ranks, of which each has one or more; start "
+                f"cluster.workers={workers}: too few for {self.size} ranks, because each needs one or more; start "
                 f"{workers} ranks or fewer"
             )
 

@@ -39,7 +39,7 @@ def start(
     with exit_with_message():
         if asked.config_path or asked.experimental_rerun:
             flag = "--config-path" if asked.config_path else "--experimental-rerun"
-            raise UsageError(f"{flag}: the configuration is that of conf/; add to it by --config-dir")
+            raise UsageError(f"{flag}: configurations come from conf/; add your own by --config-dir")
         if not (asked.help or asked.hydra_help or asked.shell_completion or asked.info):
             overrides = rewrite(overrides)
             if asked.multirun and asked.cfg:

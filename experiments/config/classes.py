@@ -150,7 +150,9 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
             return get_type_hints(target.__init__, localns=known, include_extras=True)
         return get_type_hints(target, include_extras=True)
     except NameError as error:
-        raise UsageError(f"{target.__module__}.{target.__qualname__}: an annotation is no type: {error}") from error
+        raise UsageError(
+            f"{target.__module__}.{target.__qualname__}: an annotation is not a type: {error}"
+        ) from error
 
 
 def defaults(target: Callable[..., Any]) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _check_kind(target: Callable[..., Any], hints: Mapping[str, Any], kind: Any,
     """Raise UsageError unless a class or function makes what its place takes, by what it says of itself alone."""
     wanted = [one for one in map(_plain, get_args(kind) if _is_union(kind) else [kind]) if _is_a_kind(one)]
     if not wanted:
-        raise UsageError(f"{place}: the parameter that this would become takes no object of a class")
+        raise UsageError(f"{place}: this parameter takes no object")
     made = target if inspect.isclass(target) else _plain(hints.get("return"))
     if not any(_is_one(made, target, one) for one in wanted):
         words = " or ".join(f"{one.__module__}.{one.__name__}" for one in wanted)

@@ -151,8 +151,8 @@ def check_same(composed: DictConfig, other: DictConfig) -> None:
         found, ours = (OmegaConf.select(one, f"hydra.{key}") for one in (composed, other))
         if found != ours:
             raise UsageError(
-                f"hydra.{key}: is set by a file of --config-dir or of a package; only the command line may set it, "
-                "because Hydra obeys it before any run is checked"
+                f"hydra.{key}: set by a file of --config-dir or of a package; only the command line may set it, "
+                "because Hydra applies it before any run is checked"
             )
 
 
@@ -203,7 +203,7 @@ def packages_of(overrides: Iterable[str]) -> list[str]:
     if packages is None:
         return []
     if not isinstance(packages, list):
-        raise UsageError(f"packages={packages}: must be a list of packages' names, [my_package] say")
+        raise UsageError(f"packages={packages}: must be a list of package names, such as [my_package]")
     for package in packages:
         folder_of_package(package)
     return packages
@@ -216,10 +216,7 @@ def folder_of_package(name: object) -> Path:
     except (ImportError, ValueError):
         spec = None
     if spec is None or not spec.submodule_search_locations:
-        raise UsageError(
-            f"packages=[{name}]: no such package can be imported; install it, or name the folder that it lies in by "
-            "the environment variable PYTHONPATH"
-        )
+        raise UsageError(f"packages=[{name}]: cannot be imported; install it, or add its folder to PYTHONPATH")
     return Path(next(iter(spec.submodule_search_locations)))
 
 

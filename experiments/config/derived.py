@@ -20,7 +20,7 @@ def complete(config: Config) -> None:
         raise UsageError(f"rounds, eval_every: task={task['name']} does not count in epochs; set both")
     if config["rounds"] <= config["warmup_rounds"]:
         raise UsageError(
-            f"warmup_rounds={config['warmup_rounds']}: of {config['rounds']} rounds in all; the schedule needs some"
+            f"warmup_rounds={config['warmup_rounds']}: of {config['rounds']} rounds; leave some for the schedule"
         )
     _pin_files(task)
     if task.get("precision") == "auto":
@@ -46,7 +46,7 @@ def _count_in_epochs(config: Config, task: Config, workers: int) -> None:
     if config["rounds"] is not None:
         config["epochs"] = None
     elif epochs is None:
-        raise UsageError("epochs: neither they nor rounds are set")
+        raise UsageError("epochs: set epochs or rounds")
     else:
         config["rounds"] = max(1, round(epochs * an_epoch))
     if config["eval_every"] is None:

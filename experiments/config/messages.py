@@ -52,7 +52,7 @@ def check(overrides: Iterable[str], multirun: bool) -> None:
         override = parse(text)
         key = override.key_or_group
         if override.is_delete() and not key.startswith("hydra."):
-            raise UsageError(f"{text}: every key has a value, and can be set but not deleted; drop the ~")
+            raise UsageError(f"{text}: a key cannot be deleted; drop the ~ and set it")
         if (CONF / key).is_dir() and not override.is_delete() and isinstance(override.value(), int | float | None):
             _check_choice(key, override.value(), [CONF])  # Hydra takes a choice for text
         if override.is_sweep_override() and not multirun and not key.startswith("hydra."):

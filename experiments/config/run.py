@@ -53,7 +53,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     complete(config)
     values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
     for name in set(values["packages"]) - set(packages):
-        raise UsageError(f"packages=[{name}]: a package is let in by the command line alone: packages=[{name}]")
+        raise UsageError(f"packages=[{name}]: only the command line may allow a package: add packages=[{name}]")
     for name in _LOOKS:
         _check_labels(config[name], name)
     if values["study"] is not None:
@@ -102,7 +102,9 @@ def launch_of(config: Mapping[str, Any]) -> LaunchConfig:
 def path_name(value: object, key: str) -> None:
     """Raise UsageError for what cannot be the name of a folder within the results."""
     if not isinstance(value, str) or not re.fullmatch(r"\w[\w.+-]*(/\w[\w.+-]*)*", value):
-        raise UsageError(f"{key}={value}: must be words of letters, digits, _ . + and -, separated by slashes")
+        raise UsageError(
+            f"{key}={value}: may have letters, digits and _ . + - /, and each word starts with a letter, digit or _"
+        )
 
 
 def _check_labels(node: Mapping[str, Any], group: str) -> None:

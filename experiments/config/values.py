@@ -80,10 +80,10 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
 def _step_sizes(value: Any) -> tuple[float, ...]:
     values = value if isinstance(value, (list, tuple)) else [value]
     if not values:
-        raise UsageError("lr=[]: one step size or several, none stands there")
+        raise UsageError("lr=[]: give at least one step size")
     found = tuple(validate(some, float, "lr", gt=0) for some in values)
     if len(set(found)) < len(found):
-        raise UsageError(f"lr={value}: a step size stands there twice")
+        raise UsageError(f"lr={value}: a step size is given twice")
     return found
 
 

@@ -55,16 +55,16 @@ def check(run: RunConfig) -> None:
         ("cluster.server", run.cluster.server, "rank0"),
     ):
         if value != usual:
-            raise UsageError(f"{key}={value}: an external strategy knows nothing of it; leave it out")
+            raise UsageError(f"{key}={value}: external strategies do not support it; leave it out")
     if len(run.lr) > 1:
-        raise UsageError(f"lr={list(run.lr)}: an external strategy has one model, and so one step size a run")
+        raise UsageError(f"lr={list(run.lr)}: an external strategy takes one step size per run")
 
 
 def bring_to_end(run: RunConfig, display: Display, ranks: Ranks) -> RunFolder:
     """Bring the run to its end, from its beginning unless it is finished. Raises as `experiments.run` does."""
     if not isinstance(ranks, Group) or ranks.size != run.cluster.workers:
         raise UsageError(
-            f"cluster.workers={run.cluster.workers}: an external strategy has a rank a worker, and there are "
+            f"cluster.workers={run.cluster.workers}: an external strategy needs one rank per worker, and there are "
             f"{ranks.size}; start it by torchrun --nproc-per-node={run.cluster.workers}"
         )
     folder = RunFolder.of(run, ranks)

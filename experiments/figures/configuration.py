@@ -83,7 +83,7 @@ def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
     if seeds is None:
         return figure if figure.held_out is None else replace(figure, seeds=(0,))
     if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
-        raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, [0,1,2] say")
+        raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, such as [0,1,2]")
     if figure.held_out is None:
         return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
     if str(figure.held_out) in map(str, seeds):

@@ -32,7 +32,9 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
         )
     for text in overrides:
         if parse(text).key_or_group == "seed":
-            raise UsageError(f"{text}: this figure has two kinds of seeds; those it judges are seeds=[0,1], say")
+            raise UsageError(
+                f"{text}: this figure chooses step sizes on a seed of its own; set the others by seeds=[0,1]"
+            )
     lines = zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True)
     found = [
         _line(line, lr, figure.held_out, *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides)

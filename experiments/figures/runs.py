@@ -52,7 +52,7 @@ def _check_overrides(figure: Figure, lines: Sequence[Sequence[str]], overrides: 
     place = f"figure={figure.name}"
     of_grid = [text for line in lines for text in line]
     for text in split([*figure.overrides, *overrides, *of_grid], ["packages"])[0]:
-        raise UsageError(f"{place}: {text}: a package is let in by the command line alone, beside figure=")
+        raise UsageError(f"{place}: {text}: only the command line may allow a package; put it beside figure=")
     keys = {text.partition("=")[0] for text in of_grid}
     for text in overrides:
         if text.partition("=")[0] in keys:
@@ -82,7 +82,7 @@ def _check_step_sizes(figure: Figure, runs: Sequence[RunConfig], place: str) -> 
         if figure.held_out is None and figure.published[name] not in run.lr:
             raise UsageError(f"{place}: published.{name}={figure.published[name]}: not among {list(run.lr)}")
     if figure.step_size != "best" and not any(figure.step_size in run.lr for run in runs):
-        raise UsageError(f"{place}: step_size={figure.step_size}: none of its runs has this one among its lr")
+        raise UsageError(f"{place}: step_size={figure.step_size}: no run has this step size")
 
 
 def _check_curves(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
@@ -100,6 +100,5 @@ def _check_curves(figure: Figure, runs: Sequence[RunConfig], place: str) -> None
     for (task, method, *_), times in curves.items():
         if times > 1:
             raise UsageError(
-                f"{method} on {task} stands twice in the figure: its curves would become one; give the runs "
-                "different task.name or algorithm.name"
+                f"{method} on {task} appears twice in the figure; give the runs different task.name or algorithm.name"
             )

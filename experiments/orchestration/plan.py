@@ -198,7 +198,9 @@ def choose_budget(
     Raises UsageError where several processes would each time their own.
     """
     if place_of() is not None:
-        raise UsageError("budget=auto: it is timed by one process alone; with several, name one, such as budget=full")
+        raise UsageError(
+            "budget=auto: only a single process can time budgets; with several, choose one, such as budget=full"
+        )
     for figure in candidates[:-1]:
         seconds = _seconds(figure, overrides, packages, launch, say)
         outcome = "more than the two hours of budget=auto" if seconds > AT_MOST else "chosen"

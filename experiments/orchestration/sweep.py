@@ -48,7 +48,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     user stopped it. The same call goes on.
     """
     if place_of():
-        raise UsageError("a sweep starts its ranks itself: leave torchrun or srun out, and set ranks=2, say")
+        raise UsageError("a sweep starts its own ranks: leave out torchrun or srun, and set ranks=2 for two")
     place = Place(0, launch.ranks, 0, launch.ranks, address="", port=0)
     distinct: dict[str, Cell] = {}
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -74,7 +74,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     failed = jobs.list_failures()
     left = sum(not cell.is_finished for cell in cells)
     if interrupted:
-        raise Interrupted(f"stopped; {left} of {len(cells)} runs are left, with which the same command goes on")
+        raise Interrupted(f"stopped; {left} of {len(cells)} runs are left; the same command continues them")
     if left > len(failed):
         raise RunError(f"{len(failed)} of {len(cells)} runs failed, {left} are left; the same command goes on")
     return failed

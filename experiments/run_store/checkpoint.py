@@ -111,9 +111,7 @@ class Checkpoint:
 
     def _check_shared(self, here: bool) -> None:
         if not here:
-            raise RunError(
-                f"{self._folder.parent}: is not here what it is for rank 0; all machines must share results_dir"
-            )
+            raise RunError(f"{self._folder.parent}: differs from rank 0's; all machines must share results_dir")
 
     def _remove_but(self, rounds: set[int]) -> None:
         kept = {str(t) for t in rounds}

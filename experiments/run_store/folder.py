@@ -182,7 +182,7 @@ class RunFolder:
     def check_there(self) -> None:
         """Raise RunError where the folder was removed while its run was going on: nothing is left in its place."""
         if not self.path.is_dir():
-            raise RunError(f"{self.path}: is no longer there, nothing more is written; the same command begins anew")
+            raise RunError(f"{self.path}: the folder was removed; the same command begins anew")
 
     def resume(self, ids: Sequence[int], device: torch.device, restore: Callable[[dict], object]) -> bool:
         """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
@@ -262,7 +262,7 @@ class RunFolder:
         try:
             yield
         except (OSError, ValueError) as error:
-            raise RunError(f"{error}; delete {self.path} to begin anew, or put back what was there") from error
+            raise RunError(f"{error}; delete {self.path} to begin anew, or put back its files") from error
 
     def _read_json(self, name: str) -> dict:
         with self._readable():

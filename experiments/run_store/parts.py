@@ -54,7 +54,7 @@ def read(folder: Path, t: int, part: str) -> bytes:
     with file.open("rb") as stream:
         digest, line, tensors = stream.readline(), stream.readline(), stream.read()
     if digest != _digest(line, tensors):
-        raise ValueError(f"{file.name}: damaged, its checksum is another")
+        raise ValueError(f"{file.name}: damaged: the checksum does not match")
     found, wanted = json.loads(line), about(folder, t, part)
     found.pop("servers", None)
     if found["run"] != wanted["run"]:

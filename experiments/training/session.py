@@ -29,7 +29,9 @@ def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
             device_of(run, place.local_size - 1)  # the first rank speaks for all of its machine
         kinds = {(device_of(run, place.local_rank), run.cluster.timeout) for run in runs}
         if len(kinds) > 1:
-            raise UsageError("device, cluster.timeout: the same for all runs of one launch, or launch them apart")
+            raise UsageError(
+                "device, cluster.timeout: must be the same for all runs of one launch; or launch them separately"
+            )
         device = kinds.pop()[0]
     with join_ranks(place, device, runs[0].cluster.timeout) as ranks:
         console = None if ranks.is_first else Console(quiet=True)

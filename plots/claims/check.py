@@ -18,7 +18,7 @@ METHOD, METRIC = "a method", "a metric"
 def known_metric(name: str) -> str:
     """A task names its metrics itself, so only a name close to one of ours is refused. Raises ValueError."""
     if near := misspelt(name):
-        raise ValueError(f"nothing is called {name}; did you mean {near}?")
+        raise ValueError(f"no column is called {name}; did you mean {near}?")
     return name
 
 

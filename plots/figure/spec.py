@@ -82,7 +82,7 @@ class Times:
     def __post_init__(self) -> None:
         """Raise ValueError for what could not be drawn."""
         if self.bandwidth[0] >= self.bandwidth[1]:
-            raise ValueError("bandwidth: the least comes first, then the greatest")
+            raise ValueError("bandwidth: give the smallest first, then the greatest")
         if self.measured and not (ROOT / self.measured).is_file():
             raise ValueError(f"measured={self.measured}: no such file in the project's folder")
 
@@ -138,7 +138,7 @@ class Figure:
         if bool(self.rows) == (self.times is not None):
             raise ValueError("a figure has either rows of panels or times")
         if higher_is_better(self.select):
-            raise ValueError(f"select={self.select}: choose a metric of which less is better")
+            raise ValueError(f"select={self.select}: choose a metric where lower is better")
         for word, times in Counter(word for one in self.claims for word in (one.number, one.statement)).items():
             if times > 1:
                 raise ValueError(f"claims: {word}: stands {times} times; numbers and statements must differ")

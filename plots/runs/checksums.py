@@ -49,7 +49,7 @@ def as_row(row: Mapping[str, Any], before: int) -> tuple[bytes, int]:
     Raises ValueError for a row that has such a column itself.
     """
     if KEY in row:
-        raise ValueError(f"{KEY}: a column cannot be called as a row's checksum is; give it another name")
+        raise ValueError(f"{KEY}: this name is reserved for checksums; give the column another name")
     head = json.dumps({**row, KEY: ""}).encode().removesuffix(_ROW[:-1])
     return _ended(head, _ROW, before), crc32(head, before)
 
@@ -59,7 +59,7 @@ def read(file: Path) -> bytes:
     content = file.read_bytes()
     tail = _JSON if content.endswith(_JSON) else _YAML
     if content != _ended(content[: -_DIGITS - len(tail)], tail, begin(id_of(file.parent))):
-        raise ValueError(f"{file}: its checksum is not that of its content: edited, damaged, or of another run")
+        raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another run")
     return content
 
 
@@ -74,8 +74,8 @@ def verify_rows(lines: Iterable[bytes], file: Path, before: int | None = None) -
         if not line.endswith(b"%08x%b" % (last, _ROW)):
             place = f"{file}, line {number}" if before is None else f"{file}, near its end"
             raise ValueError(
-                f"{place}: its checksum is not that of its content and of the rows before it: one was edited or "
-                "damaged, is missing or out of place, or the file is of another run"
+                f"{place}: checksum mismatch: this row or one before it was edited, "
+                "damaged, removed or moved, or the file is of another run"
             )
         yield line
 

@@ -70,9 +70,9 @@ def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
     lines = [*checksums.verify_rows(lines, file, before)]
     counted = status.get("metrics_size", 0)
     if begin + len(tail) < counted:
-        raise ValueError(f"{file}: rows at its end are missing, which {STATUS} counts on")
+        raise ValueError(f"{file}: rows are missing at its end, according to {STATUS}")
     if status["status"] == "finished" and file.stat().st_size != counted:
-        raise ValueError(f"{file}: ends in half a line, though the run is finished")
+        raise ValueError(f"{file}: ends in half a line, although the run is finished")
     evaluations = groupby(map(_row, reversed(lines)), lambda row: row["round"])  # the last one first
     return [row for _, evaluation in islice(evaluations, 1) for row in evaluation][::-1]
 

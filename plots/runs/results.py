@@ -53,7 +53,7 @@ class Results(pd.DataFrame):
     def _by_method(self) -> pd.DataFrame:
         """The rows with every variant of a method an algorithm of its own, as the rules of reports take them."""
         if self.empty:
-            raise ValueError("there are no rows, so no method in them")
+            raise ValueError("there are no rows")
         return pd.DataFrame(self).assign(algorithm=self["method"])
 
     def _told(self, found: pd.DataFrame) -> pd.DataFrame:

@@ -58,7 +58,7 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     if (points.size() != seeds).any() or (points[x].nunique() > 1).any():
         raise ValueError(
             f"{curve['algorithm'].iloc[0]} on {curve['task'].iloc[0]}: seeds {in_order(curve['seed'])} were not "
-            f"evaluated at the same rounds and {x}, so there is no mean over them; run them with the same rounds and "
+            f"evaluated at the same rounds and {x}, so they have no mean; run them with the same rounds and "
             "eval_every"
         )
     values = curve.pivot(index=place, columns="seed", values=y).to_numpy(dtype=float)

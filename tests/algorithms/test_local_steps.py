@@ -73,8 +73,8 @@ def test_silent_rounds_cost_nothing():
         (lambda: local_sgd(Identity(), SGD(), period=0), "period=0: must be at least 1"),
         (lambda: diloco(Identity(), SGD(), outer_lr=0.0), "outer_lr=0.0: must be positive"),
         (lambda: diloco(Identity(), SGD(), outer_momentum=1.0), r"outer_momentum=1.0: must lie in \[0, 1\)"),
-        (lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], "diloco", lr=1), "models of their own"),
-        (lambda: compressed([torch.zeros(3, requires_grad=True)], "diloco"), "a step of its own"),
+        (lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], "diloco", lr=1), "local models"),
+        (lambda: compressed([torch.zeros(3, requires_grad=True)], "diloco"), "makes its own step"),
     ],
 )
 def test_what_cannot_work_is_refused(make, said):

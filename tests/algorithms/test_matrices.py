@@ -183,7 +183,7 @@ def test_powersgd_goes_on_after_a_round_without_gradient():
 
 def test_where_there_is_one_exchange_only_powersgd_is_refused_in_words():
     algorithm = powersgd(Identity(), LAYOUT)
-    with pytest.raises(ValueError, match=r"PowerSGD: may look at the vector as a whole.*cluster.server=rank0"):
+    with pytest.raises(ValueError, match=r"PowerSGD: may need the whole vector.*cluster.server=rank0"):
         cuts(algorithm, problem.D, 2)
     with pytest.raises(ValueError, match="PowerSGD: has several exchanges in a round"):
         CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
@@ -233,7 +233,9 @@ def test_a_coefficient_that_few_sent_is_not_made_small_by_the_others():
     assert torch.equal(Mean().of_stacked(codec.encode(vectors), codec, 4), vectors.sum(0) / 3)
     with pytest.raises(ValueError, match="no worker sent anything"):
         SendersMean().of([], codec, 4)
-    with pytest.raises(ValueError, match=r"TopK.*: does not tell what it sends, which a mean over senders asks"):
+    with pytest.raises(
+        ValueError, match=r"TopK.*: does not say which coordinates it sends, which a mean over senders needs"
+    ):
         SendersMean().of([TopK(k=1).encode(vectors)], TopK(k=1), 4)
 
 
@@ -277,7 +279,7 @@ def test_ef21_muon_follows_the_reference(ours, theirs, dense_start, dense_down, 
 
 def test_where_a_server_knows_no_step_size_ef21_muon_is_refused_in_words():
     algorithm = ef21_muon(TopK(k=2), LAYOUT)
-    with pytest.raises(ValueError, match=r"EF21Muon: may look at the vector as a whole"):
+    with pytest.raises(ValueError, match=r"EF21Muon: may need the whole vector"):
         cuts(algorithm, problem.D, 2)
     with pytest.raises(ValueError, match="a server that takes steps"):
         CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)

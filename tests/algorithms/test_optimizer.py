@@ -198,7 +198,7 @@ def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
         state = torch.load(tmp_path / "state.pt")
         flat = tensors_of(state)[name].view(-1)
         flat.view(torch.uint8)[number % flat.nbytes] ^= 1 << number % 8
-        refused(state, "damaged: it is not what its digest")
+        refused(state, "damaged: its digest does not match")
 
 
 @pytest.mark.parametrize(

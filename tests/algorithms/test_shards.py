@@ -213,7 +213,7 @@ def test_a_vector_of_one_piece_is_served_whole(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_compressor_that_needs_the_whole_vector_is_refused() -> None:
     for one in (Unpacked(ScaledSign()), Blocks(Unpacked(ScaledSign()), SIZES)):
-        with pytest.raises(ValueError, match=r"takes the vector as a whole.*cluster\.server=rank0"):
+        with pytest.raises(ValueError, match=r"needs the whole vector.*cluster\.server=rank0"):
             cuts(cd_adam(one, AMSGrad()), D, 2)
 
 

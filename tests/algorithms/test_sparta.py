@@ -57,7 +57,7 @@ def test_what_is_measured_is_the_mean_of_the_models():
 @pytest.mark.parametrize(
     ("compressor", "said"),
     [
-        (TopK(k=1), "sparta averages coordinates drawn alike everywhere; take random_k"),
+        (TopK(k=1), "sparta needs coordinates that every worker draws alike; take random_k"),
         (Blocks(TopK(k=1), (3, 4)), "take random_k"),
         (RandomK(k=1, unbiased=True), "random_k without `unbiased`"),
     ],

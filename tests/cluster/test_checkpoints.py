@@ -164,7 +164,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     first, second = fine(launched(tmp_path / "again", 2, partial(run_each, [run])))
-    reason = f"{file.parent}: worker-6.pt: damaged, its checksum is another"
+    reason = f"{file.parent}: worker-6.pt: damaged: the checksum does not match"
     assert second == f"rank 1: {reason}; the checkpoint of round 4 is taken instead\n"
     assert f"resumed at round 4: {stopped}" in first
     assert_same(stopped, uninterrupted["logreg"])

@@ -151,7 +151,7 @@ def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
         (["algorithm=torch_fp16", "compressor=top_k"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "update=sgd"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "partition=layer"], "partition=layer: "),
-        (["algorithm=torch_fp16", "lr=[0.1,0.2]"], "one step size a run"),
+        (["algorithm=torch_fp16", "lr=[0.1,0.2]"], "one step size per run"),
     ],
 )
 def test_what_a_strategy_does_not_have_is_refused(overrides: list[str], said: str) -> None:

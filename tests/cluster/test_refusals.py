@@ -48,7 +48,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     ("ranks", "overrides", "parts"),
     [
         (4, ["cluster.workers=2"], ["cluster.workers=2", "too few for 4 ranks", "start 2 ranks or fewer"]),
-        (2, ["ranks=2", "cluster.workers=4"], ["leave torchrun or srun out"]),
+        (2, ["ranks=2", "cluster.workers=4"], ["leave out torchrun or srun"]),
         *(
             pytest.param(2, *case, marks=pytest.mark.slow)
             for case in [
@@ -57,7 +57,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
                 (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
                 (["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
                 (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
-                (["-m", "cluster.workers=4", "seed=0,1"], ["leave torchrun or srun out, and set ranks=2"]),
+                (["-m", "cluster.workers=4", "seed=0,1"], ["leave out torchrun or srun, and set ranks=2"]),
             ]
         ),
     ],

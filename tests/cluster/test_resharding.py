@@ -46,8 +46,8 @@ ALGORITHMS = {
     "amsgrad": load_method("amsgrad"),
 }
 REFUSED = {
-    "quantized_adam": (quantized_adam(TopK(k=5)), "every worker has moments of its own, which are not others' to"),
-    "own": (Algorithm(Own(ScaledSign()), dense(), SGD()), "every worker has a memory, of which Own does not say"),
+    "quantized_adam": (quantized_adam(TopK(k=5)), "every worker has moments of its own gradients"),
+    "own": (Algorithm(Own(ScaledSign()), dense(), SGD()), "every worker has a memory, and Own does not state"),
 }
 
 

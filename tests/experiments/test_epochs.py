@@ -35,7 +35,7 @@ def test_weight_decay_reaches_methods_that_bring_their_own_update(algorithm):
         (["epochs=3"], r"epochs=3: task=logreg/digits counts in rounds; set rounds"),
         ([*DIGITS, "epochs=0"], r"epochs=0: must be greater than 0"),
         ([*DIGITS, "epochs=many"], "epochs=many: must be a valid number"),
-        ([*DIGITS, "epochs=null"], "epochs: neither they nor rounds are set"),
+        ([*DIGITS, "epochs=null"], "epochs: set epochs or rounds"),
         ([*DIGITS, "task.batch_size=193"], "task.batch_size=193, .* each worker has 192 images"),
         ([*DIGITS, "task.batch_size=0"], "task.batch_size=0: must be a whole number of at least 1"),
         ([*DIGITS, "cluster.workers=100"], "cluster.workers=100: each worker has 15 images"),

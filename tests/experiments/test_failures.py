@@ -91,7 +91,9 @@ def test_a_damaged_checkpoint_is_named(
     capsys.readouterr()
     assert halted([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert f"error: {folder.parent}: cannot be resumed ({folder}: {which}: damaged, its checksum is another)" in said
+    assert (
+        f"error: {folder.parent}: cannot be resumed ({folder}: {which}: damaged: the checksum does not match)" in said
+    )
     assert f"delete {interrupted} to begin anew" in said
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     checkpoint.write_bytes(whole)
@@ -101,7 +103,7 @@ def test_a_damaged_checkpoint_is_named(
 def test_metrics_that_lost_rows_are_noticed(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
     metrics = interrupted / "metrics.jsonl"
     metrics.write_text(metrics.read_text()[:-30])
-    for reason in (f"{metrics}: rows at its end are missing", "interrupted, but without metrics.jsonl"):
+    for reason in (f"{metrics}: rows are missing at its end", "interrupted, but without metrics.jsonl"):
         assert halted([*SMALL, results]) == 1
         said = capsys.readouterr().err
         assert reason in said
@@ -165,14 +167,16 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
     assert halted([*command, results]) == 1
     said = capsys.readouterr().err
     for name in ("12", "10"):
-        assert f"{path / 'checkpoint' / name}: worker-3.pt: damaged, its checksum is another" in said
+        assert f"{path / 'checkpoint' / name}: worker-3.pt: damaged: the checksum does not match" in said
     assert f"delete {path} to begin anew" in said
     assert "Traceback" not in said
     assert (path / "metrics.jsonl").read_bytes() == rows_then
     shutil.copy(tmp_path / "10", path / "checkpoint" / "10" / "worker-3.pt")
     go(*command, results)
     said = capsys.readouterr().err
-    assert f"{path / 'checkpoint' / '12'}: worker-3.pt: damaged, its checksum is another; the checkpoint of" in said
+    assert (
+        f"{path / 'checkpoint' / '12'}: worker-3.pt: damaged: the checksum does not match; the checkpoint of" in said
+    )
     assert f"resumed at round 10: {path}" in said
     assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
 
@@ -259,6 +263,6 @@ def test_a_folder_removed_while_its_run_is_going_on(
     at_round(8, remove)
     assert halted(command) == 1
     said = capsys.readouterr().err
-    assert f"error: {path}: is no longer there, nothing more is written; the same command begins anew" in said
+    assert f"error: {path}: the folder was removed; the same command begins anew" in said
     assert not path.exists()
     go(*command)

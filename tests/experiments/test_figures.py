@@ -165,7 +165,7 @@ def test_what_a_figure_may_not_say(change, message):
     [
         ("demo", {"grid": (("task=logreg/digits",), ("algorithm=amsgrad",))}, [], "is about cd_adam"),
         ("demo", {"grid": (("algorithm=naive", "algorithm=naive compressor=top_k"),), "claims": ()}, [],
-         "naive on logreg/digits stands twice"),
+         "naive on logreg/digits appears twice"),
         ("demo", {}, ["algorithm=sgd"], "algorithm=sgd: the figure itself sets this key"),
         ("demo", {"families": (("cd_adam", "ef12"),)}, [], "families=ef12: no such choice"),
         ("demo", {"rows": (Panel(x="bits", y="grad_norm", task="logreg/phishing"),)}, [],

@@ -1,4 +1,4 @@
-"""Files that would run code: whatever they name, nothing is called that is not of the kind that its place takes."""
+"""Files that would run code: whatever they name, no column is called that is not of the kind that its place takes."""
 
 import re
 import sys
@@ -120,7 +120,7 @@ def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
 @pytest.mark.parametrize("package", ["setuptools", "spy"])
 def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> None:
     """A frozen run, a figure and a figure's overrides."""
-    said = re.escape("let in by the command line alone")
+    said = re.escape("only the command line may allow a package")
     granted = {**plain(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(granted))
     with pytest.raises(UsageError, match=said):
@@ -144,7 +144,7 @@ def test_nor_does_a_figures_file(
     (tmp_path / "figure" / "sly.yaml").write_text(figure)
     with suppress(SystemExit):
         reproduce.main(["-cd", str(tmp_path), "figure=sly"])
-    assert "a package is let in by the command line alone" in capsys.readouterr().err
+    assert "only the command line may allow a package" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("spy", "figure")] == []
 
 
@@ -175,7 +175,7 @@ def test_no_file_sets_what_hydra_calls_before_a_run(
     before = sorted(tmp_path.iterdir())
     for words in COMMANDS if "callbacks" in text else [["compressor=sly"]]:
         assert stopped(["-cd", str(tmp_path), *words, *SMALL]) == 2, words
-        assert f"{HYDRAS[text]}: is set by a file" in capsys.readouterr().err
+        assert f"{HYDRAS[text]}: set by a file" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -96,7 +96,7 @@ def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFix
     ("change", "message"),
     [
         ("seeds=[0,9]", "seeds=[0, 9]: figure=tuned chooses step sizes on seed 9, so nothing is judged on it"),
-        ("seed=3", "seed=3: this figure has two kinds of seeds; those it judges are seeds=[0,1], say"),
+        ("seed=3", "seed=3: this figure chooses step sizes on a seed of its own; set the others by seeds=[0,1]"),
         ("+figure.trial_share=1.5", "trial_share=1.5: Input should be less than or equal to 1"),
     ],
 )

@@ -154,7 +154,7 @@ def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message,
 
 WRONG = {
     "def f(compressor: Compressor, update: SGD, n: int) -> Algorithm: ...": "code.f: missing a required",
-    "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is no type: name 'Nothing' is not defined",
+    "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is not a type: name 'Nothing' is not defined",
     "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: must be a valid list",
 }
 

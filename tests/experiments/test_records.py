@@ -42,7 +42,7 @@ def test_a_tree_of_runs_is_verified(results: str, tmp_path: Path, capsys: pytest
     metrics.write_text(metrics.read_text().replace('"round": 10', '"round": 11'))
     code, lines = verdict(tmp_path / "results", capsys)
     assert code == 1
-    assert f"damaged   {bad}: {metrics}, line 3: its checksum is not that of its content" in "".join(lines)
+    assert f"damaged   {bad}: {metrics}, line 3: checksum mismatch" in "".join(lines)
     assert lines[-1] == "2 run folders, 1 damaged"
     assert verified(good)
 
@@ -92,13 +92,13 @@ def test_a_file_without_a_checksum_is_not_trusted(name: str, results: str, tmp_p
     (path / name).write_text(re.sub(r',?\s*"crc32": "\w+"|# crc32: \w+\n', "", text))
     [run] = find(tmp_path / "results")
     assert run.state == "damaged"
-    assert "its checksum is not that of its content" in run.error
+    assert "checksum mismatch" in run.error
 
 
 def test_a_folder_under_another_runs_id_is_not_taken_for_it(results: str, capsys: pytest.CaptureFixture) -> None:
     shutil.copytree(go(*SMALL, results), where(*SMALL, results, "seed=1"))
     assert halted([*SMALL, results, "seed=1"]) == 1
-    assert "or of another run" in capsys.readouterr().err
+    assert "of another run" in capsys.readouterr().err
 
 
 def test_a_half_row_at_the_end_is_normal_until_a_run_is_finished(interrupted: Path, results: str) -> None:
@@ -107,7 +107,7 @@ def test_a_half_row_at_the_end_is_normal_until_a_run_is_finished(interrupted: Pa
     assert verified(interrupted)
     with (go(*SMALL, results) / "metrics.jsonl").open("a") as file:
         file.write('{"round": 15, "ep')
-    with pytest.raises(ValueError, match=r"metrics.jsonl: ends in half a line, though the run is finished"):
+    with pytest.raises(ValueError, match=r"metrics.jsonl: ends in half a line, although the run is finished"):
         verified(interrupted)
 
 
@@ -119,7 +119,7 @@ def test_damage_that_comes_during_a_run_ends_it_as_failed(
     metrics = path / "metrics.jsonl"
     at_round(17, lambda: metrics.write_text(metrics.read_text().replace('"round": 10', '"round": 11')))
     assert halted([*SMALL, results]) == 1
-    assert f"{metrics}, line 3: its checksum is not" in capsys.readouterr().err
+    assert f"{metrics}, line 3: checksum mismatch" in capsys.readouterr().err
     assert status(path)["status"] == "failed"
     assert halted([*SMALL, results]) == 1
     assert f"delete {path} to begin anew" in capsys.readouterr().err
@@ -210,7 +210,7 @@ def test_locks_that_do_not_work_are_said_to(
     assert halted([*SMALL, results]) == 1
     said = capsys.readouterr().err
     assert f"{where(*SMALL, results) / '.lock'}: cannot be locked ({errno.errorcode[number]}: " in said
-    assert "put results_dir on another one" in said
+    assert "put results_dir on another file system" in said
     assert not list(where(*SMALL, results).glob("[!.]*"))
 
 
@@ -229,7 +229,7 @@ def test_status_shows_runs_where_locks_do_not_work(
 
 
 def test_a_column_cannot_be_called_as_the_checksum_is(interrupted: Path) -> None:
-    with pytest.raises(ValueError, match="crc32: a column cannot be called"):
+    with pytest.raises(ValueError, match="crc32: this name is reserved"):
         RunFolder(interrupted).append([{"round": 15, "crc32": 1.0}])
 
 

@@ -70,7 +70,7 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
         ("rounds=20", "figure: which one? figure=bandwidth, batch_one, demo, "),
         ("figure=demo rouns=3", "rouns: no such key; did you mean rounds?"),
         ("figure=figure_3 budget=ful", "budget=ful: no such choice; did you mean full?"),
-        ("figure=demo seed=0,1", "seed=0,1: several values are a sweep, which a figure is already"),
+        ("figure=demo seed=0,1", "seed=0,1: a figure takes no sweeps"),
     ],
 )
 def test_refusals_before_anything_is_run(

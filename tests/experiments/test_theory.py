@@ -86,13 +86,13 @@ def test_ef21_as_its_authors_run_it(tmp_path):
 
 
 def test_a_compressor_without_a_constant_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no contraction constant"):
+    with pytest.raises(UsageError, match="no known contraction constant"):
         go("task=logreg/breast_cancer", "task.step_unit=theory", "algorithm=naive", "compressor=qsgd", "rounds=20",
            f"results_dir={tmp_path}")  # fmt: skip
 
 
 @pytest.mark.parametrize("algorithm", ["ef21_p", "local_sgd"])
 def test_a_method_without_a_known_step_size_is_refused(algorithm, tmp_path):
-    with pytest.raises(UsageError, match="no step size of theory"):
+    with pytest.raises(UsageError, match="theory gives no step size"):
         go("task=logreg/breast_cancer", "task.step_unit=theory", f"algorithm={algorithm}", "rounds=20",
            f"results_dir={tmp_path}")  # fmt: skip

@@ -44,7 +44,7 @@ def test_every_state_is_found_and_damage_named(
     assert {run.id for run in find.whole(find.with_rows(runs))} == {*"01234", "begun", "own"}
     said = capsys.readouterr().err
     assert "small: not a whole run" in said
-    assert "line 2: its checksum is not that of its content" in said
+    assert "line 2: checksum mismatch" in said
 
 
 def test_damage_far_from_the_end_is_seen_with_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -56,10 +56,10 @@ def test_damage_far_from_the_end_is_seen_with_the_rows(tmp_path: Path, capsys: p
     [run] = find.find(tmp_path)
     assert (run.state, run.round) == ("finished", 10_000)
     assert find.whole([run]) == []
-    assert "line 2: its checksum" in capsys.readouterr().err
+    assert "line 2: checksum mismatch" in capsys.readouterr().err
     rows.write_text(content.replace('"round": 9990,', '"round": 9991,'))
     [run] = find.find(tmp_path)
-    assert "metrics.jsonl, near its end: its checksum" in run.error
+    assert "metrics.jsonl, near its end: checksum mismatch" in run.error
 
 
 def test_a_configuration_is_that_of_yaml_and_what_runs_share_is_parsed_once(

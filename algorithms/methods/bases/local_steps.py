@@ -103,7 +103,7 @@ class LocalSteps(Algorithm):
         self.inner.check(d)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        raise ValueError("no step size of theory is known for local steps: give lr in units of one")
+        raise ValueError("theory gives no step size for local steps; set task.step_unit=one")
 
     def hyperparameters(self) -> dict[str, Any]:
         return self.inner.hyperparameters()

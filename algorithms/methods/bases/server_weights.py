@@ -50,7 +50,7 @@ class ServerModel(Algorithm):
         return ReplicaState(x=signal, signal=state.x - signal, moments=state.moments)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        raise ValueError("no step size of theory is known for a server that holds the model: give lr in units of one")
+        raise ValueError("theory gives no step size for a server that holds the model; set task.step_unit=one")
 
 
 def of_workers(lr: float | Tensor) -> float | Tensor:
