@@ -112,7 +112,7 @@ TASK = "theirs.Task regularization=0.2 dataset._target_=theirs.few dataset.rows=
     ("line", "kind"),
     [
         ("theirs.few", "dataset"),
-        ("theirs.Sized k=2", "compressor"),
+        pytest.param("theirs.Sized k=2", "compressor", marks=pytest.mark.slow),
         pytest.param(TASK, "task", marks=pytest.mark.slow),
         pytest.param(METHOD, "algorithm", marks=pytest.mark.slow),
     ],

@@ -156,7 +156,6 @@ HYDRAS = {
 }
 COMMANDS = [
     ["compressor=sly", "--cfg", "job"],
-    ["-m", "compressor=sly,identity"],
     ["-m", "compressor=sly,identity", "hydra/launcher=basic"],
 ]
 

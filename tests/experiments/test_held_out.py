@@ -97,7 +97,6 @@ def test_a_dry_run_tells_what_is_known(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ("seeds=[0,9]", "seeds=[0, 9]: figure=tuned chooses step sizes on seed 9, so nothing is judged on it"),
         ("seed=3", "seed=3: this figure chooses step sizes on a seed of its own; set the others by seeds=[0,1]"),
-        ("+figure.trial_share=1.5", "trial_share=1.5: Input should be less than or equal to 1"),
     ],
 )
 def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
