@@ -149,6 +149,12 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tm
     assert "| toy | Plain | 10 | 6.4e4 | 10 | 1 of 1 |" in report
 
 
+@pytest.mark.parametrize("wrong", [{"bandwidth": (100.0, 1.0)}, {"measured": "nowhere.csv"}])
+def test_what_could_not_be_drawn_is_refused_at_once(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=r"the least comes first|no such file"):
+        replace(TIMES, **wrong)
+
+
 def test_modelled_seconds_are_an_axis_of_any_figure(folders: list[Path], tmp_path: Path) -> None:
     panel = Panel(x="modelled_seconds", x_scale="log", y="grad_norm")
     figure = Figure(
