@@ -1,4 +1,7 @@
-"""How the rows of a data set are shared over workers, in equal parts."""
+"""How the rows of a data set, labels [N], are shared over n workers in equal parts.
+
+Every function raises UsageError where n is not in 1 to N.
+"""
 
 from dataclasses import dataclass
 
@@ -21,32 +24,24 @@ class Parts:
 
 
 def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float) -> Parts:
-    """Parts by the name of a partition: `contiguous`, `shuffled` or `dirichlet`, as the functions below say.
-
-    Raises ValueError for another name, and what they raise.
-    """
-    if how == "contiguous":
-        return contiguous(labels, workers)
-    if how == "shuffled":
-        return shuffled(labels, workers, seed)
-    if how == "dirichlet":
-        return dirichlet(labels, workers, seed, alpha)
+    """Parts by the name of a function below. Raises ValueError for another name."""
+    match how:
+        case "contiguous":
+            return contiguous(labels, workers)
+        case "shuffled":
+            return shuffled(labels, workers, seed)
+        case "dirichlet":
+            return dirichlet(labels, workers, seed, alpha)
     raise ValueError(f"partition={how}: contiguous, shuffled or dirichlet")
 
 
 def contiguous(labels: np.ndarray, workers: int) -> Parts:
-    """Rows in file order: worker i has rows i m to (i + 1) m - 1.
-
-    labels: [N]. workers: n. Raises UsageError where n is not in 1 to N.
-    """
+    """Rows in file order: worker i has rows i m to (i + 1) m - 1."""
     return _split(np.arange(len(labels)), workers)
 
 
 def shuffled(labels: np.ndarray, workers: int, seed: int) -> Parts:
-    """Rows in random order: every worker has a uniform sample of them.
-
-    labels: [N]. workers: n. Raises UsageError where n is not in 1 to N.
-    """
+    """Rows in random order: every worker has a uniform sample of them."""
     return _split(generator(seed, "shuffled partition").permutation(len(labels)), workers)
 
 
@@ -58,8 +53,7 @@ def dirichlet(labels: np.ndarray, workers: int, seed: int, alpha: float) -> Part
     gets m p_i rows of each class, rounded, drawn at random. Workers are served in order; where a class has
     run out, the rows come from the class that has most left.
 
-    labels: [N]. workers: n. alpha: finite and above 0; large gives every worker the shares of the whole set.
-    Raises UsageError where n is not in 1 to N.
+    alpha: finite and above 0; large gives every worker the shares of the whole set.
     """
     size = part_size(len(labels), workers)
     classes, counts = np.unique(labels, return_counts=True)

@@ -70,10 +70,8 @@ def test_fetching_from_the_command_line(
     [
         (["data_dir=bad"], "error: w8a: no w8a today", 6),
         (["cifar10", "a9b"], "2", 0),
-        (["--help"], "0", 0),
-        (["-x"], "2", 0),
     ],
-    ids=["goes on after a failure", "unknown", "help", "option"],
+    ids=["goes on after a failure", "unknown"],
 )
 def test_what_ends_otherwise(
     arguments: list[str], code: str, count: int, asked: Asked, monkeypatch: pytest.MonkeyPatch
