@@ -19,20 +19,20 @@ if TYPE_CHECKING:  # also where `__getattr__` looks names up
     from .dither import LinfDither as LinfDither
     from .dither import Nuqsgd as Nuqsgd
     from .four_bits import Dynamic4 as Dynamic4
+    from .four_bits import Int4 as Int4
     from .four_bits import Nf4 as Nf4
     from .identity import Identity as Identity
-    from .int4 import Int4 as Int4
-    from .log_quantize import LogQuantize as LogQuantize
     from .min_max import MinMaxUint8 as MinMaxUint8
     from .natural import Natural as Natural
     from .qsgd import Qsgd as Qsgd
     from .random_k import RandomK as RandomK
     from .rank_k import RankK as RankK
+    from .scaled_codes import LogQuantize as LogQuantize
+    from .scaled_codes import UniformQuantize as UniformQuantize
     from .scaled_sign import ScaledSign as ScaledSign
     from .sign import Sign as Sign
     from .sign import SignMean as SignMean
     from .top_k import TopK as TopK
-    from .uniform_quantize import UniformQuantize as UniformQuantize
 
 _MODULES = {
     alias.name: node.module

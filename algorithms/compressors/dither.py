@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .group_codes import GroupCodes
-from .packing import table
+from .scaled_codes import powers_of_two
 from .shard import Shard, divisor, uniform
 
 
@@ -107,6 +107,4 @@ class Nuqsgd(Dither):
         return torch.where(shares < 0, -level, level)
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
-        powers = [2.0 ** (level - self.top) for level in range(1, self.top + 1)]
-        values = (*(-power for power in reversed(powers)), 0.0, *powers)
-        return table(values, dtype, levels.device)[levels + self.top]
+        return powers_of_two(levels, self.top, dtype)

@@ -1,6 +1,7 @@
-"""What log_quantize, uniform_quantize and qsgd share: one scale, and an integer for every coordinate."""
+"""One scale, and an integer for every coordinate: equally spaced levels, or powers of two."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .packing import pack_codes, packed_shard, unpack_codes
+from .packing import pack_codes, packed_shard, table, unpack_codes
 from .shard import Shard, divisor, whole
 
 
@@ -71,6 +72,12 @@ class ScaledCodes(Shardable):
         return levels.to(dtype) / self.top
 
 
+def powers_of_two(levels: Tensor, top: int, dtype: torch.dtype) -> Tensor:
+    """±2^{|level| − top} for levels in {−top, …, top}, and 0 for level 0."""
+    powers = [2.0 ** (level - top) for level in range(1, top + 1)]
+    return table((*(-power for power in reversed(powers)), 0.0, *powers), dtype, levels.device)[levels + top]
+
+
 def check_bits(name: str, bits: int, most: int) -> None:
     """Raise ValueError unless 2 ≤ bits ≤ most."""
     if bits not in range(2, most + 1):
@@ -78,3 +85,62 @@ def check_bits(name: str, bits: int, most: int) -> None:
             f"bits={bits}: {name} takes 2 to {most} bits a coordinate, for 2^(bits−1) − 1 levels on either side of "
             "zero; one bit or none leaves 0 levels"
         )
+
+
+@dataclass(frozen=True, init=False)
+class UniformQuantize(ScaledCodes):
+    """C(x) = ‖x‖∞ times the nearest multiple of 1/(2^{b−1} − 1) in [−1, 1], half to even: b·d + 32 bits, b = `bits`.
+
+    2^b − 1 levels, 2 ≤ b ≤ 16. Deterministic. Payload: packed b-bit codes and ‖x‖∞.
+    Every error is at most ‖x‖∞/(2(2^{b−1} − 1)). Since 0 is a level it is also at most |x_j|, and the largest
+    coordinate has none: ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d.
+
+    Source: the weight quantizer of Quantized Adam with error feedback (Chen et al. 2021), in this project's reading:
+    the range follows the vector, and half to even is our rule for ties.
+    """
+
+    width: int  # b
+
+    def __init__(
+        self,
+        bits: int = 8,  # b, bits a coordinate: 2 to 16
+    ) -> None:
+        check_bits("uniform_quantize", bits, 16)
+        object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
+
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
+        return (shares * self.top).round()
+
+
+@dataclass(frozen=True, init=False)
+class LogQuantize(ScaledCodes):
+    """C(x) = ‖x‖∞ times the nearest of {0, ±2⁰, ±2⁻¹, …, ±2⁻ᴷ}, K = 2^{b−1} − 2: b·d + 32 bits, b = `bits`.
+
+    2^b − 1 levels; of two that are equally near, the larger magnitude. 2 ≤ b ≤ 8: at 8 bits the smallest level is
+    2⁻¹²⁶, the smallest normal float32. Deterministic. Payload: packed b-bit codes and ‖x‖∞.
+    Since 0 is a level no coordinate's error exceeds the coordinate, and the largest one has none:
+    ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d. Coordinates of at least 2⁻ᴷ‖x‖∞ are off by at most a third of themselves.
+
+    Source: the gradient quantizer of Quantized Adam with error feedback (Chen et al. 2021), in this project's
+    reading: as many powers of two as b bits can name, and our rule for ties.
+    """
+
+    width: int  # b
+
+    def __init__(
+        self,
+        bits: int = 3,  # b, bits a coordinate: 2 to 8
+    ) -> None:
+        check_bits("log_quantize", bits, 8)
+        object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
+
+    def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
+        size = shares.abs()
+        fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
+        nearest = exponent - (fraction < 0.75).to(torch.int32)  # log₂ of the nearest power of two
+        level = (nearest + self.top).clamp(1, self.top)  # 2⁰ is level top, 2⁻ᴷ level 1
+        level = torch.where(size < 2.0**-self.top, 0, level)  # nearer to 0 than to 2⁻ᴷ, K = top − 1
+        return torch.where(shares < 0, -level, level)
+
+    def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
+        return powers_of_two(levels, self.top, dtype)

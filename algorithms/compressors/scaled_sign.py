@@ -33,10 +33,6 @@ class ScaledSign(Shardable):
 
     norm: Literal["l1", "l2"] = "l1"  # l1 (CD-Adam) | l2 (1-bit Adam)
 
-    def __post_init__(self) -> None:
-        if self.norm not in ("l1", "l2"):
-            raise ValueError(f"norm={self.norm!r}: scaled_sign knows the norms l1 and l2")
-
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return self.norm == "l1"

@@ -41,11 +41,6 @@ class TopK(Sparsifier):
 
     index_bits: Literal["packed", 32] = 32  # of an index; packed: ⌈log₂ d⌉
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.index_bits not in ("packed", 32):
-            raise ValueError(f"index_bits={self.index_bits!r}: must be 'packed' or 32")
-
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
         if shard.is_whole and _is_long(x):
             indices = largest(x.abs(), self.count(shard.d))

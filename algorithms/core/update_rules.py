@@ -38,6 +38,13 @@ class AMSGradMoments(NamedTuple):
     v_hat: Tensor
 
 
+def check_shares(of: object, *names: str) -> None:
+    """Raise ValueError where one of these attributes does not lie in [0, 1)."""
+    for name in names:
+        if not 0 <= getattr(of, name) < 1:
+            raise ValueError(f"{name}={getattr(of, name)}: must lie in [0, 1)")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Update(ABC, Generic[M]):
     """The step every replica takes with the signal that all of them received."""
@@ -99,9 +106,7 @@ class SGD(Update[Momentum | tuple[()]]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("momentum", "dampening"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
+        check_shares(self, "momentum", "dampening")
 
     def hyperparameters(self) -> dict[str, Any]:
         # Without momentum there is no buffer, in which a scheduler could begin one.
@@ -139,13 +144,9 @@ class Adaptive(Update[A]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
+        check_shares(self, "beta1", "beta2")
         if self.nu <= 0:
             raise ValueError(f"nu={self.nu}: must be positive, or a coordinate without gradient divides 0 by 0")
-        if self.form not in ("paper", "uncorrected", "torch"):
-            raise ValueError(f"form={self.form!r}: must be 'paper', 'uncorrected' or 'torch'")
 
     def hyperparameters(self) -> dict[str, Any]:
         return super().hyperparameters() | {"betas": (self.beta1, self.beta2)}

@@ -65,11 +65,6 @@ class Diana(Algorithm):
 
     is_coordinatewise = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.along not in ("estimate", "learnt"):
-            raise ValueError(f"along={self.along!r}: must be 'estimate' or 'learnt'")
-
     def start_server(self, x: Tensor) -> LearningServer:
         state = super().start_server(x)
         return LearningServer(aggregate=state.aggregate, memory=state.memory, h=torch.zeros_like(x))

@@ -8,7 +8,7 @@ from torch import Tensor
 from ..compressors.identity import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
-from ..core.update_rules import Adam
+from ..core.update_rules import Adam, check_shares
 from ..utils.layout import Block, Layout
 from ..utils.linalg import product
 from .bases.low_rank import LowRank
@@ -34,8 +34,7 @@ class Dion(LowRank):
         super().__post_init__()
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction={self.fraction}: must lie in (0, 1]")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum={self.momentum}: must lie in [0, 1)")
+        check_shares(self, "momentum")
 
     def rank_of(self, block: Block) -> int:
         return ceil(self.fraction * min(block.rows, block.columns))

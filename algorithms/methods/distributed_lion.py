@@ -32,8 +32,6 @@ def distributed_lion(
     workers; here both are +1.
     """
     check_signs(compressor)
-    if combine not in ("vote", "mean"):
-        raise ValueError(f"combine={combine}: vote or mean")
     if combine == "mean" and (tie != "plus" or compressor.zero):
         raise ValueError("combine=mean: takes signs without 0 and has no ties; leave out zero and tie")
     down = SignMean(workers) if combine == "mean" else vote(tie)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..compressors.base import Compressor, Payload
-from ..compressors.int4 import Int4
+from ..compressors.four_bits import Int4
 from ..core.algorithm import Algorithm
 from ..core.channels import Channel
 from ..core.update_rules import Update
@@ -83,7 +83,5 @@ def loco(
     Differences: A reset clears all coordinates, there one parameter in turn. Errors lie there in 8 bits; `error_bits:
     8` rounds them to multiples of 1/127 of the largest of 64 neighbours, a code of this project's choice.
     """
-    if error_bits not in (8, 32):
-        raise ValueError(f"error_bits={error_bits}: must be 8 or 32")
     channel = CodedError if error_bits == 8 else AveragedError
     return Algorithm.both_ways(channel(compressor, beta=beta, reset=reset), update, uplink_only)

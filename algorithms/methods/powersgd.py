@@ -35,8 +35,6 @@ class PowerSGD(LowRank):
         super().__post_init__()
         if self.rank < 1:
             raise ValueError(f"rank={self.rank}: must be at least 1")
-        if self.residual not in ("global", "local"):
-            raise ValueError(f"residual={self.residual!r}: must be 'global' or 'local'")
 
     def rank_of(self, block: Block) -> int:
         return min(self.rank, block.rows, block.columns)
@@ -82,8 +80,6 @@ def powersgd(
     Differences: orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added, after which a tensor with a
     zero mean never moves again. Every round sends both factors; torch's hook begins after 1,000 dense rounds.
     """
-    if roles not in ("all", "matrix"):
-        raise ValueError(f"roles={roles!r}: must be 'all' or 'matrix'")
     compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))
     update = MomentumBeside(momentum=momentum, weight_decay=weight_decay)
     return PowerSGD(

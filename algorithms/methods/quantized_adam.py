@@ -6,10 +6,10 @@ from typing import Any, Literal, Self
 from torch import Tensor
 
 from ..compressors.base import Compressor
-from ..compressors.uniform_quantize import UniformQuantize
+from ..compressors.scaled_codes import UniformQuantize
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Direct, ErrorFeedback, dense
-from ..core.update_rules import SGD, AdamMoments
+from ..core.update_rules import SGD, AdamMoments, check_shares
 from .bases.server_weights import ServerModel, of_workers
 
 
@@ -27,13 +27,7 @@ class QuantizedAdam(ServerModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("beta", "theta"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
-        if self.theta_schedule not in ("constant", "one_minus_theta_over_t"):
-            raise ValueError(
-                f"theta_schedule={self.theta_schedule!r}: must be 'constant' or 'one_minus_theta_over_t'"
-            )
+        check_shares(self, "beta", "theta")
         if self.eps <= 0:
             raise ValueError(f"eps={self.eps}: must be positive, or a coordinate without gradient divides 0 by 0")
         if self.weight_decay < 0:

@@ -37,8 +37,6 @@ def sparseloco(
     multiplies e_i too, and workers gather all messages, n−1 times what goes up; here the server sends the entries
     that anyone sent. Papers count the uplink alone.
     """
-    if aggregate not in ("all", "senders"):
-        raise ValueError(f"aggregate={aggregate!r}: must be 'all' or 'senders'")
     sent = ChunkTopK(min(workers * compressor.k, compressor.chunk), compressor.chunk)
     is_sparse = sent.bits(sent.chunk) < 32 * sent.chunk
     return LocalSteps(

@@ -63,6 +63,7 @@ def test_an_optimizer_in_one_call() -> None:
         ("cd_adam", {"beta": (0.9, 0.99)}, "no option 'beta'; did you mean betas? there are compressor, update,"),
         ("cd_adam", {"rounds": 100}, "no option 'rounds'; there are compressor, update, uplink_only, dense_start, w"),
         ("sgd", {"momentum": 0.9}, "no option 'momentum'; there are compressor, update, weight_decay"),
+        ("powersgd", {"residual": "none"}, "residual='none': must be 'global' or 'local'"),
         ("cd_adam", {"weight_decay": -1.0}, "weight_decay=-1.0: must not be negative"),
     ],
 )

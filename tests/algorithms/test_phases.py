@@ -114,7 +114,6 @@ def test_a_warmup_is_the_share_that_was_written(warmup, rounds):
         (lambda: quantized_adam(LogQuantize(), weight_bits=1), "bits=1"),
         (lambda: quantized_adam(LogQuantize(), theta=1.0), "theta=1.0"),
         (lambda: quantized_adam(LogQuantize(), eps=0.0), "eps=0.0"),
-        (lambda: onebit_adam(ScaledSign("l2"), 100, signal="weights"), "signal='weights'"),
     ],
 )
 def test_nonsense_is_refused(make, message):

@@ -66,7 +66,6 @@ def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: sparseloco(ChunkTopK(), SGD(), N, aggregate="some"), "aggregate='some': must be 'all' or 'senders'"),  # type: ignore
         (lambda: sparseloco(ChunkTopK(), SGD(), N, decay=1.5), r"decay=1.5: must lie in \[0, 1\]"),
         (lambda: sparseloco(ChunkTopKBins(value_bits=1), SGD(), N), "value_bits=1: chunk_top_k_bins takes 2 to 8"),
         (lambda: sparseloco(ChunkTopKBins(1, 4), SGD(), N).check(8), "two would be lost"),

@@ -70,7 +70,6 @@ def test_step_sizes_of_trials_are_apart():
         (lambda: AMSGrad(nu=0.0), "nu=0.0"),
         (lambda: Adam(beta1=1.0), "beta1=1.0"),
         (lambda: Adam(beta2=-0.1), "beta2=-0.1"),
-        (lambda: AMSGrad(form="keras"), "form='keras'"),
         (lambda: SGD(momentum=1.0), "momentum=1.0"),
         (lambda: SGD(weight_decay=-1.0), "weight_decay=-1.0"),
     ],

@@ -29,11 +29,6 @@ class FrozenAdam(Adam):
     mask: bool = True
     floor: float | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.signal not in ("momentum", "gradient"):
-            raise ValueError(f"signal={self.signal!r}: must be 'momentum' or 'gradient'")
-
     def receives_gradient(self, t: int) -> bool:
         return t <= self.warmup or self.signal == "gradient"
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ...core.update_rules import Adam, AdamMoments, Update
+from ...core.update_rules import Adam, AdamMoments, Update, check_shares
 from ...utils.layout import Layout, Split, check_layout
 from ...utils.linalg import product
 
@@ -59,11 +59,9 @@ class Muon(Update[MuonMoments]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum={self.momentum}: must lie in [0, 1)")
+        check_shares(self, "momentum")
         if self.others_lr < 0:
             raise ValueError(f"others_lr={self.others_lr}: must not be negative")
-        factor(self.scale, 1, 1)
 
     def start(self, x: Tensor) -> MuonMoments:
         matrices, others = self._split.apart(torch.zeros_like(x))
@@ -111,13 +109,9 @@ class Muon(Update[MuonMoments]):
 
 
 def factor(scale: Scale, m: int, n: int) -> float:
-    """s(m, n). Raises ValueError for an unknown one."""
+    """s(m, n)."""
     if scale == "original":
         return max(1, m / n) ** 0.5
     if scale == "spectral":
         return (m / n) ** 0.5
-    if scale == "match_rms_adamw":
-        return 0.2 * max(m, n) ** 0.5
-    if scale == "none":
-        return 1.0
-    raise ValueError(f"scale={scale!r}: must be 'original', 'spectral', 'match_rms_adamw' or 'none'")
+    return 0.2 * max(m, n) ** 0.5 if scale == "match_rms_adamw" else 1.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from ...core.algorithm import Algorithm, ReplicaState, WorkerState
-from ...core.update_rules import SGD, Moments, Momentum
+from ...core.update_rules import SGD, Moments, Momentum, check_shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +22,7 @@ class WorkerMomentum(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: must lie in [0, 1)")
+        check_shares(self, "beta1", "beta2")
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
