@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import yaml
+
 from .core.algorithm import Algorithm
 
 _HERE = Path(__file__).resolve().parent
@@ -41,7 +43,7 @@ def load_method(name: str, **options: Any) -> Algorithm:
     options: parameters of the method's function, instead of what the file says; `rounds`, which methods with a
     warm-up need, is the number of steps of the whole training, `workers`, which some need, the number of ranks.
     Raises ValueError for an unknown name or option, for one that is needed and not given, and for a file that only
-    the harness understands; ModuleNotFoundError without the package pyyaml.
+    the harness understands.
     """
     method = _read("algorithm", name)
     function = _imported(method.target)
@@ -63,7 +65,7 @@ def load_method(name: str, **options: Any) -> Algorithm:
         for option, parameter in parameters.items()
         if parameter.default is parameter.empty and option not in settings
     ]:
-        raise ValueError(f"{name} needs {' and '.join(map(_asked, missing))}")
+        raise ValueError(f"{name} needs {' and '.join(f'{option}=' for option in missing)}")
     return function(**settings)
 
 
@@ -72,25 +74,10 @@ def parameters(name: str) -> list[str]:
     return list(inspect.signature(_imported(_read("algorithm", name).target)).parameters)
 
 
-def _asked(option: str) -> str:
-    """What a method needs to be told, in words."""
-    if option == "rounds":
-        return "rounds=, the number of steps of the whole training, of which its warm-up is a share"
-    return "workers=, the number of ranks" if option == "workers" else f"{option}="
-
-
 def _read(group: str, name: str) -> _Choice:
     """The file of a choice. Raises ValueError."""
-    if not names(group):
-        raise ValueError(f"{group} {name!r}: no file lies in {CONF / group}; call a function of algorithms.methods")
     if name not in names(group):
         raise ValueError(unlike(group, name, names(group)))
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{group} {name!r}: its file is read by the package pyyaml, pip install it"
-        ) from error
     place = f"conf/{group}/{name}.yaml"
     content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
     target, chosen = "", {}

@@ -1,6 +1,6 @@
 """Where communication is counted."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
@@ -51,17 +51,7 @@ class GroupedBitCounter(BitCounter):
         self.groups[number].count(algorithm, d, t, dtype)
         self.count(algorithm, d, t, dtype)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Nested dicts of numbers; those of a lone group stand once."""
-        total = asdict(self)
-        groups = total.pop("groups")
-        return total | (
-            {"groups": dict(zip(map(str, range(len(groups))), groups, strict=True))} if groups[1:] else {}
-        )
-
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """What `as_dict` gave."""
-        total = {name: value for name, value in saved.items() if name != "groups"}
-        parts = saved.get("groups", {"0": total})
-        return cls(**total, groups=[BitCounter(**part) for part in parts.values()])
+        """What `dataclasses.asdict` gave."""
+        return cls(**{**saved, "groups": [BitCounter(**part) for part in saved["groups"]]})

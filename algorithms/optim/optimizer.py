@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -201,7 +201,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             "of": self._identity(self._initial, self._flat),
             "t": self.t,
             "skipped": self.skipped,
-            "meter": self.meter.as_dict(),
+            "meter": asdict(self.meter),
             "worker": of_parts(self._workers),
             "replica": of_parts(self._replicas),
             "server": None if self._servers is None else of_parts(self._servers),

@@ -135,7 +135,7 @@ def test_newton_and_schulz_come_near_the_polar_factor(shape):
 
 @pytest.mark.parametrize(
     "options",
-    [{"momentum": 1.0}, {"others_lr": -1.0}, {"scale": "frobenius"}, {"weight_decay": -0.1}, {"beta2": 1.0}],
+    [{"momentum": 1.0}, {"others_lr": -1.0}, {"weight_decay": -0.1}, {"beta2": 1.0}],
     ids=str,
 )
 def test_what_muon_does_not_take(options):

@@ -1,7 +1,6 @@
 """Methods by name: what the harness makes of the same files, and what is said where that cannot be."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,8 +55,8 @@ def test_an_optimizer_in_one_call() -> None:
     [
         ("cd-adam", {}, f"no algorithm 'cd-adam'; did you mean cd_adam? there are {', '.join(names())}"),
         ("zzzzz", {}, f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
-        ("onebit_adam", {}, "onebit_adam needs rounds=, the number of steps of the whole training, of which its"),
-        ("distributed_lion", {}, "distributed_lion needs workers=, the number of ranks"),
+        ("onebit_adam", {}, "onebit_adam needs rounds="),
+        ("distributed_lion", {}, "distributed_lion needs workers="),
         ("qadam", {"warmup": 100}, "qadam needs rounds="),
         ("qadam", {"warmup": 100, "rounds": 100}, "warmup=100: 100 of 100 rounds"),
         ("cd_adam", {"beta": (0.9, 0.99)}, "no option 'beta'; did you mean betas? there are compressor, update,"),
@@ -77,26 +76,9 @@ def test_an_explicit_algorithm_takes_no_options_of_its_function() -> None:
         CompressedOptimizer([torch.ones(3, requires_grad=True)], load_method("cd_adam"), lr=0.1, uplink_only=True)
 
 
-@pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another folder of methods."""
-    (tmp_path / "algorithm").mkdir()
+def test_a_file_for_hydra_alone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONF", tmp_path)
-    return tmp_path / "algorithm"
-
-
-def test_a_file_for_hydra_alone_is_refused(conf: Path) -> None:
-    (conf / "mine.yaml").write_text("defaults:\n  - cd_adam\n")
+    (tmp_path / "algorithm").mkdir()
+    (tmp_path / "algorithm" / "mine.yaml").write_text("defaults:\n  - cd_adam\n")
     with pytest.raises(ValueError, match=r"conf/algorithm/mine.yaml: its default 'cd_adam' is for Hydra alone"):
         load_method("mine")
-
-
-def test_without_the_files_it_says_where_they_would_lie(conf: Path) -> None:
-    with pytest.raises(ValueError, match=rf"no file lies in {conf}; call a function of algorithms.methods"):
-        load_method("cd_adam")
-
-
-def test_without_yaml_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(ModuleNotFoundError, match="algorithm 'cd_adam': its file is read by the package pyyaml"):
-        load_method("cd_adam")
