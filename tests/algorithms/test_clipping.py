@@ -7,11 +7,10 @@ import torch
 from optimizer_support import ALGORITHMS, ROUNDS, loss, model
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 
-from algorithms.compressors import Identity, LogQuantize
+from algorithms.compressors import Identity
 from algorithms.core.algorithm import clipped
 from algorithms.core.update_rules import SGD, Adam
 from algorithms.methods.adam import adam
-from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
@@ -106,15 +105,3 @@ def test_what_is_remembered_and_sent_is_not_clipped(name):
         assert torch.equal(whole.replica.signal, cut.replica.signal)
     for one, other in ((whole.workers.memory, cut.workers.memory), (whole.server.aggregate, cut.server.aggregate)):
         assert one is other is None or torch.equal(one, other)
-
-
-def test_quantized_adam_moves_by_no_more_than_the_norm():
-    """Dense weights down: what the server holds is what the replicas have."""
-    algorithm = replace(quantized_adam(LogQuantize(), uplink_only=True), clip=0.01)
-    cluster = Simulated(algorithm, 1, seed=3)
-    state = cluster.start(torch.zeros(32))
-    for t in range(1, 4):
-        before = state.replica.x
-        state = cluster.round(torch.randn(1, 32, generator=torch.Generator().manual_seed(t)), state, 0.1, t)
-        assert torch.linalg.vector_norm(state.replica.x - before) == pytest.approx(0.01, rel=1e-3)
-        assert torch.equal(state.replica.x, state.server.x)

@@ -121,17 +121,6 @@ def test_a_step_starts_from_the_parameters_as_they_are():
     assert not torch.equal(optimizer.state_dict()["replica"]["x"], torch.full((sum(SIZES),), 5.0))
 
 
-def test_a_saved_state_does_not_change_with_later_steps():
-    net = model(seed=0)
-    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], lr=0.1)
-    loss(net, 0).backward()
-    optimizer.step()
-    saved = optimizer.state_dict()["replica"]["x"].clone()
-    state = optimizer.state_dict()
-    optimizer.step()
-    assert torch.equal(state["replica"]["x"], saved)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -206,20 +195,14 @@ def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
     [
         (lambda state: state.update(t=state["t"] + 1), "digest"),
         (lambda state: state.update(t="3"), "t is str where int belongs"),
-        (lambda state: state.update(skipped=5), "digest"),
-        (lambda state: state["meter"].update(bits_up=0), "digest"),
         (lambda state: state["meter"].pop("bits_up"), "meter.bits_up is missing where int"),
         (lambda state: state["replica"].pop("x"), "replica.x is missing"),
         (lambda state: state["replica"].update(x=torch.zeros(31)), r"replica.x is torch.float32 \[31\] where"),
-        (lambda state: state["replica"].update(x=torch.zeros(32).double()), "replica.x is torch.float64"),
         (lambda state: state["replica"]["moments"].update(w=torch.zeros(32)), "replica.moments.w is torch.float32"),
         (lambda state: state.pop("server"), "server is NoneType where nothing belongs|server.*missing"),
-        (lambda state: state.pop("digest"), "digest"),
         (lambda state: state.pop("param_groups"), "param_groups: KeyError"),
-        (lambda state: state.update(param_groups=[]), "of 0 parameter groups, not 1"),
         (lambda state: state["param_groups"][0].pop("lr"), "param_groups: KeyError"),
         (lambda state: state["param_groups"][0].update(lr=-1.0), "lr=-1.0"),
-        (lambda state: state["param_groups"][0].update(lr="fast"), "fast"),
         (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer"),
         (lambda state: state["of"].pop("d"), "of d unknown, not 32"),
     ],

@@ -323,11 +323,3 @@ def test_a_setting_of_another_form_is_refused_in_words(options: dict, said: str)
     with pytest.raises(ValueError, match=said):
         optimizer.step()
     assert (optimizer.t, params[0].tolist()) == (0, [0.0, 0.0, 0.0])
-
-
-def test_a_state_of_other_groups_is_refused_as_that() -> None:
-    """Also where only one of them has parameters that are trained."""
-    weight, frozen = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(2), requires_grad=False)
-    saved = CompressedOptimizer([{"params": [weight]}, {"params": [frozen]}], "cd_adam", lr=0.1).state_dict()
-    with pytest.raises(ValueError, match="this state is of 2 parameter groups, not 1"):
-        CompressedOptimizer([weight], "cd_adam", lr=0.1).load_state_dict(saved)
