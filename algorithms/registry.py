@@ -50,9 +50,9 @@ def load_method(name: str, **options: Any) -> Algorithm:
     parameters = inspect.signature(function).parameters
     if unknown := [option for option in options if option not in parameters]:
         raise ValueError(f"{name}: {unlike('option', unknown[0], parameters)}")
-    for option, value in options.items():
-        words = get_args(get_type_hints(function)[option])
-        if get_origin(get_type_hints(function)[option]) is Literal and value not in words:
+    for option, kind in get_type_hints(function).items():
+        words, value = get_args(kind), options.get(option)
+        if option in options and get_origin(kind) is Literal and value not in words:
             raise ValueError(f"{option}={value!r}: must be {' or '.join(map(repr, words))}")
     settings = {**method.options, **options}
     for part in _PARTS:
