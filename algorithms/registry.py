@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -50,10 +50,6 @@ def load_method(name: str, **options: Any) -> Algorithm:
     parameters = inspect.signature(function).parameters
     if unknown := [option for option in options if option not in parameters]:
         raise ValueError(f"{name}: {unlike('option', unknown[0], parameters)}")
-    for option, kind in get_type_hints(function).items():
-        words, value = get_args(kind), options.get(option)
-        if option in options and get_origin(kind) is Literal and value not in words:
-            raise ValueError(f"{option}={value!r}: must be {' or '.join(map(repr, words))}")
     settings = {**method.options, **options}
     for part in _PARTS:
         choice = method.chosen.get(part, _NONE)

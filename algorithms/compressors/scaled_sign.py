@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
+from ..utils.words import check_words
 from .base import Shardable
 from .packing import pack_signs, packed_shard, signed
 from .shard import Shard, euclidean, whole
@@ -32,6 +33,9 @@ class ScaledSign(Shardable):
     """
 
     norm: Literal["l1", "l2"] = "l1"  # l1 (CD-Adam) | l2 (1-bit Adam)
+
+    def __post_init__(self) -> None:
+        check_words(type(self), vars(self))
 
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option

@@ -2,12 +2,13 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
+from ..utils.words import check_words
 from .base import Shardable
 from .packing import pack_codes, pack_signs, packed_shard, unpack, unpack_codes
 from .shard import Shard
@@ -98,8 +99,12 @@ def check_signs(compressor: object) -> None:
         raise ValueError(f"{compressor}: a vote is of signs; take sign")
 
 
-def vote(tie: str) -> Sign:
-    """What makes the majority's vote of a mean of signs, with +1 (`plus`) or 0 (`zero`) where it is tied."""
+def vote(tie: Literal["plus", "zero"]) -> Sign:
+    """What makes the majority's vote of a mean of signs, with +1 (`plus`) or 0 (`zero`) where it is tied.
+
+    Raises ValueError for another word.
+    """
+    check_words(vote, locals())
     return Sign(zero=tie == "zero")
 
 

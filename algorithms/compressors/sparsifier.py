@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..utils.rounding import floored_share
+from ..utils.words import check_words
 from .base import Shardable
 
 RATIO = 0.016
@@ -25,6 +26,7 @@ class Sparsifier(Shardable):
     k: int | None = None  # a number of coordinates instead
 
     def __post_init__(self) -> None:
+        check_words(type(self), vars(self))
         if self.k is not None and self.ratio is not None:
             raise ValueError(
                 f"k={self.k}, ratio={self.ratio}: {self.name} takes one of the two, not both; set the other to null"

@@ -21,6 +21,7 @@ from ..compressors.identity import Identity
 from ..compressors.shard import whole
 from ..compressors.sign import Unscaled
 from ..utils.seeding import MessageKey
+from ..utils.words import check_words
 from .aggregation import Combine, Mean
 from .channels import Channel, Memory, dense
 from .update_rules import Moments, Update
@@ -133,6 +134,7 @@ class Algorithm:
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
 
     def __post_init__(self) -> None:
+        check_words(type(self), vars(self))
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip={self.clip}: a norm above 0, or null for no clipping")
 

@@ -11,6 +11,8 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 import torch
 from torch import Tensor
 
+from ..utils.words import check_words
+
 Moments = tuple[Tensor, ...]
 """What an update remembers: a named tuple of its own, of vectors [*T, d], or () for nothing."""
 
@@ -53,6 +55,7 @@ class Update(ABC, Generic[M]):
     decoupled: bool = False  # true: x ← x − αλx instead
 
     def __post_init__(self) -> None:
+        check_words(type(self), vars(self))
         if self.weight_decay < 0:
             raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
 

@@ -11,6 +11,7 @@ from ..compressors.base import Compressor
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Markov, dense
 from ..core.update_rules import SGD, Moments
+from ..utils.words import check_words
 
 Start = Literal["dense", "zero", "share"]
 
@@ -108,7 +109,8 @@ def dasha(
 
 
 def started(compressor: Compressor, start: Start) -> UnbiasedMarkov:
-    """The uplink of a start."""
+    """The uplink of a start. Raises ValueError for another."""
+    check_words(started, locals())
     return UnbiasedMarkov(compressor, dense_rounds=int(start == "dense"))
 
 

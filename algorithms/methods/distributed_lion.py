@@ -6,6 +6,7 @@ from ..compressors.sign import Sign, SignMean, check_signs, vote
 from ..core.algorithm import Algorithm
 from ..core.channels import Direct
 from ..core.update_rules import SGD
+from ..utils.words import check_words
 from .bases.worker_momentum import WorkerMomentum
 
 
@@ -31,6 +32,7 @@ def distributed_lion(
     Differences: In the unofficial code at hand a step of exactly 0 votes −1, and so does a tie of an even number of
     workers; here both are +1.
     """
+    check_words(distributed_lion, locals())
     check_signs(compressor)
     if combine == "mean" and (tie != "plus" or compressor.zero):
         raise ValueError("combine=mean: takes signs without 0 and has no ties; leave out zero and tie")

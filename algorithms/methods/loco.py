@@ -12,6 +12,7 @@ from ..core.algorithm import Algorithm
 from ..core.channels import Channel
 from ..core.update_rules import Update
 from ..utils.seeding import MessageKey
+from ..utils.words import check_words
 
 
 @dataclass(frozen=True)
@@ -83,5 +84,6 @@ def loco(
     Differences: A reset clears all coordinates, there one parameter in turn. Errors lie there in 8 bits; `error_bits:
     8` rounds them to multiples of 1/127 of the largest of 64 neighbours, a code of this project's choice.
     """
+    check_words(loco, locals())
     channel = CodedError if error_bits == 8 else AveragedError
     return Algorithm.both_ways(channel(compressor, beta=beta, reset=reset), update, uplink_only)

@@ -12,6 +12,7 @@ from ..core.channels import dense
 from ..core.update_rules import SGD, Momentum
 from ..utils.layout import Block, Layout, matrices_of
 from ..utils.linalg import product
+from ..utils.words import check_words
 from .bases.low_rank import LowRank
 
 
@@ -80,6 +81,7 @@ def powersgd(
     Differences: orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added, after which a tensor with a
     zero mean never moves again. Every round sends both factors; torch's hook begins after 1,000 dense rounds.
     """
+    check_words(powersgd, locals())
     compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))
     update = MomentumBeside(momentum=momentum, weight_decay=weight_decay)
     return PowerSGD(

@@ -7,6 +7,7 @@ from ..core.aggregation import Mean, SendersMean
 from ..core.algorithm import Algorithm
 from ..core.channels import Direct, ErrorFeedback, dense
 from ..core.update_rules import Update
+from ..utils.words import check_words
 from .bases.local_steps import LocalSteps, Nesterov
 
 
@@ -37,6 +38,7 @@ def sparseloco(
     multiplies e_i too, and workers gather all messages, n−1 times what goes up; here the server sends the entries
     that anyone sent. Papers count the uplink alone.
     """
+    check_words(sparseloco, locals())
     sent = ChunkTopK(min(workers * compressor.k, compressor.chunk), compressor.chunk)
     is_sparse = sent.bits(sent.chunk) < 32 * sent.chunk
     return LocalSteps(

@@ -469,6 +469,8 @@ def test_what_contracts_and_what_does_not():
     ("make", "message"),
     [
         (lambda: TopK(k=0), "k=0"),
+        (lambda: TopK(index_bits=16), "index_bits=16: must be 'packed' or 32"),  # type: ignore
+        (lambda: ScaledSign("linf"), "norm='linf': must be 'l1' or 'l2'"),  # type: ignore
         (lambda: TopK(ratio=1.5), "ratio=1.5"),
         (lambda: RandomK(ratio=0.1, k=3), "k=3, ratio=0.1: random_k takes one of the two"),
         (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),

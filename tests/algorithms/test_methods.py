@@ -342,6 +342,9 @@ def test_step_sizes_are_those_of_theory():
         (lambda: econtrol(TopK(k=2), SGD(), eta=-0.1), "eta=-0.1: must not be negative"),
         (lambda: econtrol(ScaledSign("l2"), SGD()).check(problem.D), "no known contraction constant"),
         (lambda: loco(TopK(k=2), SGD(), reset=0), "reset=0: a number of rounds"),
+        (lambda: loco(TopK(k=2), SGD(), error_bits=4), "error_bits=4: must be 8 or 32"),  # type: ignore
+        (lambda: signum(Sign(), SGD(), tie="Zero"), "tie='Zero': must be 'plus' or 'zero'"),  # type: ignore
+        (lambda: diana(Natural(), SGD(), along="h"), "along='h': must be 'estimate' or 'learnt'"),  # type: ignore
         (lambda: diana(TopK(k=2), SGD()), "DIANA needs an unbiased compressor"),
         (lambda: diana(ScaledSign("l2"), SGD(), rate=0.5), "or a contractive one and a `rate`"),
         (lambda: diana(Natural(), SGD(), rate=1.5), r"rate=1.5: must lie in \[0, 1\]"),

@@ -68,6 +68,7 @@ def test_step_sizes_of_trials_are_apart():
     ("make", "message"),
     [
         (lambda: AMSGrad(nu=0.0), "nu=0.0"),
+        (lambda: AMSGrad(form="keras"), "form='keras': must be 'paper'"),  # pyright: ignore[reportArgumentType]
         (lambda: Adam(beta1=1.0), "beta1=1.0"),
         (lambda: Adam(beta2=-0.1), "beta2=-0.1"),
         (lambda: SGD(momentum=1.0), "momentum=1.0"),
