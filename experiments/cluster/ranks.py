@@ -1,10 +1,9 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -83,19 +82,15 @@ class Group(Ranks):
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
         self._answer()  # who said so then says so again
-        found = alike() if alike else {}
-        # The largest of a number and of its negative: they cancel where it is the same everywhere.
-        greatest = torch.tensor([mine, *found.values(), *(-value for value in found.values())])
-        with contact():
-            dist.all_reduce(greatest, dist.ReduceOp.MAX)
-        flag, *both = greatest.tolist()
-        for position, name in enumerate(found):
-            if both[position] != -both[position + len(found)]:
+        said = self._gathered((mine, alike() if alike else {}))
+        first = said[0][1]
+        for name in first:
+            if others := [rank for rank, (_, found) in enumerate(said) if found[name] != first[name]]:
                 raise RunError(
-                    f"{self._who_differs(found[name])}: {name} is not that of rank 0: a fault of memory, hardware or "
-                    "libraries; the same command goes on from the last checkpoint"
+                    f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others))}: {name} is not that of rank 0: a "
+                    "fault of memory, hardware or libraries; the same command goes on from the last checkpoint"
                 )
-        return bool(flag)
+        return any(flag for flag, _ in said)
 
     def soon(self, mine: bool) -> bool:
         answer, flag = self._answer(), torch.tensor(int(mine))
@@ -116,37 +111,22 @@ class Group(Ranks):
         return bool(flag)
 
     def agree(self, facts: Mapping[str, object]) -> None:
-        mine = {name: str(fact) for name, fact in facts.items()}
-        first = json.loads(self._text(json.dumps(mine), source=0))
-        other = next((name for name in {**first, **mine} if mine.get(name) != first.get(name)), None)
-        speaker = torch.tensor(-1 if other is None else self.rank)
-        with contact():
-            dist.all_reduce(speaker, dist.ReduceOp.MAX)
-        if speaker >= 0:
-            here, there = (facts.get(str(other), "none") for facts in (mine, first))
-            said = self._text(f"{other}: {here} on rank {self.rank}, {there} on rank 0", source=int(speaker))
-            remedy = "start all ranks by the same command, from the same code and with the same packages and data"
-            raise UsageError(f"{said}; {remedy}")
+        first, *others = self._gathered({name: str(fact) for name, fact in facts.items()})
+        for rank, theirs in enumerate(others, 1):
+            for name in {**first, **theirs}:
+                here, there = (found.get(name, "none") for found in (theirs, first))
+                if here != there:
+                    remedy = (
+                        "start all ranks by the same command, from the same code and with the same packages and data"
+                    )
+                    raise UsageError(f"{name}: {here} on rank {rank}, {there} on rank 0; {remedy}")
 
-    def _text(self, mine: str, source: int) -> str:
-        """The text of the rank `source` on every rank."""
-        text = torch.frombuffer(bytearray(mine.encode()), dtype=torch.uint8)
-        size = torch.tensor(len(text))
+    def _gathered(self, mine: Any) -> list[Any]:
+        """What every rank says, in order of ranks."""
+        said = [None] * self.size
         with contact():
-            dist.broadcast(size, src=source)
-            if self.rank != source:
-                text = torch.empty(int(size), dtype=torch.uint8)
-            dist.broadcast(text, src=source)
-        return text.numpy().tobytes().decode()
-
-    def _who_differs(self, value: int) -> str:
-        """In words, the ranks whose value is not that of rank 0."""
-        differs = torch.zeros(self.size, dtype=torch.uint8)
-        differs[self.rank] = self.from_first(value) != value
-        with contact():
-            dist.all_reduce(differs, dist.ReduceOp.MAX)
-        others = [str(rank) for rank in differs.nonzero().flatten().tolist()]
-        return f"rank{'s' * (len(others) > 1)} {', '.join(others)}"
+            dist.all_gather_object(said, mine)
+        return said
 
     def missing(self, error: BaseException) -> str:
         if not _is_timeout(error):

@@ -48,9 +48,6 @@ class WandbLogger(Logger):
         name: str | None = None,  # of the run; null: WANDB_NAME, else made of algorithm, task, workers, seed and lr
         group: str | None = None,  # null: WANDB_RUN_GROUP, else made of study, task and workers
         tags: list | None = None,  # beside the study and the commit
-        notes: str | None = None,  # null: WANDB_NOTES
-        job_type: str | None = None,  # null: tune (several step sizes) | train (several ranks) | simulate (one)
-        model: bool = False,  # also send the last checkpoint, as an artifact
         init_timeout: float = 15,  # seconds for wandb to begin a run; offline after that
         finish_timeout: float = 30,  # seconds for wandb to take what is left at a run's end
         targets: dict = TARGETS,  # the summary has the bits to each of these levels, as bits_to/grad_norm/1e-1
@@ -59,9 +56,8 @@ class WandbLogger(Logger):
             raise ValueError("the package wandb is not installed; pip install wandb, or leave logger=wandb out")
         self.project, self.entity, self.targets = project, entity, targets
         self.mode: Any = mode  # from `begin` on the one that wandb has
-        self._named = {"name": name, "group": group, "tags": tags, "notes": notes, "job_type": job_type}
+        self._named = {"name": name, "group": group, "tags": tags}
         self._timeouts: dict[str, Any] = {"init_timeout": init_timeout, "finish_timeout": finish_timeout}
-        self._model = model
         self._curves: list[_Curve] = []
 
     def begin(self, folder: Path, say: Say) -> None:
@@ -70,7 +66,7 @@ class WandbLogger(Logger):
 
         was_synced = any(folder.glob("wandb/*/*.synced"))
         shutil.rmtree(folder / "wandb", ignore_errors=True)  # all rows are logged again
-        self._folder, record = folder, open_run(folder)
+        record = open_run(folder)
         self.mode, reason = mode_and_reason(self.mode)
         try:
             self._curves = self._begun(record)
@@ -139,17 +135,14 @@ class WandbLogger(Logger):
             "id": (not is_grid and said.get("WANDB_RUN_ID")) or ids(record.id, record.lrs)[trial],
             "name": name + step * is_grid if name else usual,
             "group": its_group or group(record.study, record.task, record.workers),
-            "job_type": given["job_type"] or kind,
+            "job_type": kind,
             "tags": [tag[:64] for tag in dict.fromkeys(filter(None, tags))],  # wandb takes no longer ones
-            "notes": given["notes"],
             "config": {**own, "cluster": {**own["cluster"], "size": record.workers}, "lr": lr, "environment": facts},
         }
 
     def _finish(self, curve: _Curve, status: str) -> None:
         try:
             curve.run.summary.update({"status": status, **curve.summary})
-            if self._model and (self._folder / "checkpoint").is_dir():
-                curve.run.log_model(self._folder / "checkpoint", f"model-{curve.run.id}")
         finally:
             curve.run.finish(exit_code=int(status in ("interrupted", "failed")))
 

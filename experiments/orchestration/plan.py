@@ -27,7 +27,6 @@ from experiments.run_store.folder import RunFolder
 from experiments.run_store.parts import latest
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
-from experiments.training.memory import explain_out_of_memory
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.figure.spec import Figure
@@ -91,7 +90,7 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
                     run, trainer, seconds * workers, seconds / (task.batch_size or task.rows) * task.evaluated
                 )
         trainer, seconds = _timed(run, ranks)
-        with explain_out_of_memory(trainer), set_threads(run, trainer):
+        with set_threads(run, trainer):
             begin = time.perf_counter()
             trainer.evaluate()
             return _trial(run, trainer, seconds, time.perf_counter() - begin)
@@ -101,10 +100,9 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
 
 def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
     """A trainer of the run, and the seconds of a round: the fourth, or on a CPU the first that is long."""
-    with explain_out_of_memory():
-        trainer = build_trainer(run, ranks)
+    trainer = build_trainer(run, ranks)
     seconds = 0.0
-    with explain_out_of_memory(trainer), set_threads(run, trainer):
+    with set_threads(run, trainer):
         for _ in range(4):
             begin = time.perf_counter()
             trainer.step()

@@ -134,19 +134,14 @@ class RunFolder:
         self.metrics.touch()
         self._cut(0)
 
-    def note_resume(self, t: int, environment: dict) -> str:
-        """Add to environment.json what the rounds after t run on, where that has changed. Returns what has, in words;
-        nothing on the other ranks."""
-        if not self._ranks.is_first:
-            return ""
+    @_by_first_rank
+    def note_resume(self, t: int, environment: dict) -> None:
+        """Add to environment.json what the rounds after t run on, where those before ran on something else."""
         recorded = self._read_json("environment.json")
-        resumed = recorded.setdefault("resumed", [])
-        latest = resumed[-1] if resumed else recorded
-        changes = list(_changes(latest, environment))
-        if changes:
-            resumed.append({"round": t, **environment})
-            self._write_json("environment.json", recorded)
-        return ", ".join(changes)
+        resumed = recorded.get("resumed", [])
+        before = resumed[-1] if resumed else recorded
+        if any(before.get(name) != fact for name, fact in environment.items()):
+            self._write_json("environment.json", {**recorded, "resumed": [*resumed, {"round": t, **environment}]})
 
     @_by_first_rank
     def append(self, rows: list[dict]) -> None:
@@ -291,13 +286,3 @@ class RunFolder:
 def _free_name(path: Path) -> Path:
     """The path with the first number behind it that no folder has."""
     return next(free for number in count(1) if not (free := path.with_name(f"{path.name}.{number}")).exists())
-
-
-def _changes(before: dict, now: dict) -> Iterator[str]:
-    """What differs of nested facts."""
-    for name, value in now.items():
-        was = before.get(name)
-        if isinstance(value, dict):
-            yield from _changes(was or {}, value)
-        elif was != value:
-            yield f"{name} {was} → {value}"

@@ -1,6 +1,5 @@
 """Image classification by a network, every worker with its own batch-norm statistics."""
 
-import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -10,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from algorithms.core.algorithm import Algorithm
 from algorithms.utils.layout import with_ends
 from common.marks import Place
 from data.images import Images
@@ -19,10 +17,11 @@ from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.tasks.augmentation import augmented, draws, normalised
 from experiments.tasks.graph import Captured
+from experiments.tasks.network import NetworkTask, check_counts
 from plots.runs.columns import column
 
 
-class ImageClassification:
+class ImageClassification(NetworkTask):
     """f(x) = mean_i f_i(x), each f_i the mean cross entropy over the m = ⌊N/n⌋ images of worker i (CD-Adam, 7.2).
 
     In round t every worker takes a batch of `batch_size` of its images, randomly cropped out of a frame of `padding`
@@ -40,8 +39,6 @@ class ImageClassification:
     Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
     """
 
-    dtype = torch.float32
-    devices = ("cpu", "cuda")
     metric = "train_loss"
     columns = tuple(map(column, ("train_loss", "grad_norm", "test_loss", "test_accuracy")))
 
@@ -106,50 +103,32 @@ class ImageClassification:
         precision: str,
     ) -> None:
         """Raise ValueError for settings that no data could mend, before any are loaded."""
-        counts = {"rows": rows, "batch_size": batch_size, "evaluation_batch": evaluation_batch}
-        counts["evaluation_rows"] = rows if evaluation_rows is None else evaluation_rows
-        for name, count in counts.items():
-            if count < 1:
-                raise ValueError(f"{name}={count}: must be at least 1")
+        check_counts(
+            precision,
+            rows=rows,
+            batch_size=batch_size,
+            evaluation_batch=evaluation_batch,
+            evaluation_rows=rows if evaluation_rows is None else evaluation_rows,
+        )
         if padding < 0:
             raise ValueError(f"padding={padding}: pixels, at least 0")
         if not 0 < alpha < math.inf:
             raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
-        if precision == "auto":
-            raise ValueError("precision=auto: experiments.tasks.precision.fast_precision says what that is here")
-
-    def start(self) -> Tensor:
-        """The initial parameters [d], which depend on the seed alone."""
-        return self._initial
 
     def start_statistics(self) -> Tensor:
         """Mean 0 and variance 1 for every worker at hand, [W, b]."""
         return self._initial_statistics.expand(len(self._ids), -1).clone()
 
-    def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """∇f_i(x) [T, W, d] on the batches of round t (from 1) at x [T, d], and the workers' statistics [T, W, b]."""
-        return self.gradients_at(x.unsqueeze(1), statistics, t)
-
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
         epoch, round = divmod(t - 1, self.rounds_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._draws = epoch, self._drawn(epoch)
         gradients, statistics = self._round(x, statistics, self._draws[round])
         return gradients, statistics
 
-    def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """Training loss, ‖∇f(x)‖₂, test loss and test accuracy, each [T], with worker 0's statistics [T, b]."""
-        trials = [self._evaluate(*trial) for trial in zip(x, statistics, strict=True)]
-        return {name: torch.stack([trial[name] for trial in trials]) for name in trials[0]}
-
     def epoch(self, t: int) -> float:
         """Passes over the data after t rounds."""
         return t / self.rounds_per_epoch
-
-    def step_unit(self, algorithm: Algorithm) -> float:
-        """Step sizes are what they say."""
-        return 1.0
 
     def facts(self) -> dict[str, object]:
         """What the data are and how they were shared, for the record."""
@@ -189,38 +168,26 @@ class ImageClassification:
         return gradients, statistics
 
     def _evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """The measurements of one trial, at x [d] with statistics [b]."""
         self.model.vector.copy_(x)
         self.model.statistics.copy_(statistics)
         self.model.module.eval()
-        loss, test, right = x.new_zeros(3, dtype=torch.float64)
-        gradient, part = torch.zeros_like(x), torch.empty_like(x)
-        for images, labels in self._batches(self._images[self._evaluated], self._labels[self._evaluated]):
-            mean = cross_entropy(self._scores(images), labels, reduction="sum") / len(self._evaluated)
-            self.model.gradient(mean, part)
-            gradient += part
-            loss += mean.detach()
+        measured = self._train_loss(
+            cross_entropy(self._scores(images), labels, reduction="sum") / len(self._evaluated)
+            for images, labels in self._batches(self._images[self._evaluated], self._labels[self._evaluated])
+        )
+        test, right = x.new_zeros(2, dtype=torch.float64)
         with torch.no_grad():
             for images, labels in self._batches(self._test_images, self._test_labels):
                 scores = self._scores(images)
                 test += cross_entropy(scores, labels, reduction="sum")
                 right += (scores.argmax(-1) == labels).sum()
         count = len(self._test_labels)
-        return {
-            "train_loss": loss,
-            "grad_norm": torch.linalg.vector_norm(gradient),
-            "test_loss": test / count,
-            "test_accuracy": right / count,
-        }
+        return {**measured, "test_loss": test / count, "test_accuracy": right / count}
 
     def _batches(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Normalised images and labels, `evaluation_batch` at a time."""
         for some, theirs in zip(*(all_.split(self._evaluation_batch) for all_ in (images, labels)), strict=True):
             yield normalised(some, self._mean, self._std), theirs.long()
 
-    def _scores(self, images: Tensor) -> Tensor:
-        """The network's output as float32 [N, classes]."""
-        # A cache would hold on to casts of parameters that have changed, and to addresses inside a captured graph.
-        low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
-        with low if self._precision == "bf16" else contextlib.nullcontext():
-            return self.model.module(images.contiguous(memory_format=self.model.memory_format)).float()
+    def _scores(self, inputs: Tensor) -> Tensor:
+        return super()._scores(inputs.contiguous(memory_format=self.model.memory_format))

@@ -1,6 +1,5 @@
 """Predicting the next character of a text, every worker with a part of it."""
 
-import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -10,20 +9,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from algorithms.core.algorithm import Algorithm
 from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
 from data.text import Text
 from experiments.models.dropout import key_masks
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
+from experiments.tasks.network import NetworkTask, check_counts
 from plots.runs.columns import Column, column
 
 _AHEAD = 500
 """Rounds whose windows are drawn at once: a GPU then waits for none of them."""
 
 
-class LanguageModel:
+class LanguageModel(NetworkTask):
     """f(x) = mean_i f_i(x), each f_i the mean cross entropy of next characters in the m = ⌊N/n⌋ of worker i.
 
     N is the length of the training part, and worker i has its characters i·m to (i + 1)·m − 1, in a row. In round t
@@ -43,8 +42,6 @@ class LanguageModel:
     UsageError where a worker's part is shorter than a window.
     """
 
-    dtype = torch.float32
-    devices = ("cpu", "cuda")
     metric = "test_loss"
     columns = (
         *map(column, ("train_loss", "grad_norm", "test_loss")),
@@ -99,28 +96,19 @@ class LanguageModel:
         batch_size: int, context: int, evaluation_windows: int, evaluation_batch: int, precision: str
     ) -> None:
         """Raise ValueError for settings that no text could mend, before any is loaded."""
-        counts = {"batch_size": batch_size, "context": context}
-        counts |= {"evaluation_windows": evaluation_windows, "evaluation_batch": evaluation_batch}
-        for name, count in counts.items():
-            if count < 1:
-                raise ValueError(f"{name}={count}: must be at least 1")
-        if precision == "auto":
-            raise ValueError("precision=auto: experiments.tasks.precision.fast_precision says what that is here")
-
-    def start(self) -> Tensor:
-        """The initial parameters [d], which depend on the seed alone."""
-        return self._initial
+        check_counts(
+            precision,
+            batch_size=batch_size,
+            context=context,
+            evaluation_windows=evaluation_windows,
+            evaluation_batch=evaluation_batch,
+        )
 
     def start_statistics(self) -> Tensor:
         """None for any worker: [W, 0]."""
         return self._initial.new_empty(len(self._ids), 0)
 
-    def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """∇f_i(x) [T, W, d] on the windows of round t (from 1) at x [T, d], and the empty statistics."""
-        return self.gradients_at(x.unsqueeze(1), statistics, t)
-
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
         block, round = divmod(t - 1, _AHEAD)
         if block != self._block:
             self._block, self._starts = block, self._drawn(block)
@@ -135,18 +123,9 @@ class LanguageModel:
                 self.model.gradient(loss, gradients[trial, place])
         return gradients, statistics
 
-    def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """Training loss, ‖∇f(x)‖₂, test loss and its bits per character, each [T]."""
-        trials = [self._evaluate(trial) for trial in x]
-        return {name: torch.stack([trial[name] for trial in trials]) for name in trials[0]}
-
     def epoch(self, t: int) -> float:
         """Characters predicted in t rounds over those of the training part."""
         return t * self.batch_size * self.context / self.length
-
-    def step_unit(self, algorithm: Algorithm) -> float:
-        """Step sizes are what they say."""
-        return 1.0
 
     def facts(self) -> dict[str, object]:
         """What the text is and how it was shared, for the record."""
@@ -199,27 +178,19 @@ class LanguageModel:
         scores = self._scores(windows[:, :-1])
         return cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())
 
-    def _evaluate(self, x: Tensor) -> dict[str, Tensor]:
-        """The measurements of one trial, at x [d]."""
+    def _evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         self.model.vector.copy_(x)
         self.model.module.eval()
-        loss, test = x.new_zeros(2, dtype=torch.float64)
-        gradient, part = torch.zeros_like(x), torch.empty_like(x)
-        for starts in self._evaluated.split(self._evaluation_batch):
-            mean = self._loss(self._windows(starts)) * (len(starts) / self.evaluated)
-            self.model.gradient(mean, part)
-            gradient += part
-            loss += mean.detach()
+        measured = self._train_loss(
+            self._loss(self._windows(starts)) * (len(starts) / self.evaluated)
+            for starts in self._evaluated.split(self._evaluation_batch)
+        )
+        test = x.new_zeros((), dtype=torch.float64)
         with torch.no_grad():
             for windows in self._held_out_windows():
                 test += self._loss(windows).double() * windows[:, 1:].numel()
         test = test / (len(self._held_out) - 1)
-        return {
-            "train_loss": loss,
-            "grad_norm": torch.linalg.vector_norm(gradient),
-            "test_loss": test,
-            "bits_per_character": test / math.log(2),
-        }
+        return {**measured, "test_loss": test, "bits_per_character": test / math.log(2)}
 
     def _held_out_windows(self) -> Iterator[Tensor]:
         """All of the held-out part, int64 [N, L + 1]; the last character of a window is the first of the next."""
@@ -229,10 +200,3 @@ class LanguageModel:
             yield self._held_out[some[:, None] + self._within].long()
         if whole * self.context < len(self._held_out) - 1:
             yield self._held_out[None, whole * self.context :].long()
-
-    def _scores(self, codes: Tensor) -> Tensor:
-        """The network's output as float32 [N, L, V]."""
-        # A cache would hold on to casts of parameters that have changed.
-        low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
-        with low if self._precision == "bf16" else contextlib.nullcontext():
-            return self.model.module(codes).float()

@@ -1,16 +1,12 @@
-"""How much memory the vectors of a run take: before it begins, and where it did not suffice."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""How much memory the vectors of a run take, before it begins."""
 
 import torch
 
 from algorithms.compressors import Identity
-from common.errors import RunError
 from data.limits import check_memory, in_words
 from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
-from experiments.training.trainer import Trainer, state_vectors
+from experiments.training.trainer import state_vectors
 
 
 def vectors(cluster: Cluster, d: int, dtype: torch.dtype, trials: int) -> int:
@@ -33,7 +29,7 @@ def check_room(cluster: Cluster, task: Task, trials: int, processes: int = 1) ->
     """Raise DataError where the vectors of a run take more memory than is free beside the data of its task, with so
     many processes like this one on the machine.
 
-    Only on a CPU: a GPU says so at once, and `explain_out_of_memory` says what would fit.
+    Only on a CPU: a GPU says so at once.
     """
     if torch.device(task.device).type != "cpu":
         return
@@ -45,36 +41,4 @@ def check_room(cluster: Cluster, task: Task, trials: int, processes: int = 1) ->
         f"a round of {workers} workers and {trials} step sizes with vectors of {task.d} numbers{data}{several}",
         "take fewer step sizes at a time, fewer workers a process (cluster.workers, or more ranks on more machines), "
         "or a machine with more",
-    )
-
-
-@contextmanager
-def explain_out_of_memory(trainer: Trainer | None = None) -> Iterator[None]:
-    """Turn an allocation that failed into a RunError that says what the run holds and what would fit.
-
-    Without a trainer it is one that was still being built.
-    """
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        # On a CPU torch raises a RuntimeError with this text.
-        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and "can't allocate memory" not in str(error):
-            raise
-        raise RunError(_advice(trainer)) from error
-
-
-def _advice(trainer: Trainer | None) -> str:
-    if trainer is None:
-        return (
-            "out of memory while data and model were being loaded: free the device of other programs, take "
-            "device=cpu, or a smaller task"
-        )
-    task, workers, trials = trainer.task, len(trainer.cluster.ids), len(trainer.lrs)
-    held = vectors(trainer.cluster, task.d, task.dtype, trials) / 2**30
-    return (
-        f"round {trainer.t + 1}: out of memory on {task.device}: the vectors of {workers} workers and {trials} step "
-        f"sizes take about {held:.2g} GiB here, the rest is a batch's activations. "
-        "What needs less: a smaller task.batch_size or task.evaluation_batch, fewer step sizes at a "
-        "time, fewer workers a rank, on more GPUs or machines. The last checkpoint is kept; more ranks go on from "
-        "it, other settings are another run"
     )

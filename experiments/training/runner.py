@@ -19,7 +19,6 @@ from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task
 from experiments.training.build import build_trainer
-from experiments.training.memory import explain_out_of_memory
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.runs.columns import column, declare, higher_is_better
@@ -40,8 +39,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     try:
         ranks.agree(_settings(run))
         edits = edits_of(run) if ranks.is_first else []
-        with explain_out_of_memory():
-            trainer = None if ranks.from_first(folder.is_finished()) else build_trainer(run, ranks)
+        trainer = None if ranks.from_first(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
             if trainer is None or ranks.from_first(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
@@ -53,7 +51,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
             else:
                 if folder.aside:
                     display.say(f"run anew, {listed(edits)}; the older run is in {folder.aside}")
-                with explain_out_of_memory(trainer), set_threads(run, trainer):
+                with set_threads(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:
                         _Rounds(trainer, run, folder, display, ranks, log).run(fresh)
@@ -77,10 +75,8 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
         sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict()}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
-        changes = folder.note_resume(trainer.t, facts)
+        folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
-        if changes:
-            display.say(f"not as the rounds before: {changes}")
     display.skip(trainer.t)
     folder.set_status("running", round=trainer.t)
     return not resumed

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from common import files
 from common.errors import exit_with_message, is_full
 from common.files import atomic, naming
 from experiments import report
-from experiments.config.compose import ROOT
 
 RUN = (*SMALL, "rounds=60", "checkpoint_every=10")
 
@@ -96,22 +94,6 @@ def test_wherever_a_file_cannot_be_put_in_place(
     if _lines(where(*command)):
         assert status(where(*command))["status"] == "failed"
     assert timeless(go(*command)) == timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("size", "ranks"), [(60, 1), (4, 2)])
-def test_a_sweep_without_room(size: int, ranks: int, disk: Callable[[int], Path]) -> None:
-    place = disk(size)
-    sweep = ["-m", *RUN, "seed=0,1", f"ranks={ranks}", "cluster.workers=4", "threads=1", f"results_dir={place}/r"]
-    command = [sys.executable, "-m", "experiments.run", *sweep]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert "SIGABRT" not in done.stderr
-    assert "No space left" in done.stderr or "exit status" in done.stderr  # as far as its log had room to say why
-    disk(8192)
-    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
 
 
 def test_a_page_without_room(disk: Callable[[int], Path], results: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,5 @@
 """Nonconvex logistic regression (7.1) against automatic differentiation of the formula on dense arrays."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -206,32 +203,3 @@ def test_refusals(options: dict, error: type[Exception], message: str) -> None:
 
 
 # Memory
-
-
-HOLD = """
-from pathlib import Path
-from data.synthetic import synthetic
-from experiments.tasks.logreg import LogisticRegression
-
-def peak():
-    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-
-def train(**problem):
-    task = LogisticRegression(synthetic(**problem), 2, seed=0)
-    x = task.start().unsqueeze(0)
-    task.gradients(x, task.start_statistics(), 1)
-    task.evaluate(x, task.start_statistics()[0])
-    task.facts()
-
-train(rows=100, features=50, workers=2)  # what is loaded once
-before = peak()
-train(rows=20_000, features=2000, workers=2, density=0.1)
-print(peak() - before)
-"""
-
-
-@pytest.mark.slow
-def test_training_takes_less_than_three_times_the_data() -> None:
-    """The generator included, in a process of its own; the vectors have 16 kB each."""
-    done = subprocess.run([sys.executable, "-c", HOLD], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 3 * (20_000 * 200 * 12 + 20_001 * 4)

@@ -11,7 +11,7 @@ from rich.console import Console
 from run_support import SMALL, configuration, contents, go, rows
 
 from algorithms.utils.layout import of_vectors
-from common.errors import RunError, UsageError
+from common.errors import UsageError
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import plan
@@ -149,16 +149,6 @@ def test_a_method_of_two_gradients_takes_twice_as_long(results: str, monkeypatch
         found = trial(tried, Ranks(), 1, print)
         assert (found.seconds(one), found.seconds(two)) == (pytest.approx(0.1), pytest.approx(0.2))
         assert found.seconds(two, done=75) == pytest.approx(0.05)
-
-
-@pytest.mark.parametrize(("owner", "name"), [(plan, "build_trainer"), (Trainer, "step")], ids=["built", "timed"])
-def test_out_of_memory_is_said(owner: object, name: str, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*about: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(owner, name, full)
-    with pytest.raises(RunError, match="out of memory"):
-        estimate(*RUN, results)
 
 
 # Which budget `auto` chooses, by times that a stand-in measures

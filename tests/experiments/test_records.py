@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from run_support import SMALL, go, halted, record, rewrite, rows, status, where
 from common.errors import RunError
 from experiments import check
 from experiments import status as status_command
-from experiments.config.compose import ROOT
 from experiments.run_store.folder import RunFolder
 from plots.runs.files import read_rows
 from plots.runs.find import find
@@ -173,28 +170,6 @@ def test_a_kill_while_rows_are_cut_back_leaves_a_whole_folder(
     folder._cut(size)
     assert [row["round"] for row in rows(interrupted)] == [0]
     assert verified(interrupted)
-
-
-@pytest.mark.slow
-def test_a_lock_names_its_holder(results: str, capsys: pytest.CaptureFixture) -> None:
-    path = where(*SMALL, results)
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom experiments.run_store.folder import RunFolder\n"
-        "with RunFolder(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdin is not None
-    assert holder.stdout is not None
-    try:
-        assert holder.stdout.readline() == b"held\n"
-        assert halted([*SMALL, results]) == 1
-    finally:
-        holder.stdin.close()
-        holder.wait()
-    who = f"process {holder.pid} on {socket.gethostname()}"
-    assert f"error: {path}: another process is at this run ({who}); wait for it or stop it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])

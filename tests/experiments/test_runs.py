@@ -158,12 +158,6 @@ def test_every_algorithm_learns(name: str) -> None:
     assert last["grad_norm"] < 0.2 * first["grad_norm"]
 
 
-@pytest.mark.slow
-def test_one_parameter_tensor_has_one_layer(results: str) -> None:
-    whole, layer = (timeless(go(*SMALL, results, f"partition={kind}")) for kind in ("whole", "layer"))
-    assert whole == layer
-
-
 def test_a_finished_run_is_left_alone(results: str, capsys: pytest.CaptureFixture) -> None:
     path = go(*SMALL, results)
     before = contents(path)
@@ -222,24 +216,6 @@ def test_threads_are_set_and_no_part_of_what_a_run_is(results: str) -> None:
         assert path == where(*SMALL, results)
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.slow
-def test_several_threads_change_last_bits_alone(tmp_path: Path) -> None:
-    """On vectors so long that threads share their sums."""
-    long = ["task=logreg/synthetic", "task.dataset.rows=8", "task.dataset.features=40000", "cluster.workers=2"]
-    before = torch.get_num_threads()
-    try:
-        one, two = (
-            rows(go(*long, "rounds=3", "eval_every=1", f"threads={count}", f"results_dir={tmp_path / str(count)}"))
-            for count in (1, 2)
-        )
-    finally:
-        torch.set_num_threads(before)
-    for alone, shared in zip(one, two, strict=True):
-        assert set(alone) == set(shared)
-        for name in set(alone) - {"seconds"}:
-            assert shared[name] == pytest.approx(alone[name], rel=1e-12), name
 
 
 def test_the_environment_has_the_dimension_whatever_a_task_tells(

@@ -10,10 +10,9 @@ from run_support import SMALL, go, halted, rows, where
 from sweep_support import sweep
 
 from common.errors import UsageError
-from experiments import report, run
+from experiments import run
 from experiments.config.run import load_run
 from experiments.orchestration.study import cells
-from plots import plot
 from plots.runs.choose import Choice, best
 from plots.runs.find import find
 
@@ -100,16 +99,6 @@ def test_it_is_printed_and_written(swept: str, capsys: pytest.CaptureFixture) ->
         assert "already finished" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_batched_grid_has_the_same_candidates(swept: str, results: str) -> None:
-    for seed in (0, 1):
-        go(*SMALL, *RANDOM, "algorithm=ef21", "lr=[0.01,0.3]", f"seed={seed}", results)
-        go(*SMALL, *RANDOM, "algorithm=ef21", "lr=1e3", f"seed={seed}", results)
-    [mixed], [_, apart] = chosen(results, "final_grad_norm"), chosen(swept, "final_grad_norm")
-    assert (mixed.lr, mixed.second, mixed.note) == (apart.lr, apart.second, apart.note)
-    assert mixed.value == pytest.approx(apart.value, rel=1e-9)
-
-
 def test_a_finished_run_is_told_by_its_best_step_size(results: str) -> None:
     line = [*SMALL, "algorithm=sgd", "lr=[0.0003,0.1]", results]
     path = go(*line)
@@ -137,13 +126,3 @@ def test_where_nothing_came_to_its_end(results: str) -> None:
     [choice] = chosen(results, "final_grad_norm")
     assert (choice.lr, choice.value, choice.second) == (None, None, None)
     assert choice.note.startswith("no step size can win")
-
-
-@pytest.mark.slow
-def test_step_sizes_in_the_unit_of_theory_are_drawn_and_reported(results: str) -> None:
-    folder = Path(results.partition("=")[2])
-    go(*SMALL, "algorithm=ef21", "task.step_unit=theory", "lr=[1,2]", results)
-    plot.main([results, f"out={folder / 'it.png'}"])
-    plot.main([results, "lr=2", f"out={folder / 'two.png'}"])
-    report.main([results])
-    assert {"it.png", "two.png", "report.html"} <= {file.name for file in folder.iterdir()}

@@ -14,8 +14,6 @@ from run_support import RANDOM, SMALL, go, halted, record, rewrite, rows, status
 
 from common.signals import stops
 from experiments.config.compose import CONF
-from experiments.run_store import environment
-from experiments.training import runner
 from experiments.training.trainer import Trainer
 
 SHORT = {
@@ -163,21 +161,6 @@ def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, result
     [resumed] = record(interrupted, "environment")["resumed"]
     assert resumed["processor"] == recorded["processor"]
     assert resumed["round"] == 20
-
-
-def test_what_has_changed_when_a_run_is_resumed_is_said(
-    interrupted: Path, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    recorded = record(interrupted, "environment")
-    newer = {**recorded["packages"], "torch": "99.0"}
-    monkeypatch.setattr(environment, "revision", lambda: {"commit": "f" * 40, "uncommitted_changes": False})
-    monkeypatch.setattr(environment, "versions", lambda: newer)
-    monkeypatch.setattr(runner, "versions", lambda: newer)
-    go(*SMALL, results)
-    [said] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("not as the rounds before: ")]
-    assert f"commit {recorded['commit']} → {'f' * 40}" in said
-    assert f"torch {recorded['packages']['torch']} → 99.0" in said
-    assert "numpy" not in said
 
 
 def test_a_failure_before_the_first_row_loses_no_row(results: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,22 +119,6 @@ def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_the_name_of_a_study_is_that_of_its_command(
-    results: str, no_process: None, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    go(*SMALL, "seed=1", results)
-    go(*SMALL, "seed=2", results)
-    (tmp_path / "mine.yaml").write_text("defaults: [config, _self_]\n")
-    mine = [f"--config-dir={tmp_path}", "--config-name=mine"]
-    for command in (["seed=1,2"], ["seed=1,2", "jobs=7"], ["seed=2"], [*mine, "seed=2"]):
-        assert sweep(*command, results) == 0
-    assert f"python -m experiments.run {' '.join(mine)} " in capsys.readouterr().out.splitlines()[-1]
-    names = [path.name for path in (tmp_path / "results" / "sweeps").iterdir()]
-    assert len(names) == 3
-    assert all(re.fullmatch(r"sweep-[0-9a-f]{8}", name) for name in names)
-
-
 def test_a_second_sweep_of_the_same_name_is_kept_out(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     with StudyFolder(str(tmp_path), "twice").locked():
         assert stopped(["-m", *SMALL, "seed=0,1", "study=twice", f"results_dir={tmp_path}"]) == 1
@@ -224,10 +208,3 @@ def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture)
     assert status(failed)["status"] == "failed"
     assert not stopped.exists() or status(stopped)["status"] == "interrupted"
     assert not never.exists()
-
-
-@pytest.mark.slow
-def test_what_is_left_of_a_sweep_is_counted_within_its_runs(results: str, capsys: pytest.CaptureFixture) -> None:
-    assert sweep(*LONG, *FOUR, "algorithm=cd_adam", results) == 0
-    counted = re.findall(r"^1 running: (\d+) of 2000 rounds, .* left$", capsys.readouterr().err, re.MULTILINE)
-    assert any(0 < int(rounds) < 2000 for rounds in counted)

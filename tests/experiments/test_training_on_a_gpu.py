@@ -141,15 +141,3 @@ def test_a_methods_own_products_are_rounded_by_tf32_alone(
     monkeypatch.setattr(torch, "autocast", lambda *arguments, **options: contextlib.nullcontext())
     task(name, GPU, precision)
     assert torch.backends.cuda.matmul.allow_tf32 == (precision == "tf32")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SOME)
-def test_backward_passes_where_nothing_has_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On torch's device of shapes alone, which autocast does not know: a CPU's torch has none for a GPU's."""
-    monkeypatch.setattr(torch, "autocast", lambda *arguments, **options: contextlib.nullcontext())
-    images = task(name, torch.device("meta"))
-    x, statistics = images.start().expand(2, -1), images.start_statistics().expand(2, -1, -1)
-    gradients, after = images.gradients(x, statistics, 1)
-    assert {gradients.device.type, after.device.type} == {"meta"}
-    assert {value.device.type for value in images.evaluate(x, after[:, 0]).values()} == {"meta"}

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -131,10 +130,3 @@ def serving() -> Iterator[Server]:
     yield server
     server.shutdown()
     server.server_close()
-
-
-@contextmanager
-def black_hole() -> Iterator[str]:
-    """The address of something that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"

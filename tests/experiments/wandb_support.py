@@ -52,7 +52,6 @@ class Curve:
         self.rows: list[dict] = []
         self.summary: dict = {}
         self.step_of: dict = {}
-        self.models: list[tuple] = []
         self.exit_code: int | None = None
 
     def define_metric(self, name: str, step_metric: str | None = None) -> None:
@@ -60,9 +59,6 @@ class Curve:
 
     def log(self, row: dict) -> None:
         self.rows.append(row)
-
-    def log_model(self, *about: object) -> None:
-        self.models.append(about)
 
     def finish(self, exit_code: int) -> None:
         self.exit_code = exit_code
