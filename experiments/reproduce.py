@@ -131,7 +131,7 @@ def _in_two_steps(
 def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
     from experiments.orchestration import plan
-    from experiments.orchestration.resources import count_jobs
+    from experiments.orchestration.job import count_jobs
     from experiments.orchestration.study import cells
     from experiments.orchestration.sweep import sweep
     from experiments.run_store.code import check_code

@@ -4,22 +4,22 @@ import gc
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import Store
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError
 from common.signals import handle
-from experiments.cluster.attempt import own_part
-from experiments.cluster.deadline import deadline
-from experiments.cluster.ranks import Group, Ranks
+from experiments.cluster.ranks import Group, Ranks, deadline
 
 _PATIENCE = 3.0  # seconds beyond the time-out, for an answer that is under way
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
@@ -149,3 +149,25 @@ def _store(place: Launch, timeout: timedelta) -> Store:
     url = "env://" if by_torchrun else f"tcp://{place.address}:{place.port}"
     store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=timeout))
     return store
+
+
+def own_part(store: Store, rank: int, size: int) -> Store:
+    """The part of a launch's store that the ranks of this start have for themselves, once all have come.
+
+    torchrun --max-restarts starts ranks again on the store that the ones before them wrote to, whose addresses nobody
+    answers at any more; nothing in the environment tells all machines which start it is. So rank 0 names it, and
+    answers each of the others with a word that no earlier rank can have said.
+    """
+    word = uuid4().hex
+    if rank == 0:
+        store.set("start", word)
+        for other in range(1, size):
+            store.set(f"{word} answers {other}", store.get(f"{word} asked by {other}").decode())
+        return PrefixStore(word, store)
+    while True:
+        start = store.get("start").decode()
+        asked, answered = f"{start} asked by {rank}", f"{start} answers {rank}"
+        store.set(asked, word)
+        if store.check([answered]) and store.get(answered).decode() == word:
+            return PrefixStore(start, store)
+        time.sleep(0.02)

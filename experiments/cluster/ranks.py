@@ -1,16 +1,17 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
+from threading import Timer
 from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 
 from algorithms.comm.gather_broadcast import LostContact, contact
-from common.errors import RunError, UsageError
-from experiments.cluster.deadline import deadline
+from common.errors import RunError, UsageError, end_at_once
 
 _PATIENCE = 3.0  # seconds that other ranks have to say that they wait, too
 
@@ -158,3 +159,16 @@ def _is_timeout(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, LostContact):
         error = error.__cause__
     return "imed out" in str(error)
+
+
+@contextmanager
+def deadline(seconds: float, message: str) -> Iterator[None]:
+    """End this process with an error message where the with-block takes longer than so many seconds: neither a signal
+    nor an exception reaches a thread that waits for other ranks."""
+    timer = Timer(seconds, end_at_once, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

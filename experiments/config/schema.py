@@ -170,11 +170,6 @@ class RunConfig:
         least=1,
         affects="place",
     )
-    durable: bool = key(
-        True,
-        "sync checkpoints to the disk before the run goes on, so that a power cut loses nothing they hold",
-        affects="place",
-    )
     stale: str = key(
         "rerun",
         "for a run that other code computed: run it anew beside the older folder, keep its result, or stop",

@@ -9,6 +9,7 @@ by hand.
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,13 +17,14 @@ from joblib import cpu_count as cores
 
 from common.errors import exit_with_message
 from common.parent import end_with_parent
+from experiments.cluster.launch import launch as place_of
 from experiments.config.compose import ROOT
 from experiments.config.run import load_frozen
-from experiments.config.schema import RunConfig
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration.processes import GRACE
 from experiments.training.build import device_of
 from experiments.training.session import train_here
-from experiments.training.threads import SHARE
+from experiments.training.threads import SHARE, own_cores
 
 
 def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
@@ -57,6 +59,21 @@ def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, s
     if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
         added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
     return added
+
+
+def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConfig:
+    """The launch with as many jobs as there are cores for the ranks and threads of these runs, and on GPUs one for
+    each that the ranks of a run do not share; at least one."""
+    if launch.jobs is not None:
+        return launch
+    if place_of() is not None or len(missing) < 2:
+        return replace(launch, jobs=1)
+    wished = torch.get_num_threads() if own_cores(os.environ) is None else 1
+    threads = max(run.threads or wished for run in missing)
+    count = cores() // (threads * launch.ranks)
+    if any(device_of(run) != "cpu" for run in missing):
+        count = min(count, torch.cuda.device_count() // launch.ranks)
+    return replace(launch, jobs=max(1, min(len(missing), count)))
 
 
 if __name__ == "__main__":

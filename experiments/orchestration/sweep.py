@@ -13,8 +13,8 @@ from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job, plan
+from experiments.orchestration.job import count_jobs
 from experiments.orchestration.processes import Job, run_jobs
-from experiments.orchestration.resources import count_jobs
 from experiments.orchestration.study import Cell, StudyFolder, cells
 from experiments.run_store.code import check_code
 from experiments.training.build import check, device_of

@@ -28,8 +28,8 @@ class Checkpoint:
     line that says what it is (run, round and part), and the tensors.
     """
 
-    def __init__(self, folder: Path, ranks: Ranks, durable: bool = True) -> None:
-        self._folder, self._ranks, self._durable = folder, ranks, durable
+    def __init__(self, folder: Path, ranks: Ranks) -> None:
+        self._folder, self._ranks = folder, ranks
         self._whole = -1  # the round of the newest that this process saved or loaded; -1 for none
 
     def save(self, state: dict, ids: Sequence[int]) -> None:
@@ -49,18 +49,17 @@ class Checkpoint:
         written = [self._write(t, f"worker-{worker}", _row(own, i)) for i, worker in enumerate(ids)]
         if (cuts := state.get("cuts")) and (server := cluster.pop("server")):
             written.append(self._write(t, parts.server(self._ranks.rank, len(cuts) - 1), server))
-        if self._durable:
-            sync(*written, self._folder / str(t))
+        sync(*written, self._folder / str(t))
         self._ranks.wait()
         if self._ranks.is_first:
             count = len(cuts) - 1 if cuts else 0
             for other in (self._folder / str(t)).glob("server-*.pt"):  # of a checkpoint that was damaged
                 if not other.stem.endswith(f"-of-{count}"):
                     other.unlink()
-            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, self._durable, count)
-            with atomic(self._folder / "latest", self._durable) as file:
+            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, True, count)
+            with atomic(self._folder / "latest", durable=True) as file:
                 file.write_text(f"{t}\n")
-            if self._durable and self._whole < 0:
+            if self._whole < 0:
                 sync(self._folder.parent)  # in which the folder of checkpoints may be new
             self._remove_but({t, self._whole})
         self._whole = t

@@ -52,24 +52,23 @@ class RunFolder:
     what it was at the checkpoint, so that no row stands there twice. Checksums (`plots.runs.checksums`) show what was
     changed since, and status.json counts on the rows that were there when it was written. Of several ranks the first
     alone writes, except that each saves its own workers; all of them read, so that several machines must share the
-    folder. With `durable` what is written is there after a power cut too, rows once a checkpoint counts on them.
+    folder. What is written is there after a power cut too, rows once a checkpoint counts on them.
     """
 
-    def __init__(self, path: Path, ranks: Ranks | None = None, durable: bool = True, stale: str = "rerun") -> None:
+    def __init__(self, path: Path, ranks: Ranks | None = None, stale: str = "rerun") -> None:
         self.path = path
         self.aside: Path | None = None  # where `locked` put what other code had computed
         self._stale = stale
         self.metrics = path / METRICS
         self._ranks = ranks or Ranks()
-        self._durable = durable
         self._run = id_of(path)
         self._last: int | None = None  # the checksum of the last row; None before this process has written
-        self._checkpoint = Checkpoint(path / "checkpoint", self._ranks, durable)
+        self._checkpoint = Checkpoint(path / "checkpoint", self._ranks)
 
     @classmethod
     def of(cls, run: RunConfig, ranks: Ranks | None = None) -> RunFolder:
         """The folder of a configuration."""
-        return cls(identity.folder(run), ranks, run.durable, run.stale)
+        return cls(identity.folder(run), ranks, run.stale)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -170,7 +169,7 @@ class RunFolder:
         Raises LostContact, and RunError where the folder is gone.
         """
         self.check_there()
-        if self._ranks.is_first and self._durable:
+        if self._ranks.is_first:
             sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
@@ -279,7 +278,7 @@ class RunFolder:
                 file.truncate()
 
     def _write(self, name: str, content: bytes) -> None:
-        with atomic(self.path / name, self._durable) as file:
+        with atomic(self.path / name, durable=True) as file:
             file.write_bytes(content)
 
 

@@ -21,7 +21,7 @@ DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), 
 """Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
 
 _NOT_OF_A_CURVE = {
-    "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every", "durable",
+    "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every",
     "stale", "verify_every", "packages", "cluster.server", "cluster.timeout",
 }  # fmt: skip
 """Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""

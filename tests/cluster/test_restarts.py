@@ -15,7 +15,7 @@ from run_support import timeless
 from torch.distributed import HashStore
 from torch.distributed.distributed_c10d import Store
 
-from experiments.cluster.attempt import own_part
+from experiments.cluster.launch import own_part
 from experiments.run import main
 
 ROOT = Path(__file__).parents[2]

@@ -101,17 +101,6 @@ def test_what_a_power_cut_leaves_at_any_moment_is_gone_on_from(
     assert status(last)["status"] == "finished"
 
 
-def test_without_durable_nothing_is_synced(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(descriptor: int) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    path = go(*RUN, results, "durable=false")
-    assert path == where(*RUN, results)  # no other run
-    with pytest.raises(AssertionError):
-        go(*RUN, "seed=1", results)
-
-
 @pytest.mark.parametrize(("number", "refused"), [("EINVAL", False), ("EIO", True)])
 def test_a_file_system_that_syncs_no_folders(
     number: str, refused: bool, results: str, monkeypatch: pytest.MonkeyPatch

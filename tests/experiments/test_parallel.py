@@ -10,8 +10,8 @@ from run_support import SMALL, configuration, small
 
 from experiments.cluster.launch import Launch as Place
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.orchestration import resources
-from experiments.orchestration.resources import count_jobs
+from experiments.orchestration import job as resources
+from experiments.orchestration.job import count_jobs
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,7 @@ def test_finished_runs_are_not_run_again_and_drawn_with_the_display_of_today(
 def test_runs_in_processes_of_their_own_are_the_same(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.orchestration.resources.cores", lambda: 2)
+    monkeypatch.setattr("experiments.orchestration.job.cores", lambda: 2)
     reproduce.main([*DEMO, *TINY, f"results_dir={tmp_path}", "jobs=2"])
     assert len(list(tmp_path.glob("sweeps/demo/jobs/*.log"))) == 4
     apart, here = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (tmp_path, results))
