@@ -116,12 +116,6 @@ def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest
         (finished / "kept").rename(finished / name)
 
 
-def test_a_results_dir_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "file").write_text("")
-    assert halted([*SMALL, f"results_dir={tmp_path / 'file'}"]) in (1, 2)
-    assert str(tmp_path / "file") in capsys.readouterr().err
-
-
 def test_output_that_nobody_reads_any_more_ends_a_command_in_silence() -> None:
     """As in `python -m experiments.status | head -1`."""
     endless = "while True: print('a line', flush=True)"

@@ -157,30 +157,6 @@ def test_the_module_sees_what_is_written(model: Callable) -> None:
     assert torch.equal(flat.statistics, statistics_of(plain)), "only training moves them"
 
 
-@pytest.mark.parametrize("within", [False, True])
-def test_autocast_sees_what_is_written(within: bool) -> None:
-    """Between two regions; within one where it keeps no copies."""
-    _, flat = pair(small_cnn)
-    images, _ = batch(small_cnn)
-    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=not within):
-        assert flat.module(images).any()
-        if within:
-            flat.vector.zero_()
-            assert not flat.module(images).any()
-    flat.vector.zero_()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not flat.module(images).any()
-
-
-def test_gradient_into_a_row_of_a_matrix() -> None:
-    _, flat = pair(small_cnn)
-    rows = torch.full((3, flat.d), torch.nan)
-    flat.gradient(loss_of(flat.module, *batch(small_cnn)), rows[1])
-    assert torch.equal(rows[1], gradient_of(flat, *batch(small_cnn)))
-    assert rows[[0, 2]].isnan().all()
-    assert not rows.requires_grad
-
-
 # Unusual modules
 
 
@@ -239,9 +215,3 @@ def test_modules_it_does_not_take(layer: nn.Module, message: str) -> None:
         FlatModel(module, "cpu")
     assert all(one is other for one, other in zip(module.parameters(), before, strict=True)), "changed all the same"
     assert module[0].num_batches_tracked is not None
-
-
-def test_out_of_another_shape() -> None:
-    flat = FlatModel(small_cnn(), "cpu")
-    with pytest.raises(ValueError, match=r"out has shape .*: the gradient's is \[5178\]"):
-        flat.gradient(loss_of(flat.module, *batch(small_cnn)), torch.empty(1, 5_178))

@@ -53,23 +53,6 @@ def test_parameters_at_the_published_width(model: Callable) -> None:
 
 
 @models
-def test_every_channel_grows_with_the_width(model: Callable) -> None:
-    """Twice the width is four times the weights of convolutions but for the first, and twice everything else."""
-
-    def parts(width: int) -> tuple[list[int], list[int]]:
-        with torch.device("meta"):
-            convolutions, others = [], []
-            for parameter in model(width).parameters():
-                (convolutions if parameter.ndim == 4 else others).append(parameter.numel())
-        return convolutions, others
-
-    (first, *weights), others = parts(4)
-    (first_twice, *weights_twice), others_twice = parts(8)
-    assert [first_twice, *weights_twice] == [2 * first, *(4 * weight for weight in weights)]
-    assert {twice / once for once, twice in zip(others, others_twice, strict=True)} == {1, 2}  # 1: biases of classes
-
-
-@models
 def test_no_width(model: Callable) -> None:
     with pytest.raises(ValueError, match=r"width=0: .* at least one channel"):
         model(0)

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, halted, record, rewrite, rows, status, where
+from run_support import SMALL, go, halted, rows, status, where
 
 from common.errors import RunError
 from experiments import check
-from experiments import status as status_command
 from experiments.run_store.folder import RunFolder
 from plots.runs.files import read_rows
 from plots.runs.find import find
@@ -187,20 +186,6 @@ def test_locks_that_do_not_work_are_said_to(
     assert f"{where(*SMALL, results) / '.lock'}: cannot be locked ({errno.errorcode[number]}: " in said
     assert "put results_dir on another file system" in said
     assert not list(where(*SMALL, results).glob("[!.]*"))
-
-
-def test_status_shows_runs_where_locks_do_not_work(
-    interrupted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    rewrite(interrupted, "status", record(interrupted, "status") | {"status": "running"})
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    capsys.readouterr()
-    status_command.main([str(interrupted)])
-    assert capsys.readouterr().out.splitlines()[-1] == "1 running"
 
 
 def test_a_column_cannot_be_called_as_the_checksum_is(interrupted: Path) -> None:

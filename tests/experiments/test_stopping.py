@@ -57,18 +57,6 @@ def test_stopped_then_resumed_is_as_if_never_stopped(
     assert timeless(path) == uninterrupted[which]
 
 
-@pytest.mark.slow
-def test_a_terminal_that_closes_stops_a_run_as_ctrl_c_does(results: str, at_round: Callable) -> None:
-    parts = [*SHORT["random"], results]
-    at_round(5, lambda: signal.raise_signal(signal.SIGHUP))
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup, which ignores it
-    try:
-        assert halted(parts) == 130
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", 5)
-
-
 def test_a_run_in_a_thread_of_its_own_takes_no_signals(results: str) -> None:
     parts, handlers = [*SHORT["random"], results], [signal.getsignal(number) for number in stops()]
     with ThreadPoolExecutor(1) as threads:

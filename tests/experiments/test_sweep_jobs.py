@@ -109,28 +109,7 @@ def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
         assert all(line.startswith("# 20") for line in lines[::2])
 
 
-@linux
-def test_a_process_has_a_session_of_its_own(tmp_path: Path) -> None:
-    """Which Ctrl-C at the terminal does not reach."""
-    job = shell(tmp_path, "a", "echo $$ $(cut -d ' ' -f 6 /proc/$$/stat)")
-    run_all([job])
-    process, session = said(job)[0].split()
-    assert process == session
-
-
 # Several at once
-
-
-def test_as_many_as_asked_for_run_at_once(tmp_path: Path) -> None:
-    # Each waits for the other to have begun.
-    meet = "touch {mine}; for i in $(seq 500); do test -e {other} && exit 0; sleep 0.02; done; exit 1"
-    codes = []
-    jobs = [
-        shell(tmp_path, name, meet.format(mine=tmp_path / name, other=tmp_path / other))
-        for name, other in ("ab", "ba")
-    ]
-    run_all(jobs, 2, None, lambda job: codes.append(job.code) or True)
-    assert codes == [0, 0]
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -121,11 +121,6 @@ def test_in_evaluation_mode_nothing_is_dropped_and_both_ways_of_attention_agree(
     torch.testing.assert_close(dropping.module(windows), plainly.module(windows), rtol=1e-4, atol=1e-6)
 
 
-def test_dropout_without_a_name_is_refused():
-    with pytest.raises(RuntimeError, match="call key_masks first"):
-        KeyedDropout(0.5)(torch.ones(3))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
