@@ -59,7 +59,7 @@ class FlatModel:
         self.d = self.vector.numel()
 
     def gradient(self, loss: Tensor, out: Tensor) -> None:
-        """Write ∂loss/∂x [d] into `out`, laid out as `vector` is; 0 where a parameter has no influence on the loss."""
+        """Write ∂loss/∂x [d] into `out`, laid out as `vector` is; 0 without influence on the loss."""
         gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
         # On a GPU one kernel for a hundred tensors; were `.grad` views into `out`, each would take one of its own.
         torch.cat([self._flat(gradient) for gradient in gradients], out=out)
