@@ -147,7 +147,7 @@ def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["algorithm=cd_adam"], "must be a subclass of experiments.external.strategy.Strategy"),
+        (["algorithm=cd_adam"], "must be a class of kind experiments.external.strategy.Strategy"),
         (["algorithm=torch_fp16", "compressor=top_k"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "update=sgd"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "partition=layer"], "partition=layer: "),
