@@ -11,7 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from PIL import Image
 
 from common.files import naming
@@ -66,6 +68,10 @@ def draw(
         if not several:
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
+        for axis in figure.axes:
+            for side in (axis.xaxis, axis.yaxis):
+                if side.get_scale() == "log":
+                    _set_log_ticks(side)
         _write_below(figure, note)
     return figure
 
@@ -202,6 +208,18 @@ def _share(figure: Figure) -> None:
         if heights.min() >= (np.log(high / low) if scale == "log" else high - low) / 3:
             for axis in axes:
                 axis.set_ylim(low, high)
+
+
+def _set_log_ticks(side: Axis) -> None:
+    """Ticks at decades; up an axis of less than two also at 2 and 5 times them, of less than one at round numbers."""
+    low, high = np.log10(sorted(side.get_view_interval()))
+    side.set_minor_locator(NullLocator())
+    if side.axis_name == "x" or high - low >= 2:
+        side.set_major_locator(LogLocator(numticks=6))
+        return
+    is_short = high - low < 1
+    side.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]) if is_short else LogLocator(subs=(1, 2, 5)))
+    side.set_major_formatter("{x:g}")
 
 
 def save(figure: Figure, *targets: Path) -> None:
