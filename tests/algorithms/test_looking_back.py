@@ -123,7 +123,7 @@ def test_a_gradient_at_the_previous_model_that_is_not_finite_is_said(monkeypatch
         (lambda: dasha_mvr(HALF, SGD(), b=1.5), r"b=1.5: must lie in \[0, 1\]"),
         (
             lambda: CompressedOptimizer([torch.nn.Parameter(torch.zeros(9))], "dasha_mvr", lr=0.1),
-            "gradients at the previous model too, and an optimizer is handed one",
+            "also need gradients at the previous model, and an optimizer gets one",
         ),
     ],
 )

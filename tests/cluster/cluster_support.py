@@ -3,10 +3,12 @@
 import faulthandler
 import gc
 import os
+import random
 import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -105,10 +107,11 @@ def fine(ranks: list[Ended]) -> list[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that nobody listens on, none of those that the system hands out: gloo takes many of them meanwhile."""
+    while True:
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", random.randrange(15_000, 32_000)))
+            return listener.getsockname()[1]
 
 
 def as_torchrun(rank: int, size: int, port: int) -> dict[str, str]:

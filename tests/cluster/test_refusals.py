@@ -87,7 +87,7 @@ def test_runs_of_one_launch_are_connected_once(as_rank: Callable, capsys: pytest
     with pytest.raises(SystemExit) as stop:
         run_each([small("cluster.workers=4", f"cluster.timeout={seconds}") for seconds in (3, 4)])
     assert stop.value.code == 2
-    assert "cluster.timeout: the same for all runs of one launch" in capsys.readouterr().err
+    assert "cluster.timeout: must be the same for all runs of one launch" in capsys.readouterr().err
 
 
 def _hasty(act: partial) -> None:

@@ -47,7 +47,7 @@ def test_wrong_data(results: str, tmp_path: Path, capsys: pytest.CaptureFixture)
     file.write_text("1 1:1\n0 one:2\n")
     command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
     assert halted(command) == 1
-    assert f"{file}, line 2, column 3" in capsys.readouterr().err
+    assert f"{file}, line 2" in capsys.readouterr().err
     assert halted([*SMALL, results, "cluster.workers=570"]) == 2
     assert "cluster.workers=570: the data set has 569 rows" in capsys.readouterr().err
 

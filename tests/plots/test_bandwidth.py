@@ -151,7 +151,7 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tm
 
 @pytest.mark.parametrize("wrong", [{"bandwidth": (100.0, 1.0)}, {"measured": "nowhere.csv"}])
 def test_what_could_not_be_drawn_is_refused_at_once(wrong: dict) -> None:
-    with pytest.raises(ValueError, match=r"the least comes first|no such file"):
+    with pytest.raises(ValueError, match=r"give the smallest first|no such file"):
         replace(TIMES, **wrong)
 
 
