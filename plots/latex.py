@@ -44,7 +44,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
 
 def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """A mean, and the least and the greatest where these differ."""
-    values = rows.reindex(columns=names).astype(float).itertuples(index=False)
+    values = rows.reindex(columns=list(names)).astype(float).itertuples(index=False)
     return [
         "--" if mean != mean else short_exponent(f"{mean:.3g}" + (f" [{low:.3g}, {high:.3g}]" if low < high else ""))
         for mean, low, high in values
@@ -54,7 +54,8 @@ def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
 def _table(rows: pd.DataFrame, across: str, cells: Sequence[str] | pd.Series, caption: str) -> str:
     """A method a line, a task or a level a column."""
     grid = rows.assign(cell=cells).pivot(index="label", columns=across, values="cell").fillna("--")
-    grid = grid.loc[rows["label"].unique(), rows[across].unique()].rename(columns=str)
+    grid = grid.loc[rows["label"].unique(), rows[across].unique()]
+    grid.columns = [str(name) for name in grid.columns]
     style = grid.rename_axis(index=None, columns="Method").style
     style = style.format_index(escape="latex").format_index(escape="latex", axis=1)
     escaped = re.sub(r"([&%$#_{}])", r"\\\1", caption)

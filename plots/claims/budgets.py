@@ -181,7 +181,7 @@ class FewerBits(Check):
         ends = [level(curve, metric) for curve in curves]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         target = toward * max(toward * best for best in bests)
-        verdict, text = self._verdict(*(_reached(curve, metric, target) for curve in curves), is_alike)
+        verdict, text = self._verdict(_reached(mine, metric, target), _reached(theirs, metric, target), is_alike)
         text = f"{metric} {target:.3g}: {text}"
         if not is_alike:
             best, end = (_against(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))

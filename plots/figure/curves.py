@@ -69,9 +69,8 @@ def draw(
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
         for axis in figure.axes:
-            for side in (axis.xaxis, axis.yaxis):
-                if side.get_scale() == "log":
-                    _set_log_ticks(side)
+            _set_log_ticks(axis.xaxis, may_be_short=False)
+            _set_log_ticks(axis.yaxis)
         _write_below(figure, note)
     return figure
 
@@ -210,11 +209,14 @@ def _share(figure: Figure) -> None:
                 axis.set_ylim(low, high)
 
 
-def _set_log_ticks(side: Axis) -> None:
-    """Ticks at decades; up an axis of less than two also at 2 and 5 times them, of less than one at round numbers."""
+def _set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
+    """Ticks of a logarithmic axis at decades; one of less than two has them at 2 and 5 times these as well, one of
+    less than one at round numbers."""
+    if side.get_scale() != "log":
+        return
     low, high = np.log10(sorted(side.get_view_interval()))
     side.set_minor_locator(NullLocator())
-    if side.axis_name == "x" or high - low >= 2:
+    if not may_be_short or high - low >= 2:
         side.set_major_locator(LogLocator(numticks=6))
         return
     is_short = high - low < 1

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -204,7 +204,7 @@ def _run(variant: Variant, rows: pd.DataFrame, metrics: Iterable[str], lists: di
     """A run's curves: `axes` of all, and metrics of each step size. `lists` takes those of axes that are new."""
     run, trials = variant.run, list(rows.groupby("lr"))
 
-    def shown(trial: Mapping[str, pd.Series], name: str) -> list[float | int | None]:
+    def shown(trial: pd.DataFrame, name: str) -> list[float | int | None]:
         kept = trial[name].iloc[kept_evaluations(len(trial[name]))].tolist()
         return [value if math.isfinite(value) else None for value in kept]  # JSON knows no others
 

@@ -159,8 +159,8 @@ def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
 
 def _as_dicts(texts: pd.DataFrame) -> dict[Path, dict[str, str]]:
     return {
-        folder: {key.removesuffix("._target_"): text for key, text in mine.items() if text == text}  # not NaN
-        for folder, mine in texts.to_dict("index").items()
+        folder: {str(key).removesuffix("._target_"): text for key, text in mine.items() if text == text}  # not NaN
+        for folder, mine in zip(texts.index, texts.to_dict("records"), strict=True)
     }
 
 
@@ -179,7 +179,7 @@ def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
 
     leaves = {run.folder: _leaves(run.config) for run in runs}
     texts = pd.DataFrame([*leaves.values()], index=[*leaves], dtype=object)
-    for key in filter(_is_long, texts):
+    for key in filter(_is_long, list(texts.columns)):
         length = 8 if key.endswith("sha256") else None
         short = {text: text.rpartition(".")[2][:length] for text in texts[key].dropna().unique()}
         if len({*short.values()}) == len(short):

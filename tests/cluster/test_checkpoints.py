@@ -52,9 +52,9 @@ def _ended(folder: Path, ranks: int, act: Callable) -> list:
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [
-        ("logreg", (None, 4, 2)),
+        ("logreg", (2, None)),
         pytest.param("digits", (2, None), marks=pytest.mark.slow),
-        pytest.param("logreg", (2, None), marks=pytest.mark.slow),
+        pytest.param("logreg", (None, 4, 2), marks=pytest.mark.slow),
         pytest.param("digits", (None, 4, 2), marks=pytest.mark.slow),
     ],
 )
@@ -94,7 +94,7 @@ def _killed_while_saving(file: str, rank: int, act: Callable) -> None:
 @pytest.mark.parametrize(
     ("file", "rank", "before", "after"),
     [
-        ("worker-6.pt", 3, 4, 3),
+        pytest.param("worker-6.pt", 3, 4, 3, marks=pytest.mark.slow),
         pytest.param("worker-6.pt", 1, 2, 4, marks=pytest.mark.slow),
         pytest.param("shared.pt", 0, 2, 4, marks=pytest.mark.slow),
         pytest.param("latest", 0, 2, 4, marks=pytest.mark.slow),
@@ -187,7 +187,8 @@ def _elsewhere(run: RunConfig) -> None:
     run_each([replace(run, results_dir=run.results_dir + "-2" * this_rank())])
 
 
-@pytest.mark.parametrize("begun", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("begun", [True, False])
 def test_machines_that_do_not_share_the_results_are_refused(
     begun: bool, run: RunConfig, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

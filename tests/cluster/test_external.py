@@ -210,6 +210,7 @@ def _torch_powersgd(carrier: Carrier) -> Strategy:
     return Hooked(carrier, powerSGD_hook, state, partial(torch.optim.SGD, lr=LR))
 
 
+@pytest.mark.slow
 def test_the_hook_takes_powersgd_s_steps(tmp_path: Path) -> None:
     theirs = _models(tmp_path, _torch_powersgd)
     assert torch.equal(theirs[:, 0], theirs[:, 1])

@@ -137,6 +137,7 @@ def test_gpus_of_a_task_of_srun(
     assert device_of(configuration("task=digits"), task) == device
 
 
+@pytest.mark.slow
 def test_tasks_of_srun_run_together(results: str, tmp_path: Path) -> None:
     size, port = 2, free_port()
 

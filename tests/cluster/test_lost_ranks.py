@@ -103,7 +103,8 @@ def _without_data(rank: int, act: partial) -> None:
     act()
 
 
-@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 0])
 def test_a_rank_without_data(rank: int, run: RunConfig, tmp_path: Path) -> None:
     ranks = launched(tmp_path / "first", 2, partial(_without_data, rank, partial(run_each, [run])))
     assert [ended.code for ended in ranks] == [1, 1]
@@ -123,6 +124,7 @@ def _spoiled(act: partial) -> None:
     act()
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Path) -> None:
     first, second = launched(tmp_path / "first", 2, partial(_spoiled, partial(run_each, [run])))
     assert (first.code, second.code) == (1, 1)

@@ -29,7 +29,7 @@ from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.optim.optimizer import CompressedOptimizer
 from experiments.cluster.simulated import Simulated
 
-SIZES = (2, 3)
+SIZES = (2, pytest.param(3, marks=pytest.mark.slow))
 STEPS, AT, LR, D = 6, 4, 0.05, 32  # the fault is before step AT
 SIGN = cd_adam(ScaledSign(), AMSGrad())
 ALGORITHMS = {
@@ -370,6 +370,7 @@ def leaving(target: Path) -> None:
             os._exit(3)
 
 
+@pytest.mark.slow
 def test_a_rank_that_refused_its_state_is_not_waited_for(tmp_path: Path) -> None:
     stayed, left = launched(tmp_path, 2, partial(leaving, tmp_path))
     assert left.code == 3

@@ -32,7 +32,7 @@ def _another(override: str, results: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "override"),
     [
-        ("lr", "lr=0.01"),
+        pytest.param("lr", "lr=0.01", marks=pytest.mark.slow),
         ("compressor._target_", "compressor=top_k"),
         pytest.param("verify_every", "verify_every=5", marks=pytest.mark.slow),
     ],
@@ -63,7 +63,10 @@ def _older(results: Path) -> None:
 
 @pytest.mark.parametrize(
     ("act", "said"),
-    [(_edited, "algorithms/core/channels.py: 0000000000000000 on rank 1"), (_older, "numpy: 1.0 on rank 1")],
+    [
+        (_edited, "algorithms/core/channels.py: 0000000000000000 on rank 1"),
+        pytest.param(_older, "numpy: 1.0 on rank 1", marks=pytest.mark.slow),
+    ],
 )
 def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path: Path) -> None:
     first, second = launched(tmp_path, 2, partial(act, tmp_path / "results"))
@@ -92,7 +95,7 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
 @pytest.mark.parametrize(
     ("what", "rank", "ranks", "round", "kept", "said"),
     [
-        ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
+        pytest.param("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0", marks=pytest.mark.slow),
         pytest.param("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not", marks=pytest.mark.slow),
         pytest.param("signal", 2, 3, 12, 6, "rank 2: the ", marks=pytest.mark.slow),
         ("server memory", 0, 2, 8, 6, "rank 1: what the server remembers of the signal is not that of rank 0"),
@@ -121,6 +124,7 @@ def _begun_apart(run: RunConfig) -> None:
     run_each([run])
 
 
+@pytest.mark.slow
 def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) -> None:
     run = variant(*COMMON, results=tmp_path / "results")
     for ended in launched(tmp_path / "ranks", 2, partial(_begun_apart, run)):
@@ -129,6 +133,7 @@ def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) 
     assert rows(folder(run)) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_is_compared_before_it_is_saved(tmp_path: Path) -> None:
     run = variant(*COMMON, results=tmp_path / "results")
     stopped = partial(at_round, 9, 0, interrupt, partial(_flipped, "x", 1, 9, run))
@@ -136,6 +141,7 @@ def test_a_run_that_is_stopped_is_compared_before_it_is_saved(tmp_path: Path) ->
     assert (folder(run) / "checkpoint" / "latest").read_text() == "8\n"
 
 
+@pytest.mark.slow
 def test_verify_every_finds_it_sooner(tmp_path: Path) -> None:
     run = variant(*COMMON, "eval_every=12", "checkpoint_every=100", "verify_every=1", results=tmp_path / "results")
     late = partial(at_round, 9, 0, partial(exit, 77), partial(_flipped, "x", 1, 8, run))
@@ -150,6 +156,7 @@ def _other_data(results: Path) -> None:
     run_each([variant(*COMMON, results=results)])
 
 
+@pytest.mark.slow
 def test_other_data_are_refused(tmp_path: Path) -> None:
     first, second = launched(tmp_path, 2, partial(_other_data, tmp_path / "results"))
     assert (first.code, second.code) == (2, 2)
@@ -166,6 +173,7 @@ def _asked(target: Path) -> None:
     (target / f"heard-{ranks.rank}.json").write_text(json.dumps(heard))
 
 
+@pytest.mark.slow
 def test_what_is_asked_soon_is_heard_at_the_next_question_that_nobody_waits_for(tmp_path: Path) -> None:
     fine(launched(tmp_path, 3, partial(_asked, tmp_path)))
     heard = [json.loads((tmp_path / f"heard-{rank}.json").read_text()) for rank in range(3)]

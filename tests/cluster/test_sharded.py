@@ -154,7 +154,7 @@ def counted(target: Path, runs: list[RunConfig]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "scale"),
-    [("cd_adam", 8), ("natural", 0)],  # bytes of a scale
+    [("cd_adam", 8), pytest.param("natural", 0, marks=pytest.mark.slow)],  # bytes of a scale
 )
 def test_messages_are_sent_in_parts_that_have_what_is_counted(name: str, scale: int, tmp_path: Path) -> None:
     """But that every server gets the scale of a message."""
@@ -174,6 +174,7 @@ def test_messages_are_sent_in_parts_that_have_what_is_counted(name: str, scale: 
     assert max(received) < 0.6 * sum(received)  # no rank gets nearly all
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["clipped quantized_adam", "layer top_k"])
 def test_as_many_exchanges_as_are_said(name: str, tmp_path: Path) -> None:
     task = "digits" if "layer" in name else "logreg"
