@@ -54,8 +54,7 @@ def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
 def _table(rows: pd.DataFrame, across: str, cells: Sequence[str] | pd.Series, caption: str) -> str:
     """A method a line, a task or a level a column."""
     grid = rows.assign(cell=cells).pivot(index="label", columns=across, values="cell").fillna("--")
-    grid = grid.loc[rows["label"].unique(), rows[across].unique()]
-    grid.columns = [str(name) for name in grid.columns]
+    grid = grid.reindex(index=list(rows["label"].unique()), columns=list(rows[across].unique())).rename(columns=str)
     style = grid.rename_axis(index=None, columns="Method").style
     style = style.format_index(escape="latex").format_index(escape="latex", axis=1)
     escaped = re.sub(r"([&%$#_{}])", r"\\\1", caption)
