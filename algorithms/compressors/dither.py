@@ -1,5 +1,6 @@
 """Unbiased rounding in groups, to equally spaced levels or to powers of two."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -28,9 +29,9 @@ class Dither(GroupCodes):
             raise ValueError(f"levels={self.levels}: {type(self).__name__} takes 1 to {self._most} levels")
 
     @property
+    @abstractmethod
     def _most(self) -> int:
         """Levels above zero at most."""
-        raise NotImplementedError
 
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from options

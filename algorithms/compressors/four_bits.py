@@ -20,8 +20,8 @@ class Int4(GroupCodes):
     Halfway goes to the even multiple. Payload: two codes a byte and a float a group. The worst group has one
     coordinate at its maximum and the others at 1/14 of it, so that π = 196/(195 + B): 0.757 for B = 64.
 
-    Source: LoCo (Xie et al. 2024) and DeepSpeed's 4-bit messages, whose symmetric scale is recalled to be another,
-    16/(2‖x_b‖∞), which makes 7/8 of a positive maximum.
+    Source: LoCo (Xie et al. 2024) and DeepSpeed's 4-bit messages. DeepSpeed's symmetric scale, as recalled, is
+    16/(2‖x_b‖∞), so that a positive maximum becomes 7/8 of itself.
     """
 
     width = 4

@@ -56,7 +56,7 @@ class Checkpoint:
             for other in (self._folder / str(t)).glob("server-*.pt"):  # of a checkpoint that was damaged
                 if not other.stem.endswith(f"-of-{count}"):
                     other.unlink()
-            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, True, count)
+            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, durable=True, servers=count)
             with atomic(self._folder / "latest", durable=True) as file:
                 file.write_text(f"{t}\n")
             if self._whole < 0:

@@ -90,7 +90,7 @@ def declare(record: Iterable[Mapping[str, Any]]) -> None:
 
 
 ABOUT_BITS = {
-    "bits": "Bits are those of one worker, both directions.",
+    "bits": "Bits count what one worker sends and receives.",
     "bits_up": "Uplink bits are those that one worker sends to the server.",
     "bits_down": "Downlink bits are those that one worker receives from the server.",
 }

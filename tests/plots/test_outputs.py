@@ -47,7 +47,7 @@ def test_beside_a_picture_lie_its_curves(results, tmp_path, capsys):
     assert set(rows["lr"]) == {0.2}  # the best
     assert set(rows["algorithm"]) == {"plain, compressor.ratio=0.25", "plain, compressor.ratio=0.05"}
     assert len(rows) == 4 * 10  # round 0 has no place over bits
-    assert "seeds 0, 1. Bits are those of one worker, both directions." in capsys.readouterr().out
+    assert "seeds 0, 1. Bits count what one worker sends and receives." in capsys.readouterr().out
 
 
 def test_tasks_have_tables_of_what_they_select_by(results, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +28,7 @@ class Factored(ReplicaState):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowRank(Algorithm):
+class LowRank(Algorithm, ABC):
     """Rounds in which D = P Rᵀ of rank r stands for mean_i M_i, for every matrix of a layout that is compressed.
 
         worker   M_i of the gradient and of what is left of the round before       (`worker_message`)
@@ -43,13 +44,13 @@ class LowRank(Algorithm):
     compressed: Layout  # blocks of it
     seed: int
 
+    @abstractmethod
     def rank_of(self, block: Block) -> int:
         """The rank of a matrix, no larger than its sides."""
-        raise NotImplementedError
 
+    @abstractmethod
     def left(self, memory: Tensor, signal: Tensor) -> Tensor:
         """What is left of M_i [*T, W, c] by the next round, where D [*T, 1, c] was made of them all."""
-        raise NotImplementedError
 
     def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
         """What a worker keeps of M_i [*T, W, c] once it has made M_iᵀ P, of every matrix."""
