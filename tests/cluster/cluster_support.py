@@ -7,18 +7,27 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
+import torch.distributed as dist
 from checkpoint_support import content
 from run_support import configuration, timeless
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from algorithms.core.algorithm import Algorithm
 from common.errors import exit_with_message
+from experiments.cluster.simulated import Simulated
 from experiments.config.schema import RunConfig
+from experiments.external.collectives import FLOWS, nbytes
 from experiments.run import main as run_command
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
@@ -43,6 +52,9 @@ RUNS = {
     ),
 }
 """Runs that checkpoints are tested by."""
+
+LR = 0.05
+"""Of the loops below."""
 
 HANGS = 240.0
 """Seconds after which a rank says where it stands: less than it is given, so that one that hangs is understood."""
@@ -173,17 +185,84 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def network(seed: int) -> torch.nn.Module:
+def results_of(folder: Path, *stages: tuple[int, Callable[[], dict]]) -> list[list[dict]]:
+    """What each stage's function returned on each of its ranks: first so many of one launch call the first, …"""
+    fine(launched(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
+    return [
+        [torch.load(folder / f"{stage}-{rank}.pt", weights_only=False) for rank in range(size)]
+        for stage, (size, _) in enumerate(stages)
+    ]
+
+
+def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], dict]], ...]) -> None:
+    for stage, (size, act) in enumerate(stages):
+        if (rank := this_rank()) < size:
+            place, patience = f"file://{folder}/store-{stage}", timedelta(seconds=120)
+            dist.init_process_group("gloo", place, rank=rank, world_size=size, timeout=patience)
+            torch.save(act(), folder / f"{stage}-{rank}.pt")
+            # No model may outlive the group: DDP would take the group down with it, holding the interpreter's lock,
+            # for which gloo's thread may wait that still has a tensor of the last collective.
+            dist.destroy_process_group()
+
+
+def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     """32 parameters in four tensors."""
     torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).to(dtype)
 
 
 def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
     """Of a rank's own batch."""
-    generator = torch.Generator().manual_seed(100 * step + rank)
-    inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
+    generator, dtype = torch.Generator().manual_seed(100 * step + rank), next(net.parameters()).dtype
+    inputs, targets = (torch.randn(6, k, generator=generator, dtype=torch.float64).to(dtype) for k in (3, 2))
     return (net(inputs) - targets).square().mean()
+
+
+def vector(net: torch.nn.Module) -> torch.Tensor:
+    """A copy of its parameters [32]."""
+    return parameters_to_vector(net.parameters()).detach().clone()
+
+
+def gradients(x: torch.Tensor, workers: int, step: int) -> torch.Tensor:
+    """Those of every worker's loss [workers, 32] at x [32]."""
+    net = network(dtype=x.dtype)
+    vector_to_parameters(x.clone(), net.parameters())
+    params = list(net.parameters())
+    return torch.stack([
+        parameters_to_vector(torch.autograd.grad(loss(net, worker, step), params)) for worker in range(workers)
+    ])  # fmt: skip
+
+
+def simulated(
+    algorithm: Algorithm, workers: int, steps: int, left_out: int | None = None, dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """x after every step [steps, 32] of the harness's own rounds, of which one may be left out."""
+    cluster, path = Simulated(algorithm, workers, seed=3), []
+    state, t = cluster.start(vector(network(dtype=dtype))), 0
+    for step in range(1, steps + 1):
+        if step != left_out:
+            t += 1
+            state = cluster.round(gradients(state.replica.x, workers, step), state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+@contextmanager
+def watched(note: Callable[[str, int], object]) -> Iterator[None]:
+    """Every collective that Python calls is noted: its name, and the bytes that this rank hands in or is given."""
+
+    def watching(name: str, method: Callable) -> Callable:
+        def call(group: dist.ProcessGroup, *arguments: Any, **options: Any) -> object:
+            handed, given = FLOWS[name](group, (*arguments, *options.values()))
+            note(name, nbytes(handed) or nbytes(given))
+            return method(group, *arguments, **options)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in FLOWS.keys() & vars(dist.ProcessGroup).keys():
+            patch.setattr(dist.ProcessGroup, name, watching(name, getattr(dist.ProcessGroup, name)))
+        yield
 
 
 def at_round(round: int, rank: int, do: Callable[[], None], act: Callable[[], None]) -> None:

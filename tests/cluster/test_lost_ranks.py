@@ -1,18 +1,16 @@
 """A rank that dies, hangs or fails: the others end with a message, and the run goes on from its checkpoint."""
 
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import Launch, assert_same, at_round, fine, kill, launched, run_each, this_rank, variant
+from cluster_support import assert_same, at_round, fine, kill, launched, run_each, this_rank, variant
 from run_support import go, status
 
 from common.errors import DataError
 from experiments.config.identity import folder
-from experiments.config.schema import ClusterConfig, RunConfig
+from experiments.config.schema import RunConfig
 from experiments.training import build
 from experiments.training.trainer import Trainer
 
@@ -75,19 +73,6 @@ def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: Ru
     # Of the first rank that is killed nobody is there to say so.
     assert status(folder(run))["status"] == ("running" if (do, rank) == (kill, 0) else "failed")
     _goes_on(run, tmp_path, round=4)
-
-
-@pytest.mark.slow
-def test_a_rank_that_hangs(run: RunConfig, tmp_path: Path) -> None:
-    run = replace(run, cluster=ClusterConfig(workers=4, timeout=2))
-    hanging = partial(at_round, 7, 1, partial(time.sleep, 600), partial(run_each, [run]))
-    launch = Launch(tmp_path / "first", 2, hanging)
-    launch.ranks[0].join(300)
-    first, _ = launch.ended(timeout=0)
-    assert first.code == 1
-    assert _one_message(first.said, folder(run)), first.said
-    assert "2000ms" in first.said
-    assert status(folder(run))["status"] == "failed"
 
 
 def _without_data(rank: int, act: partial) -> None:
