@@ -1,30 +1,15 @@
 """Nodes of a network on one machine: namespaces joined by a bridge, whose links `tc` shapes. For Linux, as root."""
 
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+
+from common.errors import RunError
 
 MTU = 9000
 _LIMIT = 32_000_000  # bytes that wait at a shaper before it drops some
-
-Command = list[str]
-
-
-class NotHere(Exception):
-    """This machine cannot do it; the message says what is missing."""
-
-
-def check() -> None:
-    """Raise NotHere where there is no root or no iproute2."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        raise NotHere("network namespaces need Linux and root: run it as root, such as in a privileged container")
-    if missing := [name for name in ("ip", "tc") if not shutil.which(name)]:
-        raise NotHere(f"{' and '.join(missing)}: not found; install the package iproute2")
 
 
 @dataclass(frozen=True)
@@ -40,28 +25,29 @@ class Nodes:
         for command in shaping(self.hub, self.names, bandwidth, self.latency):
             _run(command, fails=command[3:5] == ["qdisc", "del"])  # there may be none
 
-    def start(self, node: int, words: Sequence[str], env: dict[str, str], **how: Any) -> subprocess.Popen[str]:
-        """`python -m` these words on a node; `how` is what Popen takes."""
-        command = ["ip", "netns", "exec", self.names[node], sys.executable, "-m", *words]
-        return subprocess.Popen(command, text=True, env={**os.environ, **env}, **how)
-
 
 @contextmanager
 def connected(count: int, latency: float) -> Iterator[Nodes]:
     """So many nodes on one bridge, until the block ends; node i has the address `address(i)` at its device eth0.
 
-    Raises NotHere where this kernel cannot do it.
+    Raises RunError where this kernel or user cannot do it.
     """
-    check()
     hub, *names = (f"cnet{os.getpid()}-{part}" for part in ("hub", *range(count)))
-    nodes = Nodes(hub, names, latency)
     try:
         for name in (hub, *names):
             _run(["ip", "netns", "add", name])
-        for command in wiring(hub, names):
-            _run(command)
-        nodes.shape(100)  # where tbf or netem is missing it is said now
-        yield nodes
+        commands = [f"-n {hub} link add hub type bridge", f"-n {hub} link set hub up"]
+        for number, name in enumerate(names):
+            commands += [
+                f"-n {hub} link add port{number} type veth peer name eth0 netns {name}",
+                f"-n {hub} link set port{number} mtu {MTU} master hub up",
+                f"-n {name} link set eth0 mtu {MTU} up",
+                f"-n {name} link set lo up",
+                f"-n {name} address add {address(number)}/24 dev eth0",
+            ]
+        for command in commands:
+            _run(["ip", *command.split()])
+        yield Nodes(hub, names, latency)
     finally:
         for name in (hub, *names):
             for process in _run(["ip", "netns", "pids", name], fails=True).split():
@@ -74,49 +60,27 @@ def address(node: int) -> str:
     return f"10.231.0.{node + 1}"
 
 
-def wiring(hub: str, names: Sequence[str]) -> list[Command]:
-    """The commands that join nodes to a bridge in the namespace `hub`: port<i> is the other end of eth0 of node i."""
-    commands = [_ip(hub, "link add hub type bridge"), _ip(hub, "link set hub up")]
-    for number, name in enumerate(names):
-        commands += [
-            _ip(hub, f"link add port{number} type veth peer name eth0 netns {name}"),
-            _ip(hub, f"link set port{number} mtu {MTU} master hub up"),
-            _ip(name, f"link set eth0 mtu {MTU} up"),
-            _ip(name, "link set lo up"),
-            _ip(name, f"address add {address(number)}/24 dev eth0"),
-        ]
-    return commands
+def shaping(hub: str, names: Sequence[str], bandwidth: float | None, latency: float) -> list[list[str]]:
+    """The commands that give every link a rate at both ends, and netem's latency at the node's end.
 
-
-def shaping(hub: str, names: Sequence[str], bandwidth: float | None, latency: float) -> list[Command]:
-    """The commands that give every link a rate at both ends, and netem's latency at the node's end."""
+    Of a rate in Mbit/s no more than the bytes of 0.2 ms, or two packets, pass at once.
+    """
+    burst = max(int((bandwidth or 0) * 1e6 / 8 * 2e-4), 2 * (MTU + 14))
+    far = f"tbf rate {bandwidth:g}mbit burst {burst} limit {_LIMIT}" if bandwidth else ""
+    rate = f" rate {bandwidth:g}mbit" if bandwidth else ""
+    near = f"netem delay {latency:g}ms{rate} limit 100000" if latency else far
     commands = []
     for number, name in enumerate(names):
-        near: list[str] = _tbf(bandwidth) if bandwidth else []
-        far = near
-        if latency:
-            rate = ["rate", f"{bandwidth:g}mbit"] if bandwidth else []
-            near = ["netem", "delay", f"{latency:g}ms", *rate, "limit", "100000"]
         for place, device, words in ((name, "eth0", near), (hub, f"port{number}", far)):
             commands.append(["tc", "-n", place, "qdisc", "del", "dev", device, "root"])
             if words:
-                commands.append(["tc", "-n", place, "qdisc", "add", "dev", device, "root", *words])
+                commands.append(["tc", "-n", place, "qdisc", "add", "dev", device, "root", *words.split()])
     return commands
 
 
-def _ip(place: str, words: str) -> Command:
-    return ["ip", "-n", place, *words.split()]
-
-
-def _tbf(bandwidth: float) -> list[str]:
-    """A rate in Mbit/s, of which no more than the bytes of 0.2 ms, or two packets, pass at once."""
-    burst = max(int(bandwidth * 1e6 / 8 * 2e-4), 2 * (MTU + 14))
-    return ["tbf", "rate", f"{bandwidth:g}mbit", "burst", str(burst), "limit", str(_LIMIT)]
-
-
-def _run(command: Command, fails: bool = False) -> str:
-    """What it prints. Raises NotHere where it fails, unless it may."""
+def _run(command: list[str], fails: bool = False) -> str:
+    """What it prints. Raises RunError where it fails, unless it may."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode and not fails:
-        raise NotHere(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise RunError(f"{' '.join(command)}: {done.stderr.strip()} (network namespaces need Linux and root)")
     return done.stdout

@@ -1,88 +1,111 @@
-"""One rank of `benchmarks.network`, which starts it: it holds all contestants and does what lines on stdin ask for.
+"""One rank of `benchmarks.network`, which starts it: python -m benchmarks.network_rank NODES TURNS, nodes in JSON.
 
-    rounds CONTESTANT COUNT    the seconds of one of so many rounds, and the bits up and down a worker of all
-    exchanges                  of a round of every contestant with a server in parts
-    link MEGABYTES             the seconds of a round trip, and of so much from node 1 to node 0
-
-Rank 0 answers in a line of JSON.
+All ranks take the same rounds; rank 0 shapes the links and prints what was measured, in JSON.
 """
 
 import json
+import math
 import sys
 import time
 
 import torch
 import torch.distributed as dist
 
-from benchmarks.contestants import CONTESTANTS, Training, training
+from benchmarks.contestants import CONTESTANTS, Training
+from benchmarks.links import Nodes
 from common.errors import exit_with_message
 from common.parent import end_with_parent
 from experiments.cluster.launch import join_ranks, launch
 from experiments.cluster.ranks import Ranks
 
+BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
 TIMEOUT = 120.0
+WARM_UP = 3  # rounds; PowerSGD compresses from the third on
+TURN, MOST_A_TURN = 0.4, 8  # seconds, rounds
 _TRIPS = 20
 
 
 def main() -> None:
-    """Answer until stdin ends."""
+    """The command line above."""
     end_with_parent()
     torch.set_num_threads(1)
+    nodes = Nodes(**json.loads(sys.argv[1]))
     with exit_with_message(), join_ranks(launch(), "cpu", TIMEOUT) as ranks:
-        _serve(ranks)
+        found = measured(ranks, nodes, int(sys.argv[2]))
+        if ranks.is_first:
+            print(json.dumps(found))
 
 
-def _serve(ranks: Ranks) -> None:
-    trainings = [training(contestant, ranks) for contestant in CONTESTANTS]
-    _answer(ranks, "ready")
-    for line in sys.stdin:
-        ranks.wait()
-        match line.split():
-            case ["rounds", number, count]:
-                _answer(ranks, _rounds(ranks, trainings[int(number)], int(count)))
-            case ["exchanges"]:
-                _answer(ranks, [one.exchanges for one in trainings])
-            case ["link", megabytes]:
-                _answer(ranks, _link(ranks, float(megabytes)))
+def measured(ranks: Ranks, nodes: Nodes, turns: int) -> list[dict[str, object]]:
+    """A row for every bandwidth and contestant, in bit/s and seconds: the link as it was measured, bits and exchanges
+    of a round, and its seconds in the best of some turns, on this link and on links not shaped (`computing`)."""
+    trainings = [start(ranks) for _, _, start in CONTESTANTS]
+    for one in trainings:
+        _round(ranks, one, WARM_UP)
+    bits = [(one.meter.bits_up / WARM_UP, one.meter.bits_down / WARM_UP) for one in trainings]
+    links = {bandwidth: _link(ranks, nodes, bandwidth) for bandwidth in BANDWIDTHS}
+    shortest: dict[float | None, list[float]] = {
+        bandwidth: [math.inf] * len(trainings) for bandwidth in (None, *BANDWIDTHS)
+    }
+    for _ in range(turns):
+        for bandwidth, mine in shortest.items():
+            _shape(ranks, nodes, bandwidth)
+            for number, one in enumerate(trainings):
+                seconds = _round(ranks, one, 1)
+                if more := ranks.from_first(min(int(TURN / seconds), MOST_A_TURN)):
+                    seconds = min(seconds, _round(ranks, one, more))
+                mine[number] = min(mine[number], seconds)
+    return [
+        {
+            "label": label, "form": form, "nodes": ranks.size, "bandwidth": bandwidth * 1e6, **links[bandwidth],
+            "computing": shortest[None][number], "seconds": shortest[bandwidth][number], "bits_up": bits[number][0],
+            "bits_down": bits[number][1], "exchanges": trainings[number].exchanges,
+        }
+        for bandwidth in BANDWIDTHS
+        for number, (label, form, _) in enumerate(CONTESTANTS)
+    ]  # fmt: skip
 
 
-def _rounds(ranks: Ranks, one: Training, count: int) -> dict[str, object]:
-    """Seconds of a round are until all ranks have done all of them: what one rank sends may lie in its system's
-    buffers when it goes on."""
-    before = one.bits()
+def _shape(ranks: Ranks, nodes: Nodes, bandwidth: float | None) -> None:
+    if ranks.is_first:
+        nodes.shape(bandwidth)
+    ranks.wait()
+
+
+def _round(ranks: Ranks, one: Training, count: int) -> float:
+    """Seconds of one of so many rounds, until all ranks have done all of them: what one rank sends may lie in its
+    system's buffers when it goes on."""
     ranks.wait()
     begin = time.perf_counter()
     for _ in range(count):
         one.take()
     ranks.wait()
-    seconds = (time.perf_counter() - begin) / count
-    return {"seconds": seconds, "bits": [after - first for first, after in zip(before, one.bits(), strict=True)]}
+    return (time.perf_counter() - begin) / count
 
 
-def _link(ranks: Ranks, megabytes: float) -> dict[str, float]:
-    """The median of some round trips, and the seconds of one transfer."""
-    byte, data = torch.zeros(1, dtype=torch.uint8), torch.zeros(int(megabytes * 1e6), dtype=torch.uint8)
-    trips = []
-    for _ in range(_TRIPS):
-        begin = time.perf_counter()
-        _pass(ranks, byte, 0, 1)
-        _pass(ranks, byte, 1, 0)
-        trips.append(time.perf_counter() - begin)
+def _link(ranks: Ranks, nodes: Nodes, bandwidth: float) -> dict[str, float]:
+    """A link of so many Mbit/s as it is: bit/s of the last of some transfers, of about a quarter of a second, from
+    node 1 to node 0, and half the median of some round trips."""
+    _shape(ranks, nodes, bandwidth)
+    size, seconds = 1_000_000, 0.0
+    for _ in range(4):
+        size = ranks.from_first(min(int(size * 0.25 / seconds), 200_000_000)) if seconds else size
+        seconds = _passed(ranks, size, (1, 0))
+    latency = sorted(_passed(ranks, 1, (0, 1), (1, 0)) for _ in range(_TRIPS))[_TRIPS // 2] / 2
+    return {"link_bandwidth": 8 * size / (seconds - latency), "link_latency": latency}
+
+
+def _passed(ranks: Ranks, size: int, *ways: tuple[int, int]) -> float:
+    """Seconds that so many bytes take from one node to another, on ways one after the other."""
+    data = torch.zeros(size, dtype=torch.uint8)
+    ranks.wait()
     begin = time.perf_counter()
-    _pass(ranks, data, 1, 0)
-    return {"trip": sorted(trips)[_TRIPS // 2], "seconds": time.perf_counter() - begin}
-
-
-def _pass(ranks: Ranks, data: torch.Tensor, source: int, target: int) -> None:
-    if ranks.rank == source:
-        dist.send(data, target)
-    elif ranks.rank == target:
-        dist.recv(data, source)
-
-
-def _answer(ranks: Ranks, what: object) -> None:
-    if ranks.is_first:
-        print(json.dumps(what), flush=True)
+    for source, target in ways:
+        if ranks.rank == source:
+            dist.send(data, target)
+        elif ranks.rank == target:
+            dist.recv(data, source)
+    return time.perf_counter() - begin
 
 
 if __name__ == "__main__":

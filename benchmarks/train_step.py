@@ -15,16 +15,19 @@ from dataclasses import fields, is_dataclass
 
 import torch
 from torch import Tensor
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from benchmarks import seconds
 from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
 from experiments.run_store.environment import environment
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
+
+SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
+"""The parts of a step in one process; the others are what a cluster adds, and evaluation."""
 
 DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100", "task.evaluation_rows=1000"]
 
@@ -56,8 +59,9 @@ def main() -> None:
     print(f"\na simulated step: {1e3 * step:.1f} ms; {shares}")
 
 
-SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
-"""The parts of a step in one process; the others are what a cluster adds, and evaluation."""
+def seconds(call: Callable[[], object], repeats: int = 5) -> float:
+    """The mean time of a call, after two that are not timed; a GPU is waited for."""
+    return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()).timeit(repeats).mean
 
 
 def _time_parts(trainer: Trainer, flops: float, copied: float, tell: Callable[..., None]) -> None:
