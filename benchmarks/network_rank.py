@@ -14,7 +14,7 @@ import torch.distributed as dist
 from benchmarks.contestants import CONTESTANTS, Training
 from benchmarks.links import Nodes
 from common.errors import exit_with_message
-from common.parent import end_with_parent
+from common.signals import end_with_parent
 from experiments.cluster.launch import join_ranks, launch
 from experiments.cluster.ranks import Ranks
 

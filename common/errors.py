@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
+from unicodedata import category
 
-from common.characters import visible
-
+_CONTROL = ("Cc", "Zl", "Zp", "Cs")  # control, line and paragraph separators, half a pair
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ROOM = "make room, or have it written elsewhere; what was written whole is kept, and the same command goes on"
 _FULL_OF_LIBRARIES = ("iostream error", "PytorchStreamWriter failed", "requested and 0 written")  # torch's, numpy's
@@ -29,10 +29,6 @@ class Diverged(RunError):
 
 class DataError(Exception):
     """Data that is missing, damaged or asked for wrongly; the message is meant for the user as it is. Status 1."""
-
-
-class Unavailable(DataError):
-    """Data that is not here and cannot be fetched from here."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -107,3 +103,10 @@ def _leave(status: int, message: str) -> NoReturn:
         sys.stdout.flush()
         os._exit(status)  # an orderly end would wait for ranks that may be gone
     sys.exit(status)
+
+
+def visible(text: str, allowed: str = "") -> str:
+    """A text with control characters, which move a terminal's cursor or end a line, written as in Python: \\x1b."""
+    if text.isprintable():  # nearly every text
+        return text
+    return "".join(repr(c)[1:-1] if category(c) in _CONTROL and c not in allowed else c for c in text)

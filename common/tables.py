@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from common.characters import visible
+from common.errors import visible
 
 Rows = Sequence[Sequence[str]]
 

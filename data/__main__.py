@@ -1,7 +1,6 @@
 """Fetch and verify the LibSVM sets, CIFAR-10 and tiny Shakespeare: `python -m data [data_dir=DIRECTORY] [NAME ...]`.
 
-DIRECTORY is DATA_DIR, or data/downloads, unless given; a folder may also be named alone, as ./folder. NAMEs are all
-sets unless given.
+DIRECTORY is DATA_DIR, or data/downloads, unless given. NAMEs are all sets unless given.
 """
 
 import argparse
@@ -11,7 +10,7 @@ import sys
 from common.errors import DataError
 from common.names import unknown
 from data import cifar10, libsvm, shakespeare
-from data.dataset import shape
+from data.dataset import Dataset, Images, shape
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
     parser.add_argument("words", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
     names, directory = [], os.environ.get("DATA_DIR", "data/downloads")
     for word in parser.parse_args().words:
-        if word.startswith("data_dir=") or os.sep in word:
+        if word.startswith("data_dir="):
             directory = word.removeprefix("data_dir=")
         elif word in known:
             names.append(word)
@@ -40,15 +39,14 @@ def main() -> None:
 
 
 def _described(name: str, directory: str) -> str:
-    """What the set is, once it is loaded."""
-    if name == "cifar10":
-        images = cifar10.load(directory)
-        return f"{len(images.train_images)} training and {len(images.test_images)} test images"
-    if name == "shakespeare":
-        text = shakespeare.load(directory)
-        return f"{len(text.train)} characters to train on, {len(text.held_out)} held out"
-    rows, features = shape(libsvm.load(name, directory).features)
-    return f"{rows} rows, {features} features"
+    others = {"cifar10": cifar10.load, "shakespeare": shakespeare.load}
+    found = others[name](directory) if name in others else libsvm.load(name, directory)
+    if isinstance(found, Images):
+        return f"{len(found.train_images)} training and {len(found.test_images)} test images"
+    if isinstance(found, Dataset):
+        rows, features = shape(found.features)
+        return f"{rows} rows, {features} features"
+    return f"{len(found.train)} characters to train on, {len(found.held_out)} held out"
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
 from common.errors import DataError, RunError
-from common.lock import held
+from common.files import held
 from data.dataset import digest
 
 PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
@@ -21,7 +20,7 @@ Arrays = dict[str, np.ndarray]
 _ABOUT = "about.json"  # the names of the arrays in order, and their hash
 
 
-def cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None, source: str = "") -> Arrays:
+def cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None) -> Arrays:
     """The arrays that `build()` returns, mapped from the .npy files in `folder` if they are there, else stored there.
 
     Processes that read them share one copy. A process that writes into a mapped array has that page for itself; the
@@ -30,10 +29,9 @@ def cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None,
 
     folder: its name must change whenever the arrays would.
     sha256: the content hash (see `digest`) of the arrays; None to rely on the one stored with them.
-    source: the hash of what they are built from, where their own is not known.
     Raises what `build` raises, and DataError where another process does not let go, or the file system does not lock.
     """
-    arrays = _read(folder, sha256, source)
+    arrays = _read(folder, sha256)
     if arrays is not None:
         return arrays
     with ExitStack() as lock:
@@ -43,15 +41,15 @@ def cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None,
                 lock.enter_context(held(folder.with_name(f"{folder.name}.lock"), "data set", "data_dir", PATIENCE))
         except RunError as error:
             raise DataError(str(error)) from error
-        arrays = _read(folder, sha256, source)  # another process may have stored them while this one waited
+        arrays = _read(folder, sha256)  # another process may have stored them while this one waited
         if arrays is None:
             arrays = build()
-            if _write(folder, arrays, source):
-                arrays = _read(folder, sha256, source) or arrays
+            _write(folder, arrays)
+            arrays = _read(folder, digest(arrays.values())) or arrays
     return arrays
 
 
-def _read(folder: Path, sha256: str | None, source: str) -> Arrays | None:
+def _read(folder: Path, sha256: str | None) -> Arrays | None:
     try:
         about = json.loads((folder / _ABOUT).read_text())
         # Copied where they are written to: torch takes no array that is read-only without a warning.
@@ -59,27 +57,22 @@ def _read(folder: Path, sha256: str | None, source: str) -> Arrays | None:
             name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
             for name in about["arrays"]
         }
+        return arrays if digest(arrays.values()) == (sha256 or about["sha256"]) else None
     except (OSError, ValueError, KeyError):
         return None
-    expected = {"sha256": sha256 or about["sha256"], "source": source}
-    return arrays if {"sha256": digest(arrays.values()), "source": about["source"]} == expected else None
 
 
-def _write(folder: Path, arrays: Arrays, source: str) -> bool:
-    """Whether they are there now: what else lies in the folder is older."""
-    for left in folder.parent.glob(f".{folder.name}.*.tmp"):  # by a process that was killed: the lock is ours
-        shutil.rmtree(left, ignore_errors=True)
-    temporary = folder.with_name(f".{folder.name}.{uuid4().hex}.tmp")
-    about = {"sha256": digest(arrays.values()), "source": source, "arrays": list(arrays)}
+def _write(folder: Path, arrays: Arrays) -> None:
+    temporary = folder.with_name(f".{folder.name}.tmp")  # whoever holds the lock writes alone
+    shutil.rmtree(temporary, ignore_errors=True)
     try:
         with suppress(OSError):
-            temporary.mkdir(parents=True)
+            temporary.mkdir()
             for name, array in arrays.items():
                 np.save(temporary / f"{name}.npy", array)
+            about = {"sha256": digest(arrays.values()), "arrays": list(arrays)}
             (temporary / _ABOUT).write_text(json.dumps(about))
-            shutil.rmtree(folder, ignore_errors=True)  # damaged, or of another source; who has mapped it keeps it
+            shutil.rmtree(folder, ignore_errors=True)  # damaged; who has mapped it keeps it
             os.replace(temporary, folder)
-            return True
-        return False
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

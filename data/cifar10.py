@@ -2,7 +2,6 @@
 
 import json
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,10 +9,9 @@ import numpy as np
 from PIL import Image
 
 from common.errors import DataError
-from common.marks import Place
 from data.cache import Arrays
+from data.dataset import Images, Place
 from data.download import download, pack
-from data.images import Images
 from data.pinned import pinned
 from data.torchvision_operators import torchvision
 
@@ -41,7 +39,7 @@ def load(
 
 
 def _read(place: Path) -> Arrays:
-    """The content of an archive or of an unpacked folder, or of the folder that a picture lies in."""
+    """The content of an archive, of an unpacked folder, or of the folder that a picture lies in."""
     if place.suffix == ".png":
         return _pictures(place.parent)
     if place.is_dir():
@@ -72,24 +70,18 @@ def _batches(folder: Path) -> Arrays:
 def _pictures(folder: Path) -> Arrays:
     """Those of the npm package."""
 
-    def decoded(name: str, decode: Callable[[Path], np.ndarray]) -> np.ndarray:
-        try:
-            return decode(folder / name)
-        except Exception as error:
-            raise DataError(f"{name}: {error}") from error
-
-    def images(file: Path) -> np.ndarray:
+    def images(name: str) -> np.ndarray:
         # A row of the picture is an image: its pixels in row order, red, green and blue.
         # A copy: an array that cannot be written to makes torch warn.
-        with Image.open(file) as picture:
+        with Image.open(folder / name) as picture:
             return np.array(picture).reshape(-1, 32, 32, 3)
 
-    def labels(file: Path) -> np.ndarray:
-        return np.array(json.loads(file.read_bytes()), np.uint8)
+    def labels(name: str) -> np.ndarray:
+        return np.array(json.loads((folder / name).read_bytes()), np.uint8)
 
     return {
-        "train_images": np.concatenate([decoded(f"data_batch_{number}.png", images) for number in range(1, 6)]),
-        "train_labels": decoded("train_lables.json", labels),
-        "test_images": decoded("test_batch.png", images),
-        "test_labels": decoded("test_lables.json", labels),
+        "train_images": np.concatenate([images(f"data_batch_{number}.png") for number in range(1, 6)]),
+        "train_labels": labels("train_lables.json"),
+        "test_images": images("test_batch.png"),
+        "test_labels": labels("test_lables.json"),
     }

@@ -1,11 +1,12 @@
-"""A binary classification data set, in sparse rows."""
+"""Data sets: rows of two classes, images, and texts."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
+from typing import Annotated, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +16,10 @@ LARGEST_INDEX = 2**31 - 1
 
 ENTRY = 12
 """Bytes of an entry that is not zero: a value and its column."""
+
+T = TypeVar("T")
+Place = Annotated[T, "place"]
+"""Of an option on which no number depends, such as `data_dir: Place[str]`: it is left out of a run's identity."""
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
@@ -33,8 +38,20 @@ def shape(matrix: sparse.csr_array) -> tuple[int, int]:
     return cast(tuple[int, int], matrix.shape)
 
 
+class Content:
+    """What every data set has."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The content, in the order and the types in which it is hashed and cached."""
+        raise NotImplementedError
+
+    def sha256(self) -> str:
+        """SHA-256, in hex, of the content: the bytes of `arrays()` in order."""
+        return digest(self.arrays().values())
+
+
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(Content):
     """N rows of d features, each row labelled +1 or -1.
 
     name: what the set is called in folders and figures.
@@ -47,21 +64,14 @@ class Dataset:
     labels: np.ndarray
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The content, in the order and the types in which it is hashed and cached.
-
-        labels int8 [N]; indptr int64 [N + 1]; indices int32 [nnz], zero-based; values float64 [nnz];
-        all little-endian.
-        """
+        """labels int8 [N]; indptr int64 [N + 1]; indices int32 [nnz], zero-based; values float64 [nnz];
+        all little-endian."""
         return {
             "labels": self.labels.astype("i1", copy=False),
             "indptr": self.features.indptr.astype("<i8", copy=False),
             "indices": self.features.indices.astype("<i4", copy=False),
             "values": self.features.data.astype("<f8", copy=False),
         }
-
-    def sha256(self) -> str:
-        """SHA-256, in hex, of the content: the bytes of `arrays()` in order."""
-        return digest(self.arrays().values())
 
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, np.ndarray], features: int | None = None) -> Dataset:
@@ -82,3 +92,61 @@ class Dataset:
         """The data set with the rows of `features`, real [N, d], and label +1 where `positive`, bool [N]."""
         matrix = sparse.csr_array(np.asarray(features, dtype=np.float64))
         return cls(name, matrix, np.where(positive, 1, -1).astype(np.int8))
+
+
+@dataclass(frozen=True, eq=False)
+class Images(Content):
+    """N training and M test images of h × w pixels and c channels, each labelled by the number of its class.
+
+    train_images: uint8 [N, h, w, c]. train_labels: uint8 [N].
+    test_images: uint8 [M, h, w, c]. test_labels: uint8 [M].
+    mean, std: of every channel, for pixel values divided by 255: what to subtract from them and divide them by.
+    """
+
+    name: str
+    train_images: np.ndarray
+    train_labels: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @property
+    def classes(self) -> int:
+        """The number of classes: the largest label, of either part, + 1."""
+        return int(max(self.train_labels.max(), self.test_labels.max())) + 1
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        names = ("train_images", "train_labels", "test_images", "test_labels")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Text(Content):
+    """N characters of one byte each, uint8 [N], the first ⌊9N/10⌋ to train on and the others held out."""
+
+    name: str
+    characters: np.ndarray
+
+    @cached_property
+    def alphabet(self) -> np.ndarray:
+        """The different bytes, uint8 [V], ascending."""
+        return np.unique(self.characters)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The number of every character in the alphabet: uint8 [N], below V."""
+        return np.searchsorted(self.alphabet, self.characters).astype(np.uint8)
+
+    @property
+    def train(self) -> np.ndarray:
+        """The codes to train on."""
+        return self.codes[: 9 * len(self.codes) // 10]
+
+    @property
+    def held_out(self) -> np.ndarray:
+        """The codes after them."""
+        return self.codes[9 * len(self.codes) // 10 :]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"characters": self.characters}

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from common.errors import DataError, Unavailable, is_full
+from common.errors import DataError, is_full
 from common.files import atomic
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
@@ -23,7 +23,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
 
     check: reads the file it is given (not yet `target`) and raises DataError where it is not what it should
     be; the file is then thrown away.
-    Raises Unavailable where the host cannot be reached, answers with an error or stops halfway, or the file cannot be
+    Raises DataError where the host cannot be reached, answers with an error or stops halfway, or the file cannot be
     written: nothing is left behind.
     """
     print(f"downloading {url}", file=sys.stderr, flush=True)
@@ -34,14 +34,14 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             HTTPDownloader(timeout=TIMEOUT)(url, str(temporary), None)
             return check(temporary)
     except ImportError as error:
-        raise Unavailable(f"{_by_hand(url, target)} ({error})") from error
+        raise DataError(f"{_by_hand(url, target)} ({error})") from error
     except OSError as error:  # what requests raises is an OSError too
         if is_full(error):
             raise
         # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         reason = str(error) if answered else type(error).__name__
-        raise Unavailable(f"{_by_hand(url, target)} ({reason})") from error
+        raise DataError(f"{_by_hand(url, target)} ({reason})") from error
 
 
 def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checked:

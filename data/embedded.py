@@ -3,8 +3,7 @@
 import numpy as np
 from sklearn import datasets
 
-from data.dataset import Dataset
-from data.images import Images
+from data.dataset import Dataset, Images
 
 
 def breast_cancer() -> Dataset:

@@ -1,19 +1,21 @@
 """LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
 
 import hashlib
+from collections.abc import Iterable
 from functools import partial
+from io import RawIOBase
 from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
 
 from common.errors import DataError
 from common.files import regular
-from common.marks import Place
 from common.names import unknown
 from data.cache import Arrays, cached
-from data.dataset import Dataset
+from data.dataset import LARGEST_INDEX, Dataset, Place
 from data.download import download
-from data.pinned import pinned
-from data.svmlight import parse
-from data.unpacking import PACKED, unpacked
+from data.pinned import PACKED, pinned, unpacked
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
@@ -70,7 +72,7 @@ def load_file(
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     name = Path(file.stem).stem if file.suffix in PACKED else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}"
-    arrays = cached(place, partial(_read, name, str(file), file), source=found)
+    arrays = cached(place, partial(_read, name, str(file), file))
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
@@ -80,3 +82,49 @@ def load_file(
 def _read(name: str, source: str, file: Path) -> Arrays:
     with unpacked(file, source) as stream:
         return parse(stream, name, source).arrays()
+
+
+def parse(lines: Iterable[bytes], name: str, source: str) -> Dataset:
+    """The data set in `lines`, called `name`; its larger raw label becomes +1, the other -1.
+
+    source: what to call the text in messages.
+    Raises DataError, with the line where one is wrong, for what is not a binary data set in svmlight form.
+    """
+    text = _Counted(lines)
+    try:
+        # pyright takes the default, "auto", for the only type.
+        features, raw = load_svmlight_file(text, zero_based=False)  # pyright: ignore[reportArgumentType]
+    except (ValueError, OverflowError) as error:
+        raise DataError(
+            f"{source}, line {text.number}: expected a label, then index:value with whole indices that rise from 1 "
+            f"to at most {LARGEST_INDEX} ({error})"
+        ) from error
+    classes = np.unique(raw)
+    if not len(raw):
+        raise DataError(f"{source} is empty: it has no rows")
+    if not np.isfinite(raw).all() or not np.isfinite(features.data).all():
+        raise DataError(f"{source}: expected finite numbers")
+    if len(classes) != 2:
+        shown = ", ".join(f"{label:g}" for label in classes[:5])
+        raise DataError(f"{source}: two classes are needed; the {len(raw)} rows have {len(classes)} labels: {shown}")
+    if not features.nnz:
+        raise DataError(f"{source}: none of the {len(raw)} rows has a feature")
+    content = {
+        "labels": np.where(raw == classes[1], np.int8(1), np.int8(-1)),
+        "indptr": features.indptr,
+        "indices": features.indices,
+        "values": features.data,
+    }
+    return Dataset.from_arrays(name, content)
+
+
+class _Counted(RawIOBase):
+    """The lines of a file, and the number of the last that was read."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self.lines, self.number = iter(lines), 0
+
+    def __next__(self) -> bytes:
+        line = next(self.lines)
+        self.number += 1
+        return line

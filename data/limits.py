@@ -1,6 +1,5 @@
 """The memory that is free, and what would take more of it."""
 
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit
 
 
 def free_memory() -> int:
-    """Bytes that this process can still take, as far as the system says: a machine's, or a container's."""
+    """Bytes that this process can still take, as far as Linux says: a machine's, or a container's."""
     found = [sys.maxsize]
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -20,8 +19,6 @@ def free_memory() -> int:
     for file in MEMORY_FILES:
         with suppress(OSError, ValueError):  # "max" is no number
             found.append(int(Path(file).read_text()) - _held(Path(file).with_name("memory.stat")))
-    if len(found) == 1 and hasattr(os, "sysconf"):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(found)
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from common.errors import DataError
-from data.keyed import generator
-from data.text import Text
+from data.dataset import Text
+from data.partition import generator
 
 ALPHABET = np.frombuffer(b" abcdefghijklmno", np.uint8)
 SHARPNESS = 0.1  # of the Dirichlet distribution: in a row of 16 chances about two are large

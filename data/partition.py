@@ -1,61 +1,50 @@
-"""How the rows of a data set, labels [N], are shared over n workers in equal parts.
+"""How the rows of a data set, labels [N], are shared over n workers in equal parts."""
 
-Every function raises UsageError where n is not in 1 to N.
-"""
-
-from dataclasses import dataclass
+import zlib
 
 import numpy as np
 
 from common.errors import UsageError
-from data.keyed import generator
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """N rows shared over n workers, m = floor(N / n) each.
+def generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
+    """The random numbers of (seed, purpose, index): the same whatever else is drawn, independent of the others.
 
-    rows: int64 [n, m], the row numbers of each worker.
-    left_out: int64 [N - n m], the row numbers that no worker has, ascending.
+    purpose: what is drawn, in words; index: which worker or class it is for.
+    Raises ValueError where the seed is negative.
     """
+    key = (zlib.crc32(purpose.encode()), index)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
-    rows: np.ndarray
-    left_out: np.ndarray
 
+def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float = 1.0) -> np.ndarray:
+    """The row numbers of each worker, int64 [n, m], m = floor(N / n); N - n m rows are left out.
 
-def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float) -> Parts:
-    """Parts by the name of a function below. Raises ValueError for another name."""
+    how: contiguous, worker i has rows i m to (i + 1) m - 1; shuffled, every worker has a uniform sample; or
+    dirichlet, with label skew: the smaller `alpha`, finite and above 0, the more the workers' class shares differ.
+    Raises UsageError where n is not in 1 to N, ValueError for another `how`.
+    """
+    size = part_size(len(labels), workers)
     match how:
         case "contiguous":
-            return contiguous(labels, workers)
+            order = np.arange(len(labels))
         case "shuffled":
-            return shuffled(labels, workers, seed)
+            order = generator(seed, "shuffled partition").permutation(len(labels))
         case "dirichlet":
-            return dirichlet(labels, workers, seed, alpha)
-    raise ValueError(f"partition={how}: contiguous, shuffled or dirichlet")
+            order = np.array(_dirichlet(labels, workers, size, seed, alpha))
+        case _:
+            raise ValueError(f"partition={how}: contiguous, shuffled or dirichlet")
+    return order[: size * workers].astype(np.int64).reshape(workers, size)
 
 
-def contiguous(labels: np.ndarray, workers: int) -> Parts:
-    """Rows in file order: worker i has rows i m to (i + 1) m - 1."""
-    return _split(np.arange(len(labels)), workers)
-
-
-def shuffled(labels: np.ndarray, workers: int, seed: int) -> Parts:
-    """Rows in random order: every worker has a uniform sample of them."""
-    return _split(generator(seed, "shuffled partition").permutation(len(labels)), workers)
-
-
-def dirichlet(labels: np.ndarray, workers: int, seed: int, alpha: float) -> Parts:
-    """Parts with label skew: the smaller `alpha`, the more the workers' class shares differ.
+def _dirichlet(labels: np.ndarray, workers: int, size: int, seed: int, alpha: float) -> list[int]:
+    """The rows of every worker, one after the other.
 
     Worker i asks for class shares p_i ~ Dirichlet(alpha K q), K the number of classes and q their shares in
     the whole set, so that p_i is q on average; for balanced classes that is Dirichlet(alpha, ..., alpha). It
     gets m p_i rows of each class, rounded, drawn at random. Workers are served in order; where a class has
     run out, the rows come from the class that has most left.
-
-    alpha: finite and above 0; large gives every worker the shares of the whole set.
     """
-    size = part_size(len(labels), workers)
     classes, counts = np.unique(labels, return_counts=True)
     # The next row of a class is the last one of its list.
     pools = [
@@ -73,15 +62,7 @@ def dirichlet(labels: np.ndarray, workers: int, seed: int, alpha: float) -> Part
         while len(part) < size:
             part.append(max(pools, key=len).pop())
         order += part
-    left_out = [row for pool in pools for row in pool]
-    return _split(np.array(order + left_out), workers)
-
-
-def _split(order: np.ndarray, workers: int) -> Parts:
-    size = part_size(len(order), workers)
-    used = size * workers
-    order = order.astype(np.int64)
-    return Parts(order[:used].reshape(workers, size), np.sort(order[used:]))
+    return order
 
 
 def part_size(rows: int, workers: int) -> int:

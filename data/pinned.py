@@ -1,15 +1,40 @@
 """Data sets that are known by their content: looked for in files, else fetched, and believed once it is checked."""
 
-from collections.abc import Callable, Sequence
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import IO, Any
 
-from common.errors import DataError, Unavailable
+from common.errors import DataError
+from common.files import regular
 from data.cache import Arrays, cached
 from data.dataset import digest
 
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+"""What unpacks a file whose name ends so."""
+
 Source = tuple[Callable[..., Arrays], str, str]
 """`download` or `pack`, what to fetch, and what the file is called."""
+
+
+@contextmanager
+def unpacked(file: Path, source: object) -> Iterator[IO[bytes]]:
+    """Open a file for reading, unpacked where its name ends as in PACKED.
+
+    source: what to call it in messages. Raises DataError where it cannot be read or is damaged.
+    """
+    try:
+        with PACKED.get(file.suffix, open)(regular(file), "rb") as stream:
+            yield stream
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the file system, not of an archive
+            raise DataError(f"cannot read {file}: {error.strerror}") from error
+        raise DataError(f"{source} is truncated or not an archive ({error}): fetch it again") from error
 
 
 def pinned(
@@ -26,30 +51,27 @@ def pinned(
     In `data_dir` they are looked for decoded (`cache/`), then, in it or in its `folder`, as one of the files and
     folders called `forms`, which `read` reads; else fetched into `folder`, from the first source that has them. A
     read-only `data_dir` will do.
-    Raises DataError where files are damaged or of other content, Unavailable where no source gives them.
+    Raises DataError where files are damaged or of other content, and where no source gives them.
     """
     base = Path(data_dir).expanduser()
     check = partial(_checked, name, sha256, read)
-    build = partial(_obtained, base, folder, forms, check, sources)
-    return cached(base / "cache" / f"{name}-{sha256[:12]}", build, sha256)
 
+    def obtained() -> Arrays:
+        _, address, file = sources[0]
+        for place in (parent / form for parent in (base, base / folder) for form in forms):
+            if place.exists():
+                return check(place, source=place, remedy=f"put {file} from {address} there instead")
+        failures = []
+        for fetch, address, file in sources:
+            target = base / folder / file
+            remedy = f"it was not kept; fetch the set elsewhere and put it at {target}"
+            try:
+                return fetch(address, target, partial(check, source=address, remedy=remedy))
+            except DataError as error:
+                failures.append(str(error))
+        raise DataError("; ".join(failures))
 
-def _obtained(
-    base: Path, folder: str, forms: Sequence[str], check: Callable[..., Arrays], sources: Sequence[Source]
-) -> Arrays:
-    _, address, file = sources[0]
-    for place in (base, base / folder):
-        for form in forms:
-            if (place / form).exists():
-                return check(place / form, source=place / form, remedy=f"put {file} from {address} there instead")
-    failures = []
-    for fetch, address, file in sources:
-        remedy = f"it was not kept; fetch the set elsewhere and put it at {base / folder / file}"
-        try:
-            return fetch(address, base / folder / file, partial(check, source=address, remedy=remedy))
-        except DataError as error:
-            failures.append(error)
-    raise failures[0] if len(failures) == 1 else Unavailable("; ".join(map(str, failures)))
+    return cached(base / "cache" / f"{name}-{sha256[:12]}", obtained, sha256)
 
 
 def _checked(

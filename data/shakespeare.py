@@ -4,12 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from common.marks import Place
 from data.cache import Arrays
+from data.dataset import Place, Text
 from data.download import download
-from data.pinned import pinned
-from data.text import Text
-from data.unpacking import PACKED, unpacked
+from data.pinned import PACKED, pinned, unpacked
 
 URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/"

@@ -6,9 +6,8 @@ import numpy as np
 
 from common.errors import DataError
 from data.dataset import ENTRY, LARGEST_INDEX, Dataset
-from data.keyed import generator
 from data.limits import check_memory
-from data.partition import part_size
+from data.partition import generator, part_size
 
 _CHUNK = 2**20  # entries that are drawn at once
 

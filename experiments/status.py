@@ -20,7 +20,7 @@ from datetime import datetime
 from rich.console import Console
 
 from common import tables
-from common.characters import visible
+from common.errors import visible
 from common.progress import duration
 from experiments.run_store.code import changes, listed
 from plots.request import answering, folder, parse, words

@@ -16,10 +16,8 @@ from hydra import compose as hydra_compose
 from omegaconf import DictConfig
 
 from data import cifar10, libsvm, shakespeare
-from data.dataset import Dataset
-from data.images import Images
+from data.dataset import Dataset, Images, Text
 from data.synthetic import synthetic
-from data.text import Text
 from experiments.config import compose
 from experiments.run import main
 

@@ -16,16 +16,16 @@ PARENT = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flus
 CHILD = """
 import os, signal, sys, time
 from pathlib import Path
-from common import parent
+from common import signals
 
-parent.GRACE = 0.3
+signals.GRACE = 0.3
 folder, how = Path(sys.argv[1]), sys.argv[2]
 def note(number, frame):
     (folder / "asked").touch()
     if how != "deaf":
         sys.exit()
 signal.signal(signal.SIGTERM, note)
-parent.end_with_parent()
+signals.end_with_parent()
 (folder / "ready").touch()
 while True:
     time.sleep(0.02)

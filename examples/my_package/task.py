@@ -9,7 +9,7 @@ from torch import Tensor
 from algorithms.core.algorithm import Algorithm
 from algorithms.utils.seeding import keyed_seed
 from data.dataset import Dataset
-from data.partition import shuffled
+from data.partition import share
 
 
 class RobustRegression:
@@ -39,7 +39,7 @@ class RobustRegression:
     ) -> None:
         if scale <= 0:
             raise ValueError(f"scale={scale}: must be positive")
-        rows = shuffled(dataset.labels, workers, seed).rows  # [n, m]
+        rows = share(dataset.labels, workers, "shuffled", seed)  # [n, m]
         if batch_size is not None and not 1 <= batch_size <= rows.shape[1]:
             raise ValueError(
                 f"batch_size={batch_size}: a worker has {rows.shape[1]} rows; choose at most that, or null"

@@ -9,7 +9,7 @@ from typing import Any
 from hydra._internal.utils import get_args_parser
 
 from common.errors import UsageError, exit_with_message
-from common.parent import end_with_parent
+from common.signals import end_with_parent
 from experiments.config.compose import CONF, check_files, packages_of, register, search_path
 from experiments.config.messages import check, explain_hydra_errors
 

@@ -12,9 +12,7 @@ from algorithms.compressors import Compressor
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import Update
 from common.errors import UsageError
-from data.dataset import Dataset
-from data.images import Images
-from data.text import Text
+from data.dataset import Dataset, Images, Text
 from experiments.config.classes import Classes, parameter_types, targets
 from experiments.config.compose import Config
 from experiments.contracts.test_algorithm import cases
@@ -100,5 +98,5 @@ def _kind(target: Callable) -> str:
         "experiments.tasks.task.Task; an algorithm, a function annotated to return an "
         "algorithms.core.algorithm.Algorithm, "
         "with a parameter `compressor`; or a data set, a function annotated to return a data.dataset.Dataset, "
-        "data.images.Images or data.text.Text"
+        "data.dataset.Images or data.dataset.Text"
     )

@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from data.dataset import Dataset
-from data.images import Images
-from data.text import Text
+from data.dataset import Dataset, Images, Text
 
 Load = Callable[[], Dataset | Images | Text]
 
 
 class TestDataset:
     def test_is_a_dataset(self, load: Load) -> None:
-        """It is a data.dataset.Dataset, data.images.Images or data.text.Text, with a name for folders and figures."""
+        """It is a Dataset, Images or Text of data.dataset, with a name for folders and figures."""
         found = load()
         known = isinstance(found, Dataset | Images | Text)
         assert known, f"expected a Dataset, Images or Text, saw {type(found).__name__}"

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from common.errors import exit_with_message
-from common.parent import end_with_parent
+from common.signals import end_with_parent
 from experiments.config.run import load_run
 
 

@@ -16,7 +16,7 @@ import torch
 from joblib import cpu_count as cores
 
 from common.errors import exit_with_message
-from common.parent import end_with_parent
+from common.signals import end_with_parent
 from experiments.cluster.launch import launch as place_of
 from experiments.config.compose import ROOT
 from experiments.config.run import load_frozen

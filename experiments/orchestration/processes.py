@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from common.files import naming
-from common.parent import end_with_parent
-from common.signals import stop_requests
+from common.signals import end_with_parent, stop_requests
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""

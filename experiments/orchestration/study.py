@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from common.errors import RunError
-from common.files import atomic
-from common.lock import held
+from common.files import atomic, held
 from experiments.config.run import as_yaml
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder

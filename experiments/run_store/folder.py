@@ -14,8 +14,7 @@ import torch
 import yaml
 
 from common.errors import RunError, is_full
-from common.files import atomic, naming, remove_halves, sync
-from common.lock import held
+from common.files import atomic, held, naming, remove_halves, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.compose import Config

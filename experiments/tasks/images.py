@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from algorithms.utils.layout import with_ends
-from common.marks import Place
-from data.images import Images
+from data.dataset import Images, Place
 from data.partition import share
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
@@ -65,15 +64,15 @@ class ImageClassification(NetworkTask):
         if rows > len(dataset.train_labels):
             raise ValueError(f"rows={rows}: {dataset.name} has {len(dataset.train_labels)} training images")
         parts = share(dataset.train_labels[:rows], workers, partition, seed, alpha)
-        self.workers, self.rows = parts.rows.shape
+        self.workers, self.rows = parts.shape
         self.rounds_per_epoch = self.rows // batch_size
         if not self.rounds_per_epoch:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} images; choose at most that")
         self.seed, self.device, self.batch_size = seed, device, batch_size
-        self._dataset, self._left_out, self._parts = dataset, parts.left_out, parts.rows
+        self._dataset, self._left_out, self._parts = dataset, rows - parts.size, parts
         self._ids = range(workers) if ids is None else ids
         self._padding, self._flip, self._precision = padding, flip, precision
-        self._evaluated = torch.from_numpy(np.sort(parts.rows.reshape(-1))[:evaluation_rows]).to(device)
+        self._evaluated = torch.from_numpy(np.sort(parts.reshape(-1))[:evaluation_rows]).to(device)
         self.evaluated, self._evaluation_batch = len(self._evaluated), evaluation_batch
 
         initialise(model, seed)
@@ -136,9 +135,9 @@ class ImageClassification(NetworkTask):
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
             "d": self.d,
-            "rows": self.workers * self.rows + len(self._left_out),
+            "rows": self.workers * self.rows + self._left_out,
             "rows_per_worker": self.rows,
-            "rows_left_out": len(self._left_out),
+            "rows_left_out": self._left_out,
             "rounds_per_epoch": self.rounds_per_epoch,
             "device": str(self.device),
         }

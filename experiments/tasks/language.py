@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
-from data.text import Text
+from data.dataset import Text
 from experiments.models.dropout import key_masks
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise

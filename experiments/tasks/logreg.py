@@ -55,7 +55,7 @@ class LogisticRegression:
     ) -> None:
         self.check_options(regularization, batch_size, alpha)
         parts = share(dataset.labels, workers, partition, seed, alpha)
-        self.workers, self.rows = parts.rows.shape
+        self.workers, self.rows = parts.shape
         if batch_size is not None and batch_size > self.rows:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} rows; choose at most that, or null")
         self.d = shape(dataset.features)[1]
@@ -66,10 +66,10 @@ class LogisticRegression:
         self.evaluated = self.workers * self.rows
         self.seed = seed
         self._step_unit = step_unit
-        self._dataset, self._left_out = dataset, parts.left_out
+        self._dataset = dataset
 
         self._ids = range(workers) if ids is None else ids
-        used = parts.rows.reshape(-1)
+        used = parts.reshape(-1)
         self._rows = _taken(dataset.features, used)  # a_j [nm, d], in worker order
         self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
         own = len(self._ids)
@@ -171,7 +171,7 @@ class LogisticRegression:
             "d": self.d,
             "rows": shape(self._dataset.features)[0],
             "rows_per_worker": self.rows,
-            "rows_left_out": len(self._left_out),
+            "rows_left_out": len(self._dataset.labels) - self.evaluated,
             "nonzeros": self._dataset.features.nnz,
         }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from common.characters import visible
+from common.errors import visible
 from plots.claims import claims, finding
 from plots.claims.claims import Claim
 from plots.figure.spec import Figure

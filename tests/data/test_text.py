@@ -12,8 +12,8 @@ from data_support import Web
 from common.errors import DataError
 from data import markov as source
 from data import shakespeare
+from data.dataset import Text
 from data.markov import entropy_rate, markov
-from data.text import Text
 
 WORDS = b"Now is the winter of our discontent\nMade glorious summer by this sun of York;\n"
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "text"
@@ -47,8 +47,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("tinyshakespeare.txt", WORDS),
-        ("text/input.txt", WORDS),
+        ("input.txt", WORDS),
         ("text/tinyshakespeare.xz", lzma.compress(WORDS)),
     ],
 )
@@ -95,12 +94,6 @@ def test_the_entropy_rate_is_the_loss_of_the_source_itself() -> None:
     spread = surprise.std() / math.sqrt(length) * 4  # neighbours are dependent
     assert surprise.mean() == pytest.approx(entropy_rate(0), abs=4 * spread)
     assert spread < 0.01
-
-
-def test_the_entropy_rate_of_a_source_without_memory_is_that_of_its_letters(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = np.array([0.5, 0.25, 0.25])
-    monkeypatch.setattr(source, "chances", lambda seed: np.broadcast_to(row, (3, 3, 3)))
-    assert entropy_rate(0) == pytest.approx(1.5 * math.log(2))
 
 
 def test_a_short_markov_text_is_refused() -> None:

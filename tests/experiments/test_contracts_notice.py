@@ -21,8 +21,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Channel, Direct
 from algorithms.core.update_rules import SGD
 from algorithms.utils.seeding import MessageKey
-from data.dataset import Dataset
-from data.images import Images
+from data.dataset import Dataset, Images
 from data.synthetic import synthetic
 from experiments.contracts import test_algorithm, test_compressor, test_dataset, test_task
 from experiments.tasks.logreg import LogisticRegression

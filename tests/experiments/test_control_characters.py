@@ -9,7 +9,7 @@ from renewing import renew
 from run_support import SMALL, go
 
 from common import tables
-from common.characters import visible
+from common.errors import visible
 from experiments import status
 from plots.figure.markdown import row_table
 

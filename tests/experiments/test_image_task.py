@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from common.errors import UsageError
+from data.dataset import Images
 from data.embedded import digit_images
-from data.images import Images
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
 from experiments.models.flat import FlatModel

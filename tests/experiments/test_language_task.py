@@ -11,8 +11,8 @@ from run_support import configuration, go, rows
 from torch import Tensor
 
 from common.errors import UsageError
+from data.dataset import Text
 from data.markov import markov
-from data.text import Text
 from experiments.cluster.ranks import Ranks
 from experiments.models.small_cnn import small_cnn
 from experiments.models.transformer import transformer

@@ -65,8 +65,8 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 SPLITS = {
     "contiguous": lambda labels: np.arange(102).reshape(6, 17),
-    "shuffled": lambda labels: partition.shuffled(labels, WORKERS, 3).rows,
-    "dirichlet": lambda labels: partition.dirichlet(labels, WORKERS, 3, 0.2).rows,
+    "shuffled": lambda labels: partition.share(labels, WORKERS, "shuffled", 3),
+    "dirichlet": lambda labels: partition.share(labels, WORKERS, "dirichlet", 3, 0.2),
 }
 
 

@@ -198,7 +198,7 @@ def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
 def test_what_a_killed_job_started_ends_too(who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the ranks of torchrun, which have sessions of their own."""
     monkeypatch.setattr(processes_module, "GRACE", 0.5)
-    script = "import time; from common.parent import end_with_parent; end_with_parent(); time.sleep(1000)"
+    script = "import time; from common.signals import end_with_parent; end_with_parent(); time.sleep(1000)"
     child = f"{sys.executable} -c '{script}' {tmp_path}"
     last = "kill -9 $$" if "others" in who else STUBBORN
     job = shell(tmp_path, "a", f"setsid {child} & sleep 1; echo ready; {last}")

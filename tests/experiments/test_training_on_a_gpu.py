@@ -15,7 +15,7 @@ from torch import Tensor
 from algorithms.compressors import ScaledSign
 from algorithms.core.lr_schedules import step_decay
 from algorithms.methods.onebit_adam import onebit_adam
-from data.images import Images
+from data.dataset import Images
 from data.markov import markov
 from experiments.cluster.simulated import Simulated
 from experiments.models.flat import FlatModel

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from common.errors import DataError, UsageError
-from data.svmlight import parse
+from data.libsvm import parse
 from experiments.config.compose import compose, dotted, resolve, value_of
 from experiments.config.compose import parse as parse_override
 from experiments.config.messages import check
