@@ -61,7 +61,7 @@ def harness(ranks: Ranks, server: str, lr: float, *settings: str) -> Training:
 
     def take() -> None:
         trainer.step()
-        ranks.soon(False)
+        ranks.any_before(False)
 
     exchanges = exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges
     return Training(take, trainer.meter, exchanges)

@@ -196,12 +196,12 @@ class _Served(Shard):
     def _of(self, cuts: tuple[int, ...]) -> _Served:
         return _Served(cuts, self.number, self.servers)
 
-    def _gathered(self, mine: Tensor) -> Tensor:
+    def _all_pieces(self, mine: Tensor) -> Tensor:
         lead, counts = mine.shape[:-1], self.pieces()
         theirs = self._from_all(mine, [math.prod(lead) * count for count in counts])
         return torch.cat([one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)], -1)
 
-    def _told(self, numbers: Tensor) -> Tensor:
+    def _all_numbers(self, numbers: Tensor) -> Tensor:
         theirs = self._from_all(numbers, [numbers.numel()] * len(self.pieces()))
         return torch.stack([one.view(numbers.shape) for one in theirs])
 

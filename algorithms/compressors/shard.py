@@ -72,7 +72,7 @@ class Shard:
             mine = torch.stack([measure(part) for part in x.split(piece(self.d), -1)], -1)
         else:
             mine = measure(x.new_zeros(*x.shape[:-1], 1)).unsqueeze(-1)[..., :0]
-        return mine if self.is_whole else self._gathered(mine)
+        return mine if self.is_whole else self._all_pieces(mine)
 
     def total(self, x: Tensor) -> Tensor:
         """Σ_j x_j over the whole vector, [..., 1]."""
@@ -96,7 +96,7 @@ class Shard:
 
         Raises LostContact where it takes others who are gone.
         """
-        return numbers.unsqueeze(0) if self.is_whole else self._told(numbers)
+        return numbers.unsqueeze(0) if self.is_whole else self._all_numbers(numbers)
 
     def pieces(self) -> list[int]:
         """How many pieces every shard of the vector has."""
@@ -106,11 +106,11 @@ class Shard:
         """The same part of another vector."""
         return Shard(cuts, self.number)
 
-    def _gathered(self, mine: Tensor) -> Tensor:
+    def _all_pieces(self, mine: Tensor) -> Tensor:
         """Of our pieces [..., p] those of all [..., P]."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
-    def _told(self, numbers: Tensor) -> Tensor:
+    def _all_numbers(self, numbers: Tensor) -> Tensor:
         """Our numbers [...] and those of all other shards: [S, ...]."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 

@@ -23,9 +23,8 @@ class ClusterState:
 class Cluster(ABC):
     """n workers and a server, of which this process has the workers `ids` and the server, or a part of it, or none.
 
-    is_first: whether this process is the one that measures.
-    cuts: where the coordinates are cut into the parts of the server, of which the first processes have one each: 0,
-    …, d; None where a process has all of it.
+    is_first: whether this process is the one that measures. cuts: where the coordinates are cut into the parts of the
+    server, of which the first processes have one each: 0, …, d; None where a process has all of it.
     """
 
     is_first = True
@@ -33,23 +32,19 @@ class Cluster(ABC):
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], seed: int) -> None:
         self.algorithm, self.ids, self.seed = algorithm, ids, seed
-        self._path = self._replicas = algorithm  # what rounds are computed with
+        self._sender = self._receiver = algorithm  # at the workers and the server, and at the replicas
 
     def start(self, x: Tensor) -> ClusterState:
         """The state before round 1, for parameters x [*T, d]."""
         return ClusterState(
-            workers=self._path.start_workers(x, torch.tensor(self.ids)),
+            workers=self._sender.start_workers(x, torch.tensor(self.ids)),
             server=self.start_server(x),
-            replica=self._path.start_replica(x),
+            replica=self._sender.start_replica(x),
         )
 
     def start_server(self, x: Tensor) -> ServerState | None:
         """The server's state before round 1, as far as it is here, for parameters x [*T, d]."""
-        return self._path.start_server(x)
-
-    def arriving(self, d: int, dtype: torch.dtype, trials: int) -> int:
-        """Bytes of messages of d coordinates that are here at once in a round, of the workers of all processes."""
-        return 0
+        return self._sender.start_server(x)
 
     def served(self, vectors: Tensor) -> Tensor:
         """The coordinates of vectors [*T, d] of which this process is the server."""
@@ -62,21 +57,18 @@ class Cluster(ABC):
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
-        workers = self._path.local(gradients, workers, replica, lr, t)
-        stages = self._path.stages(t, lr)
-        for stage, at_replicas in zip(stages, self._replicas.stages(t, lr), strict=True):
+        workers = self._sender.local(gradients, workers, replica, lr, t)
+        stages = self._sender.stages(t, lr)
+        for stage, at_replicas in zip(stages, self._receiver.stages(t, lr), strict=True):
             up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
             down, server = self._exchange(stage, up, server, replica.x, t)
             replica = at_replicas.replica(down, replica, lr, t)
         if stages:
-            workers = self._path.sync_workers(workers, replica, t)
+            workers = self._sender.sync_workers(workers, replica, t)
         return ClusterState(workers, server, replica)
 
     def model(self, state: ClusterState) -> Tensor | None:
-        """The model [*T, d] that is measured. None where only the first process knows it.
-
-        Raises LostContact.
-        """
+        """The model [*T, d] that is measured; None where only the first process knows it. Raises LostContact."""
         if self.algorithm.has_common_model:
             return state.replica.x
         assert state.workers.x is not None
@@ -89,12 +81,9 @@ class Cluster(ABC):
         For measurements alone: nothing of it is communication of the algorithm. Raises LostContact.
         """
 
-    @abstractmethod
     def aggregate(self, server: ServerState | None) -> Tensor | None:
-        """ĝ [*T, d] of a server of which each process gives its part; None where this process is not the first.
-
-        For measurements, as `mean`.
-        """
+        """ĝ [*T, d] of a server of which each process gives its part, likewise."""
+        return server.aggregate if server else None
 
     @abstractmethod
     def _exchange(

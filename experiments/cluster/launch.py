@@ -4,16 +4,13 @@ import gc
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from uuid import uuid4
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from algorithms.comm.gather_broadcast import LostContact, contact
@@ -58,7 +55,7 @@ def launch() -> Launch | None:
             return _slurm()
     except KeyError as error:
         raise UsageError(f"{error.args[0]} is not set: start the ranks by torchrun or by srun") from error
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise UsageError(f"the launcher's environment is damaged: {error}; start by torchrun or srun") from error
     return None
 
@@ -69,34 +66,20 @@ def _number(name: str) -> int:
 
 def _slurm() -> Launch:
     """Every task of a job step is a rank. Rank 0 runs on the step's first machine."""
-    machine = os.environ.get("MASTER_ADDR", _first_host(os.environ["SLURM_STEP_NODELIST"]))
     # The port is the same for all tasks of a step, and another one for another step of the same machine.
     port = 20000 + (_number("SLURM_JOB_ID") * 7 + _number("SLURM_STEP_ID")) % 12000
+    # Of the machines `gpu[07-09,12],login1` the first is gpu07; of `4(x2),3` tasks the machines have 4, 4 and 3.
+    machines = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", os.environ["SLURM_STEP_NODELIST"])
+    groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ["SLURM_STEP_TASKS_PER_NODE"])
+    tasks = [int(count) for count, times in groups for _ in range(int(times or 1))]
     return Launch(
         rank=_number("SLURM_PROCID"),
         size=_number("SLURM_STEP_NUM_TASKS"),
         local_rank=_number("SLURM_LOCALID"),
-        local_size=_tasks_here(os.environ["SLURM_STEP_TASKS_PER_NODE"], _number("SLURM_NODEID")),
-        address=machine,
+        local_size=tasks[_number("SLURM_NODEID")],
+        address=os.environ.get("MASTER_ADDR") or re.sub(r"\[(\w+)[^\]]*\]", r"\1", machines[0]),
         port=int(os.environ.get("MASTER_PORT", port)),
     )
-
-
-def _first_host(nodes: str) -> str:
-    """The first of a list such as `gpu[07-09,12],login1`: gpu07."""
-    first = re.match(r"([^,\[]|\[[^\]]*\])+", nodes)
-    if first is None:
-        raise ValueError("SLURM_STEP_NODELIST names no machine")
-    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0])
-
-
-def _tasks_here(counts: str, node: int) -> int:
-    """The number of tasks on a machine, out of a list such as `4(x2),3`: 4 and 4 and 3."""
-    several = [[int(count)] * int(times or 1) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", counts)]
-    per_node = [count for group in several for count in group]
-    if node >= len(per_node):
-        raise ValueError(f"SLURM_STEP_TASKS_PER_NODE={counts}: has no machine {node}")
-    return per_node[node]
 
 
 @contextmanager
@@ -118,17 +101,25 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
         "leads to 127.0.0.1, that GLOO_SOCKET_IFNAME is its network interface"
     )
     within = timedelta(seconds=timeout)
+    silence = unreachable.format(f"no answer within {timeout:g} s")
+    # torchrun has a store, in which ranks that it started again would find the addresses of those before them.
+    url = "env://" if "TORCHELASTIC_RUN_ID" in os.environ else f"tcp://{place.address}:{place.port}"
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
         # Neither a signal nor its own time-out reaches a thread that waits there. Nothing has to be saved yet.
-        silence = unreachable.format(f"no answer within {timeout:g} s")
         with (
             contact(),
             handle(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
             deadline(timeout + _PATIENCE, silence),
         ):
-            store = own_part(_store(place, within), place.rank, place.size)
-            backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
-            dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=within)
+            store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=within))
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
+                store=dist.PrefixStore(start, store),
+                rank=place.rank,
+                world_size=place.size,
+                timeout=within,
+            )
             ranks = Group(place.local_rank, place.local_size)
     except (LostContact, ValueError) as error:
         raise RunError(unreachable.format(error)) from error
@@ -141,33 +132,3 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
     gc.collect()  # a module in DDP that outlives its group ends it holding the lock for which gloo's threads may wait
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
-
-
-def _store(place: Launch, timeout: timedelta) -> Store:
-    """Where the ranks find each other: torchrun's, or one that rank 0 opens."""
-    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    url = "env://" if by_torchrun else f"tcp://{place.address}:{place.port}"
-    store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=timeout))
-    return store
-
-
-def own_part(store: Store, rank: int, size: int) -> Store:
-    """The part of a launch's store that the ranks of this start have for themselves, once all have come.
-
-    torchrun --max-restarts starts ranks again on the store that the ones before them wrote to, whose addresses nobody
-    answers at any more; nothing in the environment tells all machines which start it is. So rank 0 names it, and
-    answers each of the others with a word that no earlier rank can have said.
-    """
-    word = uuid4().hex
-    if rank == 0:
-        store.set("start", word)
-        for other in range(1, size):
-            store.set(f"{word} answers {other}", store.get(f"{word} asked by {other}").decode())
-        return PrefixStore(word, store)
-    while True:
-        start = store.get("start").decode()
-        asked, answered = f"{start} asked by {rank}", f"{start} answers {rank}"
-        store.set(asked, word)
-        if store.check([answered]) and store.get(answered).decode() == word:
-            return PrefixStore(start, store)
-        time.sleep(0.02)

@@ -49,7 +49,7 @@ class Ranks:
         """
         return mine
 
-    def soon(self, mine: bool) -> bool:
+    def any_before(self, mine: bool) -> bool:
         """Whether it was so on any rank when all of them called this the time before, and `any` has not been called
         since; of several ranks nobody waits for the others to say so."""
         return mine
@@ -76,7 +76,7 @@ class Group(Ranks):
     def __init__(self, local_rank: int, local_size: int) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_rank, self.local_size = local_rank, local_size
-        self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `soon`, and not yet answered
+        self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `any_before`, and not yet answered
         # A group of its own, since a collective that ran into its time-out closes the connections of its group.
         self._roll_call = cast(dist.ProcessGroup, dist.new_group(backend="gloo"))
         self._missing: str | None = None
@@ -93,16 +93,14 @@ class Group(Ranks):
                 )
         return any(flag for flag, _ in said)
 
-    def soon(self, mine: bool) -> bool:
+    def any_before(self, mine: bool) -> bool:
         answer, flag = self._answer(), torch.tensor(int(mine))
         with contact():
-            asking = dist.all_reduce(flag, dist.ReduceOp.MAX, async_op=True)
-        assert asking
-        self._asked = asking, flag
+            self._asked = cast(dist.Work, dist.all_reduce(flag, dist.ReduceOp.MAX, async_op=True)), flag
         return answer
 
     def _answer(self) -> bool:
-        """What was last asked by `soon`; false where nothing was."""
+        """What was last asked by `any_before`; false where nothing was."""
         if self._asked is None:
             return False
         asking, flag = self._asked
@@ -117,10 +115,10 @@ class Group(Ranks):
             for name in {**first, **theirs}:
                 here, there = (found.get(name, "none") for found in (theirs, first))
                 if here != there:
-                    remedy = (
-                        "start all ranks by the same command, from the same code and with the same packages and data"
+                    raise UsageError(
+                        f"{name}: {here} on rank {rank}, {there} on rank 0; start all ranks by the same command, "
+                        "from the same code and with the same packages and data"
                     )
-                    raise UsageError(f"{name}: {here} on rank {rank}, {there} on rank 0; {remedy}")
 
     def _gathered(self, mine: Any) -> list[Any]:
         """What every rank says, in order of ranks."""
@@ -130,12 +128,14 @@ class Group(Ranks):
         return said
 
     def missing(self, error: BaseException) -> str:
-        if not _is_timeout(error):
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, LostContact):
+            cause = cause.__cause__
+        if "imed out" not in str(cause):
             return ""
         if self._missing is None:
-            with deadline(
-                2 * _PATIENCE, f"no answer from rank 0; {error}"
-            ):  # only rank 0 keeps to the time-out below
+            # Only rank 0 keeps to the time-out of the barrier.
+            with deadline(2 * _PATIENCE, f"no answer from rank 0; {error}"):
                 self._missing = self._call_roll()
         return self._missing
 
@@ -152,13 +152,6 @@ class Group(Ranks):
         with contact():
             dist.broadcast(number, src=0)
         return int(number)
-
-
-def _is_timeout(error: BaseException | None) -> bool:
-    """Whether an error is a collective's time-out, or was raised from one."""
-    while error is not None and not isinstance(error, LostContact):
-        error = error.__cause__
-    return "imed out" in str(error)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from algorithms.comm.gather_broadcast import contact
 from algorithms.comm.sharded_server import ShardedServer, cuts
-from algorithms.compressors import Payload
-from algorithms.core.algorithm import Algorithm, ServerState, Stage
+from algorithms.core.algorithm import Algorithm, ServerState
 from experiments.cluster.torchrun import Torchrun
 
 
@@ -26,17 +25,14 @@ class Sharded(Torchrun):
         super().__init__(algorithm, ids, shares, seed)
         self._cuts = self.cuts = cuts(algorithm, d, len(shares))
         self._wire = ShardedServer(algorithm, seed, shares, self._cuts, timeout)
-        self._replicas = algorithm.unpacked()  # the wire decodes what comes down
+        self._receiver = algorithm.unpacked()  # the wire decodes what comes down
 
     def start_server(self, x: Tensor) -> ServerState | None:
-        return super().start_server(self.served(x).clone()) if self._wire.served else None
+        return self._sender.start_server(self.served(x).clone()) if self._wire.served else None
 
     def served(self, vectors: Tensor) -> Tensor:
         mine = self._wire.served
         return vectors[..., mine.begin : mine.end] if mine else vectors[..., :0]
-
-    def arriving(self, d: int, dtype: torch.dtype, trials: int) -> int:
-        return self._messages(d, dtype, trials) // (len(self._cuts) - 1) if self._wire.served else 0
 
     def aggregate(self, server: ServerState | None) -> Tensor | None:
         if server is None:
@@ -52,8 +48,3 @@ class Sharded(Torchrun):
                 dist.recv(theirs, src=rank)
             parts.append(theirs)
         return torch.cat(parts, -1)
-
-    def _exchange(
-        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
-    ) -> tuple[Payload, ServerState | None]:
-        return self._wire.exchange(up, server, x, t)

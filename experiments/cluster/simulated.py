@@ -13,14 +13,10 @@ class Simulated(Cluster):
 
     def __init__(self, algorithm: Algorithm, workers: int, seed: int) -> None:
         super().__init__(algorithm, range(workers), seed)
-        self._path = self._replicas = algorithm.unpacked()
+        self._sender = self._receiver = algorithm.unpacked()
 
     def mean(self, vectors: Tensor) -> Tensor:
         return mean_of_stacked(vectors)
-
-    def aggregate(self, server: ServerState | None) -> Tensor:
-        assert server is not None  # it is here
-        return server.aggregate
 
     def _exchange(
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int

@@ -1,35 +1,37 @@
 """Workers shared over the ranks of a process group, on the wire path."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import contact
+from algorithms.comm.gather_broadcast import GatherBroadcast, contact
+from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
-from algorithms.core.algorithm import Algorithm
+from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from experiments.cluster.base import Cluster
 
 
 class Torchrun(Cluster):
     """A cluster whose workers are shared over the ranks, in order of ranks: `shares` is how many each has.
 
-    A server decodes and adds up the payloads that arrived in the order of workers, as the simulation does, so that
-    both give the same bits on the same CPU with `threads=1`. Several threads, and a GPU, may add up a long vector in
-    another order where it is the only one of its process: the last bit of its scale is then another.
+    Every round n messages go to the server on rank 0, and one comes back to all. A server decodes and adds up the
+    payloads that arrived in the order of workers, as the simulation does, so that both give the same bits on the same
+    CPU with `threads=1`. Several threads, and a GPU, may add up a long vector in another order where it is the only
+    one of its process: the last bit of its scale is then another.
     """
+
+    _wire: Any  # a GatherBroadcast, or a ShardedServer
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int) -> None:
         super().__init__(algorithm, ids, seed)
         self.is_first = dist.get_rank() == 0
         self._shares = shares
+        self._wire = GatherBroadcast(algorithm, seed, shares=shares)
 
-    def _messages(self, d: int, dtype: torch.dtype, trials: int) -> int:
-        """Bytes of the longest messages of all workers."""
-        uplink = self.algorithm.uplink
-        longest = max(uplink.payload_bytes(d, t, dtype) for t in (1, uplink.dense_rounds + 1))
-        return trials * sum(self._shares) * longest
+    def start_server(self, x: Tensor) -> ServerState | None:
+        return super().start_server(x) if self.is_first else None
 
     def mean(self, vectors: Tensor) -> Tensor | None:
         if self.is_first:
@@ -46,3 +48,11 @@ class Torchrun(Cluster):
             with contact():
                 dist.recv(theirs, src=rank)
             yield from theirs.unbind(-2)
+
+    def _exchange(
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState | None]:
+        self._wire.algorithm = stage
+        width = stage.width(x.shape[-1])
+        like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
+        return self._wire.exchange(up, server, like, t)

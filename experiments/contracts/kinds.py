@@ -10,7 +10,6 @@ from torch import nn
 
 from algorithms.compressors import Compressor
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.update_rules import Update
 from common.errors import UsageError
 from data.dataset import Dataset, Images, Text
 from experiments.config.classes import Classes, parameter_types, targets
@@ -25,9 +24,6 @@ STAND_INS: dict[object, object] = {
     nn.Module: {"_target_": "experiments.models.small_cnn.small_cnn", "width": 4},
 }
 """What a task's parameters of these types are where they are not set."""
-
-PARTS = {"compressor": Compressor, "update": Update}
-"""What a method's parameters of these names take where they are not annotated."""
 
 
 class Subject(NamedTuple):
@@ -63,9 +59,7 @@ def subject(node: Config) -> Subject:
         return Subject(kind, "build_task", {"": build})
     classes.check(node, kind)
     options = {
-        key: classes.build(value, key, types.get(key, PARTS.get(key)))
-        if isinstance(value, dict) and "_target_" in value
-        else value
+        key: classes.build(value, key, types.get(key)) if isinstance(value, dict) and "_target_" in value else value
         for key, value in node.items()
         if key != "_target_"
     }
@@ -77,26 +71,17 @@ def subject(node: Config) -> Subject:
 
 def _kind(target: Callable) -> str:
     """Found by its class or its annotations alone: nothing is called."""
-    signature = inspect.signature(target, eval_str=True)
-    made = target if inspect.isclass(target) else signature.return_annotation
-    if inspect.isclass(made):
-        for kind, classes in {
-            "compressor": Compressor,
-            "dataset": Dataset | Images | Text,
-            "algorithm": Algorithm,
-        }.items():
-            if issubclass(made, classes):
-                return kind
+    made = target if inspect.isclass(target) else inspect.signature(target, eval_str=True).return_annotation
+    kinds = {"compressor": Compressor, "dataset": Dataset | Images | Text, "algorithm": Algorithm}
+    for kind, classes in kinds.items():
+        if inspect.isclass(made) and issubclass(made, classes):
+            return kind
     if inspect.isclass(target) and hasattr(target, "gradients") and hasattr(target, "evaluate"):
         return "task"
-    unsaid = signature.return_annotation is inspect.Signature.empty
-    if inspect.isfunction(target) and unsaid and "compressor" in signature.parameters:
-        return "algorithm"
     raise UsageError(
         f"{target.__module__}.{target.__qualname__}: can be checked if it is a compressor, a subclass of "
-        "algorithms.compressors.Compressor; a task, a class with the methods `gradients` and `evaluate` of "
-        "experiments.tasks.task.Task; an algorithm, a function annotated to return an "
-        "algorithms.core.algorithm.Algorithm, "
-        "with a parameter `compressor`; or a data set, a function annotated to return a data.dataset.Dataset, "
-        "data.dataset.Images or data.dataset.Text"
+        "algorithms.compressors.Compressor; a task, a class with the methods of experiments.tasks.task.Task; an "
+        "algorithm, a function annotated to return an algorithms.core.algorithm.Algorithm, with a parameter "
+        "`compressor`; or a data set, a function annotated to return a data.dataset.Dataset, data.dataset.Images or "
+        "data.dataset.Text"
     )

@@ -4,7 +4,7 @@ The fixture `build_algorithm` is what is tested: one of the `cases` of a functio
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import Parameter
@@ -35,13 +35,13 @@ from experiments.contracts.assertions import (
     named,
 )
 
-COMPRESSORS = (TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5)))
-UPDATES = (SGD(momentum=0.5), Adam(), AMSGrad())
-
-D, WORKERS, SEED = 12, 4, 3
-ROUNDS = 12
+D, WORKERS, SEED, ROUNDS = 12, 4, 3, 12
 LAYOUT = laid_out([("hidden", (4, 2), "matrix"), ("bias", (2,), "vector"), ("output", (1, 2), "head")])
 LRS = torch.tensor([[0.02], [0.1]], dtype=torch.float64)  # [T, 1]
+CHOICES = {
+    "compressor": (TopK(k=2), RandomK(k=6), Natural(), Blocks(ScaledSign(), (7, 5))),
+    "update": (SGD(momentum=0.5), Adam(), AMSGrad()),
+}
 
 _CURVATURES = torch.linspace(0.5, 2, D, dtype=torch.float64)
 # No coordinate of x₁ is near its best: methods that freeze a second moment would take wild steps there ever after.
@@ -49,14 +49,9 @@ _NOISE = torch.randn(WORKERS, D, dtype=torch.float64, generator=torch.Generator(
 _CENTRES = _NOISE[0].sign() + 0.1 * _NOISE
 
 
-def gradients(x: Tensor) -> Tensor:
-    """∇f_i(x) = a·(x − b_i) [*T, W, d], a between 1/2 and 2 and the b_i near one another."""
-    return (_CURVATURES * (x.double().unsqueeze(-2) - _CENTRES)).to(x.dtype)
-
-
-def gradients_at(x: Tensor) -> Tensor:
-    """∇f_i(x_i) at models [*T, W, d] of workers' own."""
-    return (_CURVATURES * (x.double() - _CENTRES)).to(x.dtype)
+def gradients(x: Tensor, ids: Tensor | slice = slice(None)) -> Tensor:
+    """∇f_i(x_i) = a·(x_i − b_i) of workers at x [*T, W or 1, d], a between 1/2 and 2 and the b_i near one another."""
+    return (_CURVATURES * (x.double() - _CENTRES[ids])).to(x.dtype)
 
 
 def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -74,11 +69,10 @@ class Case:
     def __call__(self, rounds: int = ROUNDS) -> Algorithm:
         known = inspect.signature(self.function).parameters
         run = {"rounds": rounds, "workers": WORKERS, "seed": SEED, "d": D, "layout": LAYOUT}
-        told = {name: value for name, value in run.items() if name in known}
-        return self.function(**told | self.options)
+        return self.function(**{name: value for name, value in run.items() if name in known} | self.options)
 
     def __str__(self) -> str:
-        return ", ".join(str(self.options[name]) for name in ("compressor", "update") if name in self.options)
+        return ", ".join(str(self.options[name]) for name in CHOICES if name in self.options)
 
 
 def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
@@ -88,41 +82,32 @@ def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
     called with these options.
     """
     hints = {name: one.annotation for name, one in inspect.signature(function, eval_str=True).parameters.items()}
-    free = {
-        name: [part for part in among if hints[name] is Parameter.empty or isinstance(part, hints[name])]
-        or _own(hints[name])
-        for name, among in {"compressor": COMPRESSORS, "update": UPDATES}.items()
-        if name in hints and name not in options
-    }
+    free = {name: _fitting(name, hints[name]) for name in CHOICES if name in hints and name not in options}
     found, covered = [], set[int]()
     refused = ValueError("none of the compressors and updates here has the type of its parameter")
-    for parts in _diagonals(list(free.values())):
-        if found and covered.issuperset(map(id, parts)):
+    longest = max(map(len, free.values()), default=1) if all(free.values()) else 0
+    # All combinations, of which the first ones cover every part.
+    for shift, k in product(range(longest), repeat=2):
+        parts = {name: all_[(k + shift * place) % len(all_)] for place, (name, all_) in enumerate(free.items())}
+        if found and covered.issuperset(map(id, parts.values())):
             continue
-        case = Case(function, dict(zip(free, parts, strict=True)) | options)
+        case = Case(function, parts | options)
         try:
             case()
         except ValueError as error:
             refused = error
         else:
             found.append(case)
-            covered.update(map(id, parts))
+            covered.update(map(id, parts.values()))
     if not found:
         raise refused
     return found
 
 
-def _diagonals(lists: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """All combinations of one element a list. The first ones cover every element."""
-    longest = max(map(len, lists), default=1)
-    if all(lists):
-        for shift, k in product(range(longest), range(longest)):
-            yield tuple(parts[(k + shift * place) % len(parts)] for place, parts in enumerate(lists))
-
-
-def _own(kind: Any) -> list[Compressor]:
-    """A compressor of a kind that none of those above is of, with its defaults."""
-    return [kind()] if inspect.isclass(kind) and issubclass(kind, Compressor) else []
+def _fitting(name: str, kind: Any) -> list[Any]:
+    """The parts of this annotation, or else one of a class of compressors that none of them is of."""
+    found = [part for part in CHOICES[name] if kind is Parameter.empty or isinstance(part, kind)]
+    return found or ([kind()] if inspect.isclass(kind) and issubclass(kind, Compressor) else [])
 
 
 class TestAlgorithm:
@@ -173,7 +158,7 @@ class TestAlgorithm:
             state = run_of(build_algorithm)[t - 1]
             with given(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
-                assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2)), state))
+                assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2).unsqueeze(-2)), state))
 
     def test_looks_back_at_the_last_model(self, build_algorithm: Case) -> None:
         """Where it takes gradients at the previous model too, replicas have that after every round."""
@@ -263,8 +248,10 @@ def states(
 def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
     """What the algorithm sees of the workers' gradients in round t, at the models that they have."""
     workers, previous = state.workers, state.replica.previous
-    found = gradients(state.replica.x) if workers.x is None else gradients_at(workers.x)
-    return found if previous is None else algorithm.variance_reduced_gradient(found, gradients(previous), workers, t)
+    found = gradients(state.replica.x.unsqueeze(-2) if workers.x is None else workers.x, workers.ids)
+    if previous is None:
+        return found
+    return algorithm.variance_reduced_gradient(found, gradients(previous.unsqueeze(-2), workers.ids), workers, t)
 
 
 def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState]]]:
@@ -272,40 +259,28 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
 
     Each has an algorithm object of its own, and whatever goes from one to the other is bytes.
     """
-    first, second = ranks = build(), build()
-    shares = zip(ranks, torch.arange(WORKERS).split(WORKERS // 2), strict=True)
-    workers = [algorithm.start_workers(start(2), ids) for algorithm, ids in shares]
-    replicas, server = [algorithm.start_replica(start(2)) for algorithm in ranks], first.start_server(start(2))
+    ranks, states = (build(), build()), []
+    for algorithm, ids in zip(ranks, torch.arange(WORKERS).split(WORKERS // 2), strict=True):
+        workers, server = algorithm.start_workers(start(2), ids), algorithm.start_server(start(2))
+        states.append(ClusterState(workers, server, algorithm.start_replica(start(2))))
     for t in range(1, ROUNDS + 1):
-        models = [state.x for state in workers if state.x is not None]
-        found = gradients_at(torch.cat(models, -2)) if models else gradients(replicas[0].x)
-        parts = [part.contiguous() for part in found.split(WORKERS // 2, -2)]
-        if (previous := replicas[0].previous) is not None:
-            earlier = gradients(previous).split(WORKERS // 2, -2)
-            parts = [
-                algorithm.variance_reduced_gradient(part, before, state, t)
-                for algorithm, part, before, state in zip(ranks, parts, earlier, workers, strict=True)
-            ]
-        workers = [
-            algorithm.local(part, state, replica, LRS, t)
-            for algorithm, part, state, replica in zip(ranks, parts, workers, replicas, strict=True)
-        ]
+        found = [seen(*pair, t).contiguous() for pair in zip(ranks, states, strict=True)]
+        for algorithm, state, own in zip(ranks, states, found, strict=True):
+            state.workers = algorithm.local(own, state.workers, state.replica, LRS, t)
         ups, downs = [], []
-        for stages in zip(first.stages(t, LRS), second.stages(t, LRS), strict=True):
-            sent = [
-                stage.worker(part, state, replica, LRS, t, SEED)
-                for stage, part, state, replica in zip(stages, parts, workers, replicas, strict=True)
-            ]
-            workers = [state for _, state in sent]
-            ups.append(from_bytes(torch.cat([to_bytes(payload, 2) for payload, _ in sent], 1), sent[0][0], 2))
-            down, server = stages[0].server(ups[-1], server, t, SEED)
+        for stages in zip(*(algorithm.stages(t, LRS) for algorithm in ranks), strict=True):
+            sent = []
+            for stage, state, own in zip(stages, states, found, strict=True):
+                payload, state.workers = stage.worker(own, state.workers, state.replica, LRS, t, SEED)
+                sent.append(payload)
+            ups.append(from_bytes(torch.cat([to_bytes(payload, 2) for payload in sent], 1), sent[0], 2))
+            down, states[0].server = stages[0].server(ups[-1], states[0].server, t, SEED)
             downs.append(down)
-            zeros = torch.zeros(2, stages[1].width(D), dtype=replicas[1].x.dtype)
+            zeros = torch.zeros(2, stages[1].width(D), dtype=torch.float64)
             like = stages[1].downlink.codec(t).encode(zeros, MessageKey.none())
             arrived = from_bytes(to_bytes(down, 1), like, 1)
-            replicas = [
-                a.replica(message, r, LRS, t) for a, message, r in zip(stages, (down, arrived), replicas, strict=True)
-            ]
-        if ups:
-            workers = [a.sync_workers(state, r, t) for a, state, r in zip(ranks, workers, replicas, strict=True)]
-        yield tuple(ups), tuple(downs), replicas
+            for stage, state, message in zip(stages, states, (down, arrived), strict=True):
+                state.replica = stage.replica(message, state.replica, LRS, t)
+        for algorithm, state in zip(ranks, states, strict=True) if ups else ():
+            state.workers = algorithm.sync_workers(state.workers, state.replica, t)
+        yield tuple(ups), tuple(downs), [state.replica for state in states]

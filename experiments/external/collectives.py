@@ -15,8 +15,14 @@ from torch import Tensor
 Tensors = Tensor | Sequence["Tensors"]
 """A tensor, or lists of tensors within lists."""
 
-Flow = Callable[[dist.ProcessGroup, tuple[Any, ...]], tuple[Tensors, Tensors]]
-"""Of a group and the arguments of one of its methods: what this process hands in, and what it is given back."""
+_METHODS = {
+    *("allreduce", "allreduce_coalesced", "broadcast", "reduce", "send", "recv", "recv_anysource", "allgather"),
+    *("allgather_coalesced", "allgather_into_tensor_coalesced", "_allgather_base", "all_gather_single", "gather"),
+    *("all_gather_single_coalesced", "scatter", "reduce_scatter", "reduce_scatter_tensor_coalesced", "alltoall"),
+    *("_reduce_scatter_base", "reduce_scatter_single", "reduce_scatter_single_coalesced", "alltoall_base"),
+    "all_to_all_single",
+}
+"""Those of a process group that move tensors, under the names of several versions of torch."""
 
 
 @dataclass
@@ -30,7 +36,6 @@ class Collectives:
 
     handed: Counter[str] = field(default_factory=Counter)
     given: Counter[str] = field(default_factory=Counter)
-    calls: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)  # what follows a collective may run in a thread of the backend's
 
     @contextmanager
@@ -41,7 +46,7 @@ class Collectives:
         were imported, so that a hook needs no change. Those that torch's C++ calls by itself, as
         DistributedDataParallel without a hook does, are not seen.
         """
-        before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in FLOWS}
+        before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in _METHODS}
         for name in before:
             setattr(dist.ProcessGroup, name, self._counted(name, getattr(dist.ProcessGroup, name)))
         try:
@@ -52,67 +57,34 @@ class Collectives:
 
     def _counted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(group: dist.ProcessGroup, *arguments: Any, **options: Any) -> Any:
-            handed, given = FLOWS[name](group, (*arguments, *options.values()))
+            handed, given = _flow(name, group, *arguments, *options.values())
             with self._lock:
-                self.handed[name] += nbytes(handed)
-                self.given[name] += nbytes(given)
-                self.calls[name] += 1
+                self.handed[name] += _nbytes(handed)
+                self.given[name] += _nbytes(given)
             return method(group, *arguments, **options)
 
         return call
 
 
-def nbytes(tensors: Tensors) -> int:
-    """The bytes of a tensor, or of all tensors in lists of lists."""
-    if isinstance(tensors, Tensor):
-        return tensors.numel() * tensors.element_size()
-    return sum(map(nbytes, tensors))
+def _flow(name: str, group: dist.ProcessGroup, first: Tensors, *others: Any) -> tuple[Tensors, Tensors]:
+    """Of the arguments of a group's method what this process hands in, and what it is given back."""
+    match name:
+        case "allreduce" | "allreduce_coalesced":
+            return first, first
+        case "broadcast":
+            return (first, ()) if _is_root(group, others[0]) else ((), first)
+        case "reduce":
+            return first, first if _is_root(group, others[0]) else ()
+        case "send":
+            return first, ()
+        case "recv" | "recv_anysource":
+            return (), first
+    return others[0], first
 
 
-def _is_root(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> bool:
-    return group.rank() == getattr(arguments[1], "rootRank", arguments[1])
+def _is_root(group: dist.ProcessGroup, options: Any) -> bool:
+    return group.rank() == getattr(options, "rootRank", options)
 
 
-def _both(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> tuple[Tensors, Tensors]:
-    return arguments[0], arguments[0]
-
-
-def _from_root(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> tuple[Tensors, Tensors]:
-    return (arguments[0], ()) if _is_root(group, arguments) else ((), arguments[0])
-
-
-def _to_root(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> tuple[Tensors, Tensors]:
-    return arguments[0], arguments[0] if _is_root(group, arguments) else ()
-
-
-def _out(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> tuple[Tensors, Tensors]:
-    return arguments[0], ()
-
-
-def _in(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> tuple[Tensors, Tensors]:
-    return (), arguments[0]
-
-
-def _outputs_first(group: dist.ProcessGroup, arguments: tuple[Any, ...]) -> tuple[Tensors, Tensors]:
-    return arguments[1], arguments[0]
-
-
-FLOWS: dict[str, Flow] = {
-    "allreduce": _both,
-    "allreduce_coalesced": _both,
-    "broadcast": _from_root,
-    "reduce": _to_root,
-    "send": _out,
-    "recv": _in,
-    "recv_anysource": _in,
-    **dict.fromkeys(
-        (
-            *("allgather", "allgather_coalesced", "allgather_into_tensor_coalesced", "_allgather_base"),
-            *("all_gather_single", "all_gather_single_coalesced", "gather", "scatter", "reduce_scatter"),
-            *("reduce_scatter_tensor_coalesced", "_reduce_scatter_base", "reduce_scatter_single"),
-            *("reduce_scatter_single_coalesced", "alltoall", "alltoall_base", "all_to_all_single"),
-        ),
-        _outputs_first,
-    ),
-}
-"""By method of a process group, under the names of several versions of torch."""
+def _nbytes(tensors: Tensors) -> int:
+    return tensors.nbytes if isinstance(tensors, Tensor) else sum(map(_nbytes, tensors))

@@ -27,20 +27,6 @@ from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_task
 from experiments.training.runner import declare_columns, summarise
-from experiments.training.session import session
-
-DENSE = Algorithm.both_ways(dense(), SGD())
-"""The method that a task's theory of step sizes is asked about: nobody has one of external strategies."""
-
-
-def train_here(run: RunConfig) -> None:
-    """Bring a run to its end as one of the ranks of a launch, and say what came of it."""
-    check(run)
-    with session([run]) as (ranks, display):
-        folder = bring_to_end(run, display, ranks)
-        if not ranks.is_first:
-            return
-    print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)
 
 
 def check(run: RunConfig) -> None:
@@ -49,13 +35,8 @@ def check(run: RunConfig) -> None:
     classes.find(called(run.algorithm), "algorithm", Strategy)
     if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
         raise UsageError("compressor, update: an external strategy brings its own; leave them out")
-    for key, value, usual in (
-        ("partition", run.partition, "whole"),
-        ("clip_aggregate", run.clip_aggregate, None),
-        ("cluster.server", run.cluster.server, "rank0"),
-    ):
-        if value != usual:
-            raise UsageError(f"{key}={value}: external strategies do not support it; leave it out")
+    if (run.partition, run.clip_aggregate, run.cluster.server) != ("whole", None, "rank0"):
+        raise UsageError("partition, clip_aggregate, cluster.server: external strategies do not support them")
     if len(run.lr) > 1:
         raise UsageError(f"lr={list(run.lr)}: an external strategy takes one step size per run")
 
@@ -86,11 +67,7 @@ def _train(run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) ->
     """All rounds of a run, and what it leaves in its folder."""
     if run.threads:
         torch.set_num_threads(run.threads)
-    if ranks.local_rank:
-        ranks.wait()  # the first rank of every machine fetches data
-    task = build_task(run, ranks.ids(run.cluster.workers), ranks.local_rank)
-    if not ranks.local_rank:
-        ranks.wait()
+    task = build_task(run, ranks)
     facts = {**environment(), "ranks": ranks.size, "device": str(task.device), "d": task.d}
     folder.tidy()
     folder.describe(plain(run))
@@ -124,7 +101,8 @@ class Training:
         self.strategy, self.collectives = strategy, Collectives()
         self.statistics = task.start_statistics().unsqueeze(0)
         [self.lr] = run.lr
-        self.step_size = self.lr * task.step_unit(DENSE)
+        plain = Algorithm.both_ways(dense(), SGD())  # of external strategies nobody has a theory of step sizes
+        self.step_size = self.lr * task.step_unit(plain)
         ends = {"warmup": run.warmup_rounds, "final": run.lr_final}
         self._schedule = partial(factor, run.lr_schedule, rounds=run.rounds, **ends)
 
@@ -143,8 +121,8 @@ class Training:
 
         Bits are those of the worker that handed in most so far, and of the one that was given back most.
         """
-        up, down = self.collectives.handed.total(), self.collectives.given.total()
-        most = torch.tensor([up, down], device=self.task.device)
+        totals = [self.collectives.handed.total(), self.collectives.given.total()]
+        most = torch.tensor(totals, device=self.task.device)
         with contact():
             dist.all_reduce(most, dist.ReduceOp.MAX)
         if not measures:

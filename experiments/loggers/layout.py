@@ -8,7 +8,6 @@ from typing import Any
 from plots.runs.columns import column, higher_is_better
 
 _SAME_IN_ALL_ROWS = ("trial", "lr", "step_size")
-"""Columns that the id and the configuration already tell."""
 
 
 def name_of(name: str) -> str:

@@ -49,9 +49,9 @@ def open_logger(logger: Logger | None, folder: Path, say: Say) -> Iterator[Calla
         try:
             call(*arguments)
         except Exception as error:
-            if not errors:
-                say(f"{logger.title}: incomplete ({one_line(error)}); the run's folder has every row: {folder}")
             errors.append(error)
+            if len(errors) == 1:
+                say(f"{logger.title}: incomplete ({one_line(error)}); the run's folder has every row: {folder}")
 
     def show(rows: Iterable[Row]) -> None:
         for row in rows:

@@ -25,7 +25,6 @@ class TensorboardLogger(Logger):
         self._curves: list = []
 
     def begin(self, folder: Path, say: Say) -> None:
-        """Start new event files; see Logger."""
         from torch.utils.tensorboard import SummaryWriter  # takes seconds to import
 
         place, lrs = folder / "tensorboard", open_run(folder).lrs
@@ -33,12 +32,10 @@ class TensorboardLogger(Logger):
         self._curves = [SummaryWriter(str(place / f"lr{lr:g}" if len(lrs) > 1 else place)) for lr in lrs]
 
     def log(self, row: Row) -> None:
-        """Write a row over both axes."""
         for name, value in renamed(row).items():
             self._curves[row["trial"]].add_scalar(name, value, row["round"], row["seconds"])
             self._curves[row["trial"]].add_scalar(f"bits/{name}", value, row["bits"], row["seconds"])
 
     def finish(self, status: str) -> None:
-        """Close the files."""
         for curve in self._curves:
             curve.close()

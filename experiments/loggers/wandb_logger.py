@@ -45,9 +45,6 @@ class WandbLogger(Logger):
         project: str = "cd-adam",  # where the runs are shown
         entity: str | None = None,  # whose project; null: your own default
         mode: Literal["online", "offline"] | None = None,  # null: as your wandb says, offline without a login
-        name: str | None = None,  # of the run; null: WANDB_NAME, else made of algorithm, task, workers, seed and lr
-        group: str | None = None,  # null: WANDB_RUN_GROUP, else made of study, task and workers
-        tags: list | None = None,  # beside the study and the commit
         init_timeout: float = 15,  # seconds for wandb to begin a run; offline after that
         finish_timeout: float = 30,  # seconds for wandb to take what is left at a run's end
         targets: dict = TARGETS,  # the summary has the bits to each of these levels, as bits_to/grad_norm/1e-1
@@ -56,12 +53,11 @@ class WandbLogger(Logger):
             raise ValueError("the package wandb is not installed; pip install wandb, or leave logger=wandb out")
         self.project, self.entity, self.targets = project, entity, targets
         self.mode: Any = mode  # from `begin` on the one that wandb has
-        self._named = {"name": name, "group": group, "tags": tags}
         self._timeouts: dict[str, Any] = {"init_timeout": init_timeout, "finish_timeout": finish_timeout}
         self._curves: list[_Curve] = []
 
     def begin(self, folder: Path, say: Say) -> None:
-        """Begin a run of wandb for each step size, offline where that fails online; see Logger."""
+        """Begin a run of wandb for each step size, offline where that fails online."""
         import wandb  # takes a second
 
         was_synced = any(folder.glob("wandb/*/*.synced"))
@@ -120,21 +116,19 @@ class WandbLogger(Logger):
 
     def _arguments(self, record: RunRecord, trial: int) -> dict[str, Any]:
         """What identifies and describes one curve of a run. An agent of wandb's sweeps brings the id itself."""
-        facts, lr, given, said = record.environment, record.lrs[trial], self._named, os.environ
+        facts, lr, said = record.environment, record.lrs[trial], os.environ
         is_grid, step = len(record.lrs) > 1, f"-lr{lr:g}"
-        name = given["name"] or said.get("WANDB_NAME")
+        name = said.get("WANDB_NAME")
         usual = f"{record.algorithm}-{record.task}-n{record.workers}-s{record.seed}{step}"
-        its_group = given["group"] or said.get("WANDB_RUN_GROUP")
         kind = "tune" if is_grid else "train" if facts.get("ranks", 1) > 1 else "simulate"
         tags = [record.study, (facts.get("commit") or "")[:12], *said.get("WANDB_TAGS", "").split(",")]
-        tags += given["tags"] or []
         own = {key: value for key, value in record.config.items() if key not in ("logger", "results_dir", "data_dir")}
         return {
             "project": self.project,
             "entity": self.entity,
             "id": (not is_grid and said.get("WANDB_RUN_ID")) or ids(record.id, record.lrs)[trial],
             "name": name + step * is_grid if name else usual,
-            "group": its_group or group(record.study, record.task, record.workers),
+            "group": said.get("WANDB_RUN_GROUP") or group(record.study, record.task, record.workers),
             "job_type": kind,
             "tags": [tag[:64] for tag in dict.fromkeys(filter(None, tags))],  # wandb takes no longer ones
             "config": {**own, "cluster": {**own["cluster"], "size": record.workers}, "lr": lr, "environment": facts},

@@ -9,19 +9,11 @@ from algorithms.utils.seeding import keyed_seed
 def initialise(module: nn.Module, seed: int) -> None:
     """Set every parameter and every running statistic, in place, from one generator keyed by the seed.
 
-    - `Conv2d`: weights normal with variance 2/fan_out, fan_out = output channels × kernel size, biases 0 (He et al.
-      2015, as torchvision has it for ResNet and VGG).
-    - `Linear`: weights uniform in ±1/√fan_in, torch's default, biases 0. torchvision's VGG draws them with a fixed
-      deviation of 0.01 instead, meant for layers 4,096 wide; this one goes with the width, so that a narrow network's
-      features see a gradient from the first round on.
-    - `BatchNorm2d`: weight 1, bias 0, running mean 0 and variance 1.
-    - `LayerNorm`: weight 1, bias 0.
-    - `Embedding`: normal with deviation 0.02 (Radford et al. 2019).
-    - a layer of a type with a method `initialise(generator)`: what that makes of its parameters.
-
-    Values are drawn on the CPU in the order of `module.modules()` and of each tensor's own indices: they depend
-    neither on the device nor on the memory format, and torch's global generator is neither read nor moved.
-    Raises ValueError for a module of another type that has parameters of its own.
+    Weights of a `Conv2d` are normal with variance 2/fan_out, fan_out = output channels × kernel size (He et al. 2015,
+    as torchvision has it for ResNet and VGG), of a `Linear` uniform in ±1/√fan_in, of an `Embedding` normal with
+    deviation 0.02 (Radford et al. 2019). Values are drawn on the CPU in the order of `module.modules()`: they depend
+    neither on the device nor on the memory format.
+    Raises ValueError for a module of another type that has parameters of its own, and no `initialise(generator)`.
     """
     generator = torch.Generator().manual_seed(keyed_seed(seed, "initial parameters"))
     with torch.no_grad():
@@ -42,8 +34,7 @@ def initialise(module: nn.Module, seed: int) -> None:
                 _fill(layer.running_mean, 0)
                 _fill(layer.running_var, 1)
             elif type(layer) is nn.LayerNorm:
-                _fill(layer.weight, 1)
-                _fill(layer.bias, 0)
+                layer.reset_parameters()
             elif type(layer) is nn.Embedding:
                 layer.weight.copy_(torch.empty(layer.weight.shape).normal_(0, 0.02, generator=generator))
             elif callable(rule := getattr(layer, "initialise", None)):

@@ -14,12 +14,9 @@ def resnet18(
     The stages have width, 2·width, 4·width and 8·width channels, all but the first at half the resolution of the one
     before. What differs from torchvision's `resnet18`, made for 224×224, is the stem: 3×3 at stride 1 and no
     max-pool, as is usual on CIFAR. The order of the parameters is the same. 11,173,962 of them at width 64.
-    Raises ValueError where width < 1.
 
     Source: He, Zhang, Ren and Sun 2016, *Deep Residual Learning for Image Recognition*.
     """
-    if width < 1:
-        raise ValueError(f"width={width}: the first stage has at least one channel")
     return nn.Sequential(
         nn.Conv2d(3, width, 3, padding=1, bias=False),
         nn.BatchNorm2d(width),

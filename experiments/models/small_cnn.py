@@ -10,10 +10,7 @@ def small_cnn(
     """Images [N, 1, 8, 8] → logits [N, classes]: two 3×3 convolutions with batch norm and ReLU, average pool, linear.
 
     The first has `width` channels, the second 2·width at half the resolution. 5,178 parameters at width 16.
-    Raises ValueError where width < 1.
     """
-    if width < 1:
-        raise ValueError(f"width={width}: the first convolution has at least one channel")
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1, bias=False),
         nn.BatchNorm2d(width),

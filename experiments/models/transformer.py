@@ -95,12 +95,8 @@ def transformer(
     norm; no biases anywhere, and the head's matrix is the embedding's. Weights begin normal with deviation 0.02,
     those that write into the residual stream with 0.02/√(2·layers) (Radford et al. 2019), the norms' at 1.
     804,096 parameters as it stands.
-    Raises ValueError for sizes below 1, a width that heads do not divide, and dropout outside [0, 1).
+    Raises ValueError for a width that heads do not divide, and dropout outside [0, 1).
     """
-    sizes = {"characters": characters, "context": context, "layers": layers, "heads": heads, "width": width}
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name}={size}: must be at least 1")
     if width % heads:
         raise ValueError(f"width={width}, heads={heads}: every head has the same share of the width")
     return Transformer(characters, context, layers, heads, width, dropout)

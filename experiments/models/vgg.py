@@ -14,12 +14,9 @@ def vgg16(
     The five max-pools leave one pixel of 8·width channels, so that the original's three wide linear layers and their
     dropout shrink to one layer, as is usual on CIFAR. 14,728,266 parameters at width 64. As in torchvision the
     convolutions have biases, though batch norm cancels them: their gradients are zero up to rounding.
-    Raises ValueError where width < 1.
 
     Source: Simonyan and Zisserman 2015, *Very Deep Convolutional Networks for Large-Scale Image Recognition*.
     """
-    if width < 1:
-        raise ValueError(f"width={width}: the first convolution has at least one channel")
     # Every number in a configuration is a multiple of 64; "M" is a max-pool.
     layers = [part // 64 * width if isinstance(part, int) else part for part in torchvision.models.vgg.cfgs["D"]]
     features = torchvision.models.vgg.make_layers(layers, batch_norm=True)

@@ -14,12 +14,9 @@ def wide_resnet_16_4(
 
     16 convolutions: the stem, twelve of 3×3 in the blocks, and three of 1×1 where a group changes the shape. No
     dropout. 2,748,890 parameters at width 16.
-    Raises ValueError where width < 1.
 
     Source: Zagoruyko and Komodakis 2016, *Wide Residual Networks*.
     """
-    if width < 1:
-        raise ValueError(f"width={width}: the stem has at least one channel")
     first, second, third = (WIDENING * width * factor for factor in (1, 2, 4))
     return nn.Sequential(
         nn.Conv2d(3, width, 3, padding=1, bias=False),

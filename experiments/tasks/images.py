@@ -12,8 +12,6 @@ from torch.nn.functional import cross_entropy
 from algorithms.utils.layout import with_ends
 from data.dataset import Images, Place
 from data.partition import share
-from experiments.models.flat import FlatModel
-from experiments.models.initial import initialise
 from experiments.tasks.augmentation import augmented, draws, normalised
 from experiments.tasks.graph import Captured
 from experiments.tasks.network import NetworkTask, check_counts
@@ -31,11 +29,7 @@ class ImageClassification(NetworkTask):
     Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
     `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
 
-    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `rows` is N. `precision`
-    is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16` autocast;
-    parameters, batch-norm statistics and everything communicated stay float32. `auto` is resolved before
-    (experiments.tasks.precision) and refused here.
-    Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
+    `rows` is N. Raises ValueError for settings out of range and DataError where the data cannot be shared.
     """
 
     metric = "train_loss"
@@ -60,7 +54,7 @@ class ImageClassification(NetworkTask):
         evaluation_batch: int = 1000,  # images at a time
         cuda_graphs: Place[bool] = True,  # on a GPU, replay a round's forward and backward passes as one graph
     ) -> None:
-        self.check_options(rows, batch_size, alpha, padding, evaluation_rows, evaluation_batch, precision)
+        self.check_options(rows, batch_size, alpha, padding, evaluation_rows, evaluation_batch)
         if rows > len(dataset.train_labels):
             raise ValueError(f"rows={rows}: {dataset.name} has {len(dataset.train_labels)} training images")
         parts = share(dataset.train_labels[:rows], workers, partition, seed, alpha)
@@ -68,69 +62,53 @@ class ImageClassification(NetworkTask):
         self.rounds_per_epoch = self.rows // batch_size
         if not self.rounds_per_epoch:
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} images; choose at most that")
-        self.seed, self.device, self.batch_size = seed, device, batch_size
+        self.batch_size = batch_size
         self._dataset, self._left_out, self._parts = dataset, rows - parts.size, parts
         self._ids = range(workers) if ids is None else ids
-        self._padding, self._flip, self._precision = padding, flip, precision
+        self._padding, self._flip = padding, flip
         self._evaluated = torch.from_numpy(np.sort(parts.reshape(-1))[:evaluation_rows]).to(device)
         self.evaluated, self._evaluation_batch = len(self._evaluated), evaluation_batch
 
-        initialise(model, seed)
-        self.model = FlatModel(model, device)
-        self.d, self.sizes = self.model.d, self.model.sizes
-        self.layout = with_ends(self.model.layout)
-        self._initial, self._initial_statistics = self.model.vector.clone(), self.model.statistics.clone()
+        super().__init__(model, seed, device, precision)
+        self.layout = with_ends(self.layout)
+        self._initial_statistics = self.model.statistics.clone()
         self._images, self._labels, self._test_images, self._test_labels = (
             torch.from_numpy(array).to(device) for array in dataset.arrays().values()
         )
         self._mean, self._std = (torch.tensor(values, device=device) for values in (dataset.mean, dataset.std))
-        self._epoch, self._draws = -1, torch.empty(0)
+        self._epoch, self._draws = -1, torch.empty(0)  # int64 [rounds, W, batch_size, 4]
         self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
-        if device.type == "cuda":
-            torch.backends.cudnn.deterministic = True  # or a resumed run would not be the uninterrupted one
-            # With bf16 too what is outside autocast, a method's own products among it, is float32.
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
     @staticmethod
     def check_options(
-        rows: int,
-        batch_size: int,
-        alpha: float,
-        padding: int,
-        evaluation_rows: int | None,
-        evaluation_batch: int,
-        precision: str,
+        rows: int, batch_size: int, alpha: float, padding: int, evaluation_rows: int | None, evaluation_batch: int
     ) -> None:
         """Raise ValueError for settings that no data could mend, before any are loaded."""
-        check_counts(
-            precision,
-            rows=rows,
-            batch_size=batch_size,
-            evaluation_batch=evaluation_batch,
-            evaluation_rows=rows if evaluation_rows is None else evaluation_rows,
-        )
+        evaluated = rows if evaluation_rows is None else evaluation_rows
+        check_counts(rows=rows, batch_size=batch_size, evaluation_batch=evaluation_batch, evaluation_rows=evaluated)
         if padding < 0:
             raise ValueError(f"padding={padding}: pixels, at least 0")
         if not 0 < alpha < math.inf:
             raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
 
     def start_statistics(self) -> Tensor:
-        """Mean 0 and variance 1 for every worker at hand, [W, b]."""
         return self._initial_statistics.expand(len(self._ids), -1).clone()
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         epoch, round = divmod(t - 1, self.rounds_per_epoch)
         if epoch != self._epoch:
-            self._epoch, self._draws = epoch, self._drawn(epoch)
+            each = [
+                draws(self.seed, worker, epoch, self._parts[worker], self.batch_size, self._padding, self._flip)
+                for worker in self._ids
+            ]
+            self._epoch, self._draws = epoch, torch.from_numpy(np.stack(each, 1)).to(self.device)
         gradients, statistics = self._round(x, statistics, self._draws[round])
         return gradients, statistics
 
     def epoch(self, t: int) -> float:
-        """Passes over the data after t rounds."""
         return t / self.rounds_per_epoch
 
     def facts(self) -> dict[str, object]:
-        """What the data are and how they were shared, for the record."""
         return {
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
@@ -141,14 +119,6 @@ class ImageClassification(NetworkTask):
             "rounds_per_epoch": self.rounds_per_epoch,
             "device": str(self.device),
         }
-
-    def _drawn(self, epoch: int) -> Tensor:
-        """The draws of an epoch for the workers at hand: int64 [rounds, W, batch_size, 4] on the device."""
-        each = [
-            draws(self.seed, worker, epoch, self._parts[worker], self.batch_size, self._padding, self._flip)
-            for worker in self._ids
-        ]
-        return torch.from_numpy(np.stack(each, 1)).to(self.device)
 
     def _passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
         """Forward and backward of every trial and worker, at models [T, W or 1, d] for draws [W, batch_size, 4]."""

@@ -13,13 +13,8 @@ from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
 from data.dataset import Text
 from experiments.models.dropout import key_masks
-from experiments.models.flat import FlatModel
-from experiments.models.initial import initialise
 from experiments.tasks.network import NetworkTask, check_counts
 from plots.runs.columns import Column, column
-
-_AHEAD = 500
-"""Rounds whose windows are drawn at once: a GPU then waits for none of them."""
 
 
 class LanguageModel(NetworkTask):
@@ -35,9 +30,6 @@ class LanguageModel(NetworkTask):
     character of it but the very first is predicted once, from what precedes it in its window, of which the last is as
     long as what remains. All losses are nats a character; bits per character are the test loss over log 2.
 
-    `workers` is n, and `ids` are those at hand, neighbours in ascending order; None for all. `precision` is that of
-    matrix products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16` autocast; parameters and everything
-    communicated stay float32. `auto` is resolved before (experiments.tasks.precision) and refused here.
     Raises ValueError for settings out of range and for a model that does not take the text's characters, and
     UsageError where a worker's part is shorter than a window.
     """
@@ -62,7 +54,7 @@ class LanguageModel(NetworkTask):
         evaluation_windows: int = 200,  # of the training part, for its loss and gradient norm
         evaluation_batch: int = 64,  # windows at a time
     ) -> None:
-        self.check_options(batch_size, context, evaluation_windows, evaluation_batch, precision)
+        self.check_options(batch_size, context, evaluation_windows, evaluation_batch)
         self.workers, self.length = workers, len(dataset.train) // workers
         if self.length <= context:
             raise UsageError(
@@ -70,9 +62,8 @@ class LanguageModel(NetworkTask):
                 f"a window takes {context + 1} (task.context); take fewer workers"
             )
         self.rows, self.evaluated = self.length // context, evaluation_windows
-        self.seed, self.device, self.batch_size, self.context = seed, device, batch_size, context
+        self.batch_size, self.context, self._evaluation_batch = batch_size, context, evaluation_batch
         self._dataset, self._ids = dataset, range(workers) if ids is None else ids
-        self._precision, self._evaluation_batch = precision, evaluation_batch
         self._train, self._held_out = (
             torch.from_numpy(codes).to(device) for codes in (dataset.train, dataset.held_out)
         )
@@ -80,24 +71,15 @@ class LanguageModel(NetworkTask):
         self._evaluated = torch.from_numpy(starts).to(device)
         self._within = torch.arange(context + 1, device=device)
 
-        initialise(model, seed)
-        self.model = FlatModel(model, device)
+        super().__init__(model, seed, device, precision)
         if self.model.statistics.numel():
             raise ValueError("model: a batch norm, whose running statistics this task does not keep")
-        self.d, self.sizes, self.layout = self.model.d, self.model.sizes, self.model.layout
-        self._initial = self.model.vector.clone()
         self._check_model(len(dataset.alphabet))
-        self._block, self._starts = -1, torch.empty(0)
-        if device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"  # with bf16 a method's products are float32
 
     @staticmethod
-    def check_options(
-        batch_size: int, context: int, evaluation_windows: int, evaluation_batch: int, precision: str
-    ) -> None:
+    def check_options(batch_size: int, context: int, evaluation_windows: int, evaluation_batch: int) -> None:
         """Raise ValueError for settings that no text could mend, before any is loaded."""
         check_counts(
-            precision,
             batch_size=batch_size,
             context=context,
             evaluation_windows=evaluation_windows,
@@ -105,13 +87,9 @@ class LanguageModel(NetworkTask):
         )
 
     def start_statistics(self) -> Tensor:
-        """None for any worker: [W, 0]."""
         return self._initial.new_empty(len(self._ids), 0)
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        block, round = divmod(t - 1, _AHEAD)
-        if block != self._block:
-            self._block, self._starts = block, self._drawn(block)
         gradients = x.new_empty(len(x), len(self._ids), self.d)
         self.model.module.train()
         for trial in range(len(x)):
@@ -119,7 +97,7 @@ class LanguageModel(NetworkTask):
                 if place < x.shape[1]:  # or it is all workers'
                     self.model.vector.copy_(x[trial, place])
                 key_masks(self.model.module, self.seed, worker, t)
-                loss = self._loss(self._windows(self._starts[round, place]))
+                loss = self._loss(self._windows(self._starts(worker, t)))
                 self.model.gradient(loss, gradients[trial, place])
         return gradients, statistics
 
@@ -128,7 +106,6 @@ class LanguageModel(NetworkTask):
         return t * self.batch_size * self.context / self.length
 
     def facts(self) -> dict[str, object]:
-        """What the text is and how it was shared, for the record."""
         return {
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
@@ -143,31 +120,23 @@ class LanguageModel(NetworkTask):
 
     def _check_model(self, alphabet: int) -> None:
         """Raise ValueError unless the model takes a window of the text, and gives a logit for every character."""
-        self.model.module.eval()
+        codes = torch.full((1, self.context), alphabet - 1, device=self.device)
         try:
             with torch.no_grad():
-                found = self._scores(torch.full((1, self.context), alphabet - 1, device=self.device)).shape
-        except (IndexError, RuntimeError) as error:
+                fits = self.model.module.eval()(codes).shape == (*codes.shape, alphabet)
+        except (IndexError, RuntimeError):
+            fits = False
+        if not fits:
             raise ValueError(
-                f"model: does not take {self.context} characters (task.context) of {alphabet} (the text's): {error}"
-            ) from error
-        if found != (1, self.context, alphabet):
-            raise ValueError(
-                f"model: gives {list(found)} for codes of [1, {self.context}] (task.context), and the text has "
-                f"{alphabet} different characters: set task.model.characters={alphabet}"
+                f"model: does not take {self.context} characters (task.context) of {alphabet} (the text's), or does "
+                f"not give as many logits for each: set task.model.characters={alphabet}"
             )
 
-    def _drawn(self, block: int) -> Tensor:
-        """Where the windows of `_AHEAD` rounds start in the training part: int64 [rounds, W, batch_size]."""
-        every = np.stack([
-            np.stack([self._starts_of(worker, block * _AHEAD + round + 1) for worker in self._ids])
-            for round in range(_AHEAD)
-        ])  # fmt: skip
-        return torch.from_numpy(every).to(self.device)
-
-    def _starts_of(self, worker: int, t: int) -> np.ndarray:
+    def _starts(self, worker: int, t: int) -> Tensor:
+        """Where the windows of a worker in round t start in the training part: int64 [batch_size]."""
         random = np.random.default_rng(keyed_seed(self.seed, "windows", worker, t))
-        return worker * self.length + random.integers(0, self.length - self.context, self.batch_size)
+        starts = worker * self.length + random.integers(0, self.length - self.context, self.batch_size)
+        return torch.from_numpy(starts).to(self.device)
 
     def _windows(self, starts: Tensor) -> Tensor:
         """The windows of the training part that start there, int64 [N, context + 1]."""

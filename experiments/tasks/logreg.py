@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 from algorithms.core.algorithm import Algorithm
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import keyed_seed
-from data.dataset import ENTRY, Dataset, shape
+from data.dataset import Dataset, shape
 from data.limits import check_memory
 from data.partition import share
 from plots.runs.columns import column
@@ -61,25 +61,20 @@ class LogisticRegression:
         self.d = shape(dataset.features)[1]
         self.sizes = (self.d,)  # of the parameter tensors: there is one
         self.layout = laid_out([("x", self.sizes, "vector")])
-        self.regularization = regularization
-        self.batch_size = batch_size
+        self.regularization, self.batch_size, self.seed = regularization, batch_size, seed
         self.evaluated = self.workers * self.rows
-        self.seed = seed
-        self._step_unit = step_unit
-        self._dataset = dataset
-
+        self._step_unit, self._dataset = step_unit, dataset
         self._ids = range(workers) if ids is None else ids
-        used = parts.reshape(-1)
-        self._rows = _taken(dataset.features, used)  # a_j [nm, d], in worker order
-        self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
-        own = len(self._ids)
+        used, own = parts.reshape(-1), len(self._ids)
         check_memory(
-            self._columns(own) + own * self.d * self.dtype.itemsize,
+            2 * own * self.d * self.dtype.itemsize,
             f"{dataset.name} has {self.d} columns, its largest index: what is kept for {own} workers",
             "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
         )
+        self._rows = dataset.features[used]  # a_j [nm, d], in worker order
+        self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
-        self._forward, self._backward = _products(_neighbours(self._rows, self._own), own)
+        self._forward, self._backward = _products(self._rows[self._own], own)
 
     @staticmethod
     def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
@@ -92,45 +87,35 @@ class LogisticRegression:
             raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
 
     def start(self) -> Tensor:
-        """x₁ = 0, [d]."""
         return torch.zeros(self.d, dtype=self.dtype)
 
     def start_statistics(self) -> Tensor:
-        """None are kept: [W, 0]."""
         return torch.zeros(len(self._ids), 0, dtype=self.dtype)
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """∇f_i(x) of the workers at hand, [*T, W, d], at parameters x [*T, d] in round t (from 1)."""
-        columns = x.reshape(-1, self.d).T.contiguous()  # [d, T]
-        if self.batch_size is None:
-            labels, rows = self._labels[self._own], self.rows
-            sums = self._backward @ _weights(self._forward @ columns, labels)
-        else:
-            batch, labels, rows = *self._batch(t), self.batch_size
-            weights = _weights(torch.from_numpy(batch @ columns.numpy()), labels)
-            sums = torch.from_numpy(_by_worker(batch, len(self._ids)).T @ weights.numpy())
-        sums = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).reshape(*x.shape[:-1], -1, self.d)
+        sums = self._sums(x.reshape(-1, self.d).T.contiguous(), t, apart=False)
+        gradients = sums.reshape(*x.shape[:-1], -1, self.d)
         # In its own place: these are the longest vectors of a round.
-        return sums.div_(-rows).add_(self._regularizer_gradient(x).unsqueeze(-2)), statistics
+        return gradients.add_(self._regularizer_gradient(x).unsqueeze(-2)), statistics
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """As `gradients`, of every worker at hand at a model of its own: x [T, W, d]."""
-        columns = x.permute(1, 2, 0).reshape(-1, len(x)).contiguous()  # [Wd, T]
+        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), t, apart=True)
+        return sums.add_(self._regularizer_gradient(x)), statistics
+
+    def _sums(self, x: Tensor, t: int, apart: bool) -> Tensor:
+        """∇f_i(x) [T, W, d] without the regularizer in round t, at x [d, T] or, `apart`, at workers' own [Wd, T]."""
         if self.batch_size is None:
-            labels, rows = self._labels[self._own], self.rows
-            sums = self._backward @ _weights(self._apart @ columns, labels)
+            rows, products = self.rows, (self._apart if apart else self._forward) @ x
+            sums = self._backward @ _weights(products, self._labels[self._own])
         else:
-            batch, labels, rows = *self._batch(t), self.batch_size
-            apart = _by_worker(batch, len(self._ids))
-            sums = torch.from_numpy(apart.T @ _weights(torch.from_numpy(apart @ columns.numpy()), labels).numpy())
-        sums = sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).contiguous()
-        return sums.div_(-rows).add_(self._regularizer_gradient(x)), statistics
+            rows, (batch, labels) = self.batch_size, self._batch(t)
+            by_worker = _by_worker(batch, len(self._ids))
+            products = torch.from_numpy((by_worker if apart else batch) @ x.numpy())
+            sums = torch.from_numpy(by_worker.T @ _weights(products, labels).numpy())
+        return sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).contiguous().div_(-rows)
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """f(x), ‖∇f(x)‖₂ and the share of rows classified right, each [*T], over all rows in use.
-
-        A row counts as classified +1 where a_jᵀx ≥ 0.
-        """
+        """f(x), ‖∇f(x)‖₂ and the share of rows classified right (+1 where a_jᵀx ≥ 0), over all rows in use."""
         columns = x.reshape(-1, self.d).T.contiguous()
         forward, backward = self._whole
         margins = (forward @ columns).mul_(self._labels)
@@ -147,24 +132,22 @@ class LogisticRegression:
         }
 
     def step_unit(self, algorithm: Algorithm) -> float:
-        """What a step size of 1 in the configuration stands for. Raises ValueError where theory has no step size."""
+        """1, or the method's largest step. Raises ValueError where theory has no step size."""
         if self._step_unit == "one":
             return 1.0
         return algorithm.step_size(*self.smoothness(), self.workers, self.d)
 
     def smoothness(self) -> tuple[float, float]:
         """L of f and L̃ = √(mean_i L_i²) of the f_i: λ_max of (1/4m)Σ_j a_j a_jᵀ + 2λI, as EF21's authors bound it."""
-        workers = [_neighbours(self._rows, slice(i * self.rows, (i + 1) * self.rows)) for i in range(self.workers)]
+        workers = [self._rows[i * self.rows : (i + 1) * self.rows] for i in range(self.workers)]
         own = [_top_eigenvalue(rows) / (4 * self.rows) + 2 * self.regularization for rows in workers]
         whole = _top_eigenvalue(self._rows) / (4 * self.rows * self.workers) + 2 * self.regularization
         return whole, float(np.sqrt(np.mean(np.square(own))))
 
     def epoch(self, t: int) -> float:
-        """Passes over the data after t rounds."""
         return float(t) if self.batch_size is None else t * self.batch_size / self.rows
 
     def facts(self) -> dict[str, object]:
-        """What the data are and how they were shared, for the record."""
         return {
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
@@ -175,17 +158,9 @@ class LogisticRegression:
             "nonzeros": self._dataset.features.nnz,
         }
 
-    def nbytes(self, workers: int) -> int:
-        """Bytes of the data: all rows, and the columns of so many workers."""
-        return self._rows.nnz * ENTRY + self._columns(workers)
-
-    def _columns(self, workers: int) -> int:
-        index = np.dtype(_index(self._rows.nnz, workers * self.d)).itemsize
-        return self._rows.nnz * workers // self.workers * (8 + index) + workers * self.d * index
-
     @cached_property
     def _whole(self) -> tuple[Tensor, Tensor]:
-        """The products over the rows of all workers, which only the process that evaluates needs."""
+        """The products over the rows of all workers."""
         if len(self._ids) == self.workers:
             return self._forward, self._backward
         return _products(self._rows, self.workers)
@@ -196,19 +171,15 @@ class LogisticRegression:
     @cached_property
     def _apart(self) -> Tensor:
         """The forward product with every worker's columns in a block of their own, for models of their own."""
-        return _torch_csr(_by_worker(_neighbours(self._rows, self._own), len(self._ids)))
+        return _torch_csr(_by_worker(self._rows[self._own], len(self._ids)))
 
     def _batch(self, t: int) -> tuple[sp.csr_array, Tensor]:
         """The rows a_j that the workers at hand draw in round t, in worker order, and their labels."""
-        rows = np.concatenate(
-            [
-                worker * self.rows
-                + np.random.default_rng(keyed_seed(self.seed, "batch", worker, t)).choice(
-                    self.rows, self.batch_size, replace=False
-                )
-                for worker in self._ids
-            ]
-        )
+        drawn = []
+        for worker in self._ids:
+            random = np.random.default_rng(keyed_seed(self.seed, "batch", worker, t))
+            drawn.append(worker * self.rows + random.choice(self.rows, self.batch_size, replace=False))
+        rows = np.concatenate(drawn)
         return self._rows[rows], self._labels[rows]
 
 
@@ -219,21 +190,6 @@ def _weights(products: Tensor, labels: Tensor) -> Tensor:
     the last bit; these functions do not, so that a row's weight does not depend on how many rows stand beside it.
     """
     return products.mul_(labels).exp_().add_(1).reciprocal_().mul_(labels)
-
-
-def _taken(matrix: sp.csr_array, rows: np.ndarray) -> sp.csr_array:
-    """Some rows of a matrix; where they are neighbours in order they stay where they lie in memory."""
-    first = int(rows[0])
-    if np.array_equal(rows, np.arange(first, first + len(rows))):
-        return _neighbours(matrix, slice(first, first + len(rows)))
-    return matrix[rows]
-
-
-def _neighbours(matrix: sp.csr_array, rows: slice) -> sp.csr_array:
-    """Rows of a matrix, where they lie in memory: slices of scipy's are copies."""
-    begin, end = matrix.indptr[rows.start], matrix.indptr[rows.stop]
-    parts = matrix.data[begin:end], matrix.indices[begin:end], matrix.indptr[rows.start : rows.stop + 1] - begin
-    return sp.csr_array(parts, shape=(rows.stop - rows.start, shape(matrix)[1]))
 
 
 def _top_eigenvalue(rows: sp.csr_array) -> float:

@@ -5,29 +5,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from algorithms.core.algorithm import Algorithm
 from experiments.models.flat import FlatModel
+from experiments.models.initial import initialise
 
 
 class NetworkTask(ABC):
-    """A task whose model is a network in float32, whose products have the precision `_precision`."""
+    """A task whose model is a network in float32.
+
+    `precision` is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16`
+    autocast; parameters, statistics and everything communicated stay float32. What `auto` is here says
+    `experiments.tasks.precision`.
+    """
 
     dtype = torch.float32
     devices = ("cpu", "cuda")
 
-    model: FlatModel
-    device: torch.device
-    _initial: Tensor
-    _precision: str
+    def __init__(self, module: nn.Module, seed: int, device: torch.device, precision: str) -> None:
+        initialise(module, seed)
+        self.model = FlatModel(module, device)
+        self.d, self.sizes, self.layout = self.model.d, self.model.sizes, self.model.layout
+        self.seed, self.device, self._precision = seed, device, precision
+        self._initial = self.model.vector.clone()
+        if device.type == "cuda":
+            torch.backends.cudnn.deterministic = True  # or a resumed run would not be the uninterrupted one
+            # With bf16 too what is outside autocast, a method's own products among it, is float32.
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
     def start(self) -> Tensor:
-        """The initial parameters [d], which depend on the seed alone."""
         return self._initial
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """∇f_i(x) [T, W, d] on the batches of round t (from 1) at x [T, d], and the workers' statistics [T, W, b]."""
         return self.gradients_at(x.unsqueeze(1), statistics, t)
 
     @abstractmethod
@@ -35,7 +45,6 @@ class NetworkTask(ABC):
         """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """The columns, each [T], at x [T, d] with worker 0's statistics [T, b]."""
         trials = [self._evaluate(*trial) for trial in zip(x, statistics, strict=True)]
         return {name: torch.stack([trial[name] for trial in trials]) for name in trials[0]}
 
@@ -44,7 +53,6 @@ class NetworkTask(ABC):
         """The measurements of one trial, at x [d] with statistics [b]."""
 
     def step_unit(self, algorithm: Algorithm) -> float:
-        """Step sizes are what they say."""
         return 1.0
 
     def _train_loss(self, parts: Iterable[Tensor]) -> dict[str, Tensor]:
@@ -65,10 +73,8 @@ class NetworkTask(ABC):
             return self.model.module(inputs).float()
 
 
-def check_counts(precision: str, **counts: int) -> None:
-    """Raise ValueError for a count below 1 and a precision that is not resolved."""
+def check_counts(**counts: int) -> None:
+    """Raise ValueError for a count below 1."""
     for name, count in counts.items():
         if count < 1:
             raise ValueError(f"{name}={count}: must be at least 1")
-    if precision == "auto":
-        raise ValueError("precision=auto: experiments.tasks.precision.fast_precision says what that is here")

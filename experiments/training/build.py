@@ -1,7 +1,6 @@
 """From a resolved configuration to the objects it names."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,16 +15,15 @@ from algorithms.core.update_rules import Update
 from algorithms.utils.layout import Layout
 from common.errors import UsageError
 from experiments.cluster.base import Cluster
-from experiments.cluster.rank0 import Rank0
 from experiments.cluster.ranks import Group, Ranks, shares
 from experiments.cluster.sharded import Sharded
 from experiments.cluster.simulated import Simulated
+from experiments.cluster.torchrun import Torchrun
 from experiments.config.classes import Classes, called, parameter_types
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
-from experiments.training.allocator import keep_freed_memory
-from experiments.training.memory import check_room
+from experiments.training.memory import check_room, keep_freed_memory
 from experiments.training.trainer import Trainer
 
 
@@ -70,18 +68,25 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
 
 
-def build_task(run: RunConfig, ids: Sequence[int] | None = None, local_rank: int = 0) -> Task:
-    """The task with its data loaded and shared over the workers, for the workers `ids` (None: all)."""
-    classes, task = Classes(run.packages), called(run.task)
-    extra: dict[str, Any] = {"workers": run.cluster.workers, "seed": run.seed, "ids": ids}
+def build_task(run: RunConfig, ranks: Ranks | None = None) -> Task:
+    """The task with its data loaded and shared over the workers, for those of this rank. Raises LostContact."""
+    ranks, classes, task = ranks or Ranks(), Classes(run.packages), called(run.task)
+    extra: dict[str, Any] = {"workers": run.cluster.workers, "seed": run.seed, "ids": ranks.ids(run.cluster.workers)}
     if "device" in parameter_types(classes.find(task, "task", Task)):
-        extra["device"] = torch.device(device_of(run, local_rank))
-    return classes.build(task, "task", Task, **extra)
+        extra["device"] = torch.device(device_of(run, ranks.local_rank))
+    # The first rank of every machine fetches and decodes, the others then find it in the cache.
+    if ranks.local_rank:
+        ranks.wait()
+    try:
+        return classes.build(task, "task", Task, **extra)
+    finally:  # so that the others find the same error, rather than that this one is gone
+        if not ranks.local_rank:
+            ranks.wait()
 
 
 def device_of(run: RunConfig, local_rank: int = 0) -> str:
     """Where the run computes: `cpu`, or `cuda:<local rank>`. Raises UsageError where that is not there."""
-    able = task_class(run).devices
+    able = _task_class(run).devices
     wanted = run.device
     if wanted == "auto":
         wanted = "cuda" if "cuda" in able and torch.cuda.is_available() else "cpu"
@@ -108,19 +113,12 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
     """
     if run.threads:
         torch.set_num_threads(run.threads)
-    _choose_algorithms(run.deterministic)
-    ids = ranks.ids(run.cluster.workers)
-    # The first rank of every machine fetches and decodes, the others then find it in the cache.
-    if ranks.local_rank:
-        ranks.wait()
-    try:
-        task = build_task(run, ids, ranks.local_rank)
-    except UsageError:
-        if not ranks.local_rank:
-            ranks.wait()  # so that the others find the same, rather than that this one is gone
-        raise
-    if not ranks.local_rank:
-        ranks.wait()
+    if run.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before cuBLAS starts and reads it
+        torch.backends.cudnn.benchmark = False
+    if run.deterministic or torch.are_deterministic_algorithms_enabled():  # setting it takes seconds
+        torch.use_deterministic_algorithms(run.deterministic)
+    task = build_task(run, ranks)
     algorithm = build_algorithm(run, layout_of(task))
     try:
         algorithm.check(task.d)
@@ -147,23 +145,14 @@ def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Clus
     each = shares(run.cluster.workers, ranks.size)
     if run.cluster.server == "sharded":
         return Sharded(algorithm, ids, each, run.seed, d, run.cluster.timeout)
-    return Rank0(algorithm, ids, each, run.seed)
-
-
-def _choose_algorithms(deterministic: bool) -> None:
-    """Let torch take those alone that repeat bit for bit, or any; before cuBLAS starts and reads its variable."""
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.backends.cudnn.benchmark = False
-    if deterministic or torch.are_deterministic_algorithms_enabled():  # setting it imports torch's compiler: seconds
-        torch.use_deterministic_algorithms(deterministic)
+    return Torchrun(algorithm, ids, each, run.seed)
 
 
 def check(run: RunConfig) -> None:
     """Raise UsageError for a wrong option anywhere, or a device that is not here, without loading any data."""
     build_algorithm(run)
     device_of(run)
-    target = task_class(run)
+    target = _task_class(run)
     if hasattr(target, "check_options"):
         wanted = parameter_types(target.check_options)
         try:
@@ -173,6 +162,5 @@ def check(run: RunConfig) -> None:
     build_logger(run)
 
 
-def task_class(run: RunConfig) -> Any:
-    """The class of a run's task."""
+def _task_class(run: RunConfig) -> Any:
     return Classes(run.packages).find(called(run.task), "task", Task)

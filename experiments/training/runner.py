@@ -96,7 +96,7 @@ class _Rounds:
     ) -> None:
         self._trainer, self._run, self._folder = trainer, run, folder
         self._display, self._ranks, self._log = display, ranks, log
-        self._snapshot = folder.snapshot(trainer.state_dict())  # of the last round that is verified
+        self._snapshot = self._taken()  # of the last round that is verified
 
     def run(self, fresh: bool) -> None:
         """Do them, beginning with an evaluation if the run is fresh. Raises Interrupted where it was stopped."""
@@ -124,14 +124,14 @@ class _Rounds:
         ranks.any(False, trainer.fingerprints)
         if fresh:
             self._evaluate()
-            self._take_snapshot()
+            self._snapshot = self._taken()
         with stop_requests(most=1) as requests:
             while trainer.t < trainer.rounds and not stopping:
                 stopping = self._round(requests)
                 self._display.advance(1)
         trainer.verify()
         ranks.any(False, trainer.fingerprints)
-        self._take_snapshot()
+        self._snapshot = self._taken()
         return stopping
 
     def _round(self, requests: list[int]) -> bool:
@@ -143,14 +143,14 @@ class _Rounds:
         compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
         # Ranks are compared before anything of this round is kept.
         stop = bool(requests)
-        stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.soon(stop)
+        stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.any_before(stop)
         if due:
             self._evaluate()
         if saves:
             trainer.verify()
-            self._folder.save(self._folder.snapshot(trainer.state_dict()), trainer.cluster.ids)
+            self._folder.save(self._taken(), trainer.cluster.ids)
         if trainer.verified:
-            self._take_snapshot()
+            self._snapshot = self._taken()
         return stopping
 
     def _evaluate(self) -> None:
@@ -158,8 +158,8 @@ class _Rounds:
         self._folder.append(rows)  # first: a logger may fail
         self._log(rows)
 
-    def _take_snapshot(self) -> None:
-        self._snapshot = self._folder.snapshot(self._trainer.state_dict())
+    def _taken(self) -> dict:
+        return self._folder.snapshot(self._trainer.state_dict())
 
     def _keep(self, error: BaseException) -> None:
         """Save the last verified round and record the error that ended the run."""
@@ -205,15 +205,14 @@ def summarise(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
     first: dict[int, dict] = {}
     final: dict[int, dict] = {}
     best: dict[int, dict] = {}
-    better: dict[str, Callable] = {}  # max or min of what the task measures
     for row in rows:  # of which there may be more than memory has room for
-        trial = row["trial"]
-        if trial not in first:
-            measured = [name for name in row if column(name).filled_by == "task"]
-            better |= {name: max if higher_is_better(name) else min for name in measured}
-            first[trial], best[trial] = row, {name: row[name] for name in measured}
-        final[trial] = row
-        best[trial] = {name: better[name](value, row[name]) for name, value in best[trial].items()}
+        final[row["trial"]] = row
+        first.setdefault(row["trial"], row)
+        reached = best.setdefault(row["trial"], {})
+        for name, value in row.items():
+            if column(name).filled_by == "task":
+                better = max if higher_is_better(name) else min
+                reached[name] = better(reached.get(name, value), value)
     trials = [
         {
             "lr": lr,

@@ -1,6 +1,6 @@
 """What the commands that run things share: the ranks of a launch, the display of its first one, and one whole run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -39,13 +39,15 @@ def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
             yield ranks, display
 
 
-def train_here(run: RunConfig) -> RunFolder | None:
+def train_here(
+    run: RunConfig, bring: Callable[[RunConfig, Display, Ranks], RunFolder] = bring_to_end
+) -> RunFolder | None:
     """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
 
     Returns its folder, None where another rank has it.
     """
     with session([run]) as (ranks, display):
-        folder = bring_to_end(run, display, ranks)
+        folder = bring(run, display, ranks)
         if not ranks.is_first:
             return None
     print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)

@@ -11,20 +11,11 @@ from experiments.config.schema import RunConfig
 from experiments.training.trainer import Trainer
 
 SMALL = 2**21
-"""Numbers in the workers' gradients of one round, step sizes · n · d, below which a round has one thread.
-
-Threads meet at the end of every operation. Where one takes microseconds, meeting costs as much, and many times more
-where another program has one of the cores; docs/running.md has the figures. The size of the problem decides
-which rounds have one, so that load does not change the order of a sum in these.
-"""
+"""Numbers in the workers' gradients of one round, step sizes · n · d, below which a round has one thread, since
+threads meet at the end of every operation (docs/running.md). Load thus changes no order of a sum in these."""
 
 SHARE = "EXPERIMENTS_CORES"
 """The variable by which a sweep tells each of its processes how many cores are its own."""
-
-
-def threads(numbers: int, own: int) -> int:
-    """Of a round with so many numbers in its gradients, where `own` cores are there for it."""
-    return own if numbers >= SMALL else 1
 
 
 def own_cores(environment: Mapping[str, str]) -> int | None:
@@ -45,7 +36,8 @@ def set_threads(run: RunConfig, trainer: Trainer) -> Iterator[None]:
         yield
         return
     before = torch.get_num_threads()
-    torch.set_num_threads(threads(len(run.lr) * run.cluster.workers * trainer.task.d, own))
+    numbers = len(run.lr) * run.cluster.workers * trainer.task.d
+    torch.set_num_threads(own if numbers >= SMALL else 1)
     try:
         yield
     finally:

@@ -39,7 +39,6 @@ class Trainer:
         clip: float | None = None,
         unit: float = 1.0,
     ) -> None:
-        cluster.algorithm.check(task.d)
         if cluster.algorithm.has_local_models and not hasattr(task, "gradients_at"):
             raise ValueError(f"{type(task).__name__}: has no gradients_at, which a method with local steps needs")
         self.task, self.cluster, self.lrs, self.rounds = task, cluster, lrs, rounds
@@ -78,9 +77,8 @@ class Trainer:
             self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
-        """One row per trial: the model after t rounds, what they cost, and the last round's compression errors.
-
-        There are none in a process that is not the first. Raises RunError where anything is not finite.
+        """One row per trial: the model after t rounds, what they cost, and the last round's compression errors; none
+        in a process that is not the first. Raises RunError where anything is not finite.
         """
         self.verify()
         self._check_state()
@@ -88,20 +86,17 @@ class Trainer:
         if not self.cluster.is_first or x is None:
             return []
         measured = self.task.evaluate(x, self.statistics[..., 0, :]) | self.diagnostics
-        columns = {name: values.tolist() for name, values in measured.items()}
-        for quantity, values in columns.items():
-            for trial, value in enumerate(values):
+        common = {"round": self.t, "epoch": self.task.epoch(self.t)}
+        common |= {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
+        common |= {**asdict(self.meter), "bits": self.meter.bits, "seconds": self.seconds}
+        rows = []
+        for trial, (lr, step_size) in enumerate(zip(self.lrs, self.step_sizes, strict=True)):
+            own = {name: values[trial].item() for name, values in measured.items()}
+            for quantity, value in own.items():
                 if not math.isfinite(value):
                     self._fail(self.t, "all workers", trial, f"{quantity} is {value}")
-        cost = {**asdict(self.meter), "bits": self.meter.bits, "seconds": self.seconds}
-        calls = {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
-        common = {"round": self.t, "epoch": self.task.epoch(self.t), **calls, **cost}
-        return [
-            {**common, "trial": trial, "lr": lr, "step_size": step_size} | dict(zip(columns, values, strict=True))
-            for trial, (lr, step_size, *values) in enumerate(
-                zip(self.lrs, self.step_sizes, *columns.values(), strict=True)
-            )
-        ]
+            rows.append({**common, "trial": trial, "lr": lr, "step_size": step_size, **own})
+        return rows
 
     def verify(self) -> None:
         """Raise RunError where a gradient of the rounds so far was not finite."""
@@ -116,14 +111,12 @@ class Trainer:
         """What is the same on all ranks after a round, as the CRC-32 of its bytes: x, the signal g̃ and, of a downlink
         on which the server remembers that, its memory, for which the others give their signal."""
         replica, server = self.state.replica, self.state.server
-        memory = server.memory if server else None
         same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
         if self.cluster.algorithm.downlink.is_mirrored:
-            received = _crc(self.cluster.served(replica.signal))
-            remembered = _crc(memory) if isinstance(memory, Tensor) else received
-            same["what the server remembers of the signal"] = (
-                same["the received signal"] if remembered == received else remembered
-            )
+            name, memory = "what the server remembers of the signal", server.memory if server else None
+            same[name] = same["the received signal"]
+            if isinstance(memory, Tensor) and _crc(memory) != _crc(self.cluster.served(replica.signal)):
+                same[name] = _crc(memory)
         return same
 
     def state_dict(self) -> dict:
@@ -141,8 +134,14 @@ class Trainer:
         """Go on from where `state_dict` was taken, with the whole server's state in it."""
         self.t, self.seconds = state["t"], state["seconds"]
         self.meter, self.statistics = BitCounter(**state["meter"]), state["statistics"]
-        server = None if self.state.server is None else _each(state["cluster"]["server"], self._served)
+        server = None if self.state.server is None else self._served(state["cluster"]["server"])
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
+
+    def _served(self, state: Any) -> Any:
+        """Of nested dicts of the server's vectors what this process serves, in memory of its own."""
+        if isinstance(state, dict):
+            return {name: self._served(part) for name, part in state.items()}
+        return state if state is None or self.cluster.cuts is None else self.cluster.served(state).clone()
 
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
         """What the method sees of the workers' gradients [T, W, d] of round t, and their new statistics.
@@ -157,20 +156,18 @@ class Trainer:
             gradients, statistics = self.task.gradients_at(workers.x, self.statistics, t)
         gradients = self._clipped(gradients, t)
         if replica.previous is not None:
-            earlier, _ = self.task.gradients(replica.previous, self.statistics, t)
-            gradients = self.cluster.algorithm.variance_reduced_gradient(
-                gradients, self._clipped(earlier, t), workers, t
-            )
+            earlier = self._clipped(self.task.gradients(replica.previous, self.statistics, t)[0], t)
+            gradients = self.cluster.algorithm.variance_reduced_gradient(gradients, earlier, workers, t)
         return gradients, statistics
 
     def _clipped(self, gradients: Tensor, t: int) -> Tensor:
-        """The gradients, no longer than `clip`; whether they are finite is noted."""
-        self._note(torch.isfinite(gradients.sum(-1)), t)
+        """The gradients, no longer than `clip`; the round in which one was first not finite is noted."""
+        finite = torch.isfinite(gradients.sum(-1))
+        self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
+        self.verified = self.task.device.type == "cpu"
+        if self.verified:
+            self._check()
         return clipped(gradients, self.clip)
-
-    def _served(self, vectors: Tensor) -> Tensor:
-        """What this process serves of vectors, in memory of its own where that is not all."""
-        return vectors if self.cluster.cuts is None else self.cluster.served(vectors).clone()
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
         """‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
@@ -178,26 +175,13 @@ class Trainer:
         w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
         """
         replica = self.state.replica
-        errors = {"aggregate_error": aggregate, "signal_error": replica.signal}
+        # Of a copy: the order of a sum goes by alignment and strides, in which processes differ.
+        found = {"mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1)}
+        for name, vector in (("aggregate_error", aggregate), ("signal_error", replica.signal)):
+            if vector.shape == mean.shape:  # a server that sees factors alone has no aggregate
+                found[name] = torch.linalg.vector_norm(vector - mean, dim=-1)
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
-        return {
-            # Of a copy: the order of a sum goes by alignment and strides, in which processes differ.
-            "mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1),
-            # A server that sees factors alone has no aggregate.
-            **{
-                name: torch.linalg.vector_norm(vector - mean, dim=-1)
-                for name, vector in errors.items()
-                if vector.shape == mean.shape
-            },
-            **({} if second_moment is None else {"second_moment": second_moment.sum(-1)}),
-        }
-
-    def _note(self, finite: Tensor, t: int) -> None:
-        """Remember in which round a worker's gradient was first not finite; finite is boolean, [T, W]."""
-        self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
-        self.verified = self.task.device.type == "cpu"
-        if self.verified:
-            self._check()
+        return found if second_moment is None else {**found, "second_moment": second_moment.sum(-1)}
 
     def _check(self) -> None:
         for trial, worker in self._first_nonfinite.nonzero().tolist()[:1]:
@@ -207,12 +191,10 @@ class Trainer:
     def _check_state(self) -> None:
         """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
         where it is, which looks like training."""
-        # A sum is the fastest pass; where it is not finite it may have overflowed.
-        if all(math.isfinite(vectors.sum().item()) for _, vectors in state_vectors(self.state)):
-            return
         for name, vectors in state_vectors(self.state):
-            low, high = vectors.aminmax(dim=-1)
-            for trial, *worker in (~(low.isfinite() & high.isfinite())).nonzero().tolist()[:1]:
+            if math.isfinite(vectors.sum().item()):  # the fastest pass; it may overflow
+                continue
+            for trial, *worker in (~vectors.isfinite().all(-1)).nonzero().tolist()[:1]:
                 where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
                 self._fail(self.t, where, trial, f"{name} is not finite")
 
@@ -235,13 +217,6 @@ def state_vectors(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
             for moment, vectors in own.items():
                 if vectors.numel():
                     yield f"{part}.{name}.{moment}".rstrip("."), vectors
-
-
-def _each(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Nested dicts of tensors, each changed."""
-    if isinstance(state, dict):
-        return {name: _each(part, change) for name, part in state.items()}
-    return None if state is None else change(state)
 
 
 def _crc(vectors: Tensor) -> int:

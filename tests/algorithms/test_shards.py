@@ -45,7 +45,7 @@ from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.utils.seeding import MessageKey
 from experiments.config.compose import CONF
-from experiments.contracts.threads import encoded_apart
+from experiments.contracts.test_compressor import encoded_apart
 
 D = 200
 SIZES = (1, 100, 3, 7, 89)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cluster_support import assert_same, at_round, fine, kill, launched, run_each, this_rank, variant
 from run_support import go, status
+from torch import Tensor
 
 from common.errors import DataError
 from experiments.config.identity import folder
@@ -100,12 +101,12 @@ def test_a_rank_without_data(rank: int, run: RunConfig, tmp_path: Path) -> None:
 
 def _spoiled(act: partial) -> None:
     """The gradients of the last rank are not finite in round 7."""
-    note = Trainer._note
+    clipped = Trainer._clipped
 
-    def noting(self: Trainer, finite: object, t: int) -> None:
-        note(self, finite if t < 7 or this_rank() == 0 else ~finite, t)
+    def spoiled(self: Trainer, gradients: Tensor, t: int) -> Tensor:
+        return clipped(self, gradients if t < 7 or this_rank() == 0 else gradients / 0, t)
 
-    Trainer._note = noting
+    Trainer._clipped = spoiled
     act()
 
 

@@ -167,14 +167,15 @@ def _asked(target: Path) -> None:
     """Rank 1 says yes in the second and the fifth of seven questions; the fourth and sixth are waited for."""
     heard = []
     with join_ranks(launch(), "cpu", 60) as ranks:
-        for number, ask in enumerate((ranks.soon,) * 3 + (ranks.any, ranks.soon, ranks.any, ranks.soon)):
+        before = ranks.any_before
+        for number, ask in enumerate((before, before, before, ranks.any, before, ranks.any, before)):
             heard.append(ask(ranks.rank == 1 and number in (1, 4)))
         ranks.wait()
     (target / f"heard-{ranks.rank}.json").write_text(json.dumps(heard))
 
 
 @pytest.mark.slow
-def test_what_is_asked_soon_is_heard_at_the_next_question_that_nobody_waits_for(tmp_path: Path) -> None:
+def test_what_is_asked_before_is_heard_at_the_next_question_that_nobody_waits_for(tmp_path: Path) -> None:
     fine(launched(tmp_path, 3, partial(_asked, tmp_path)))
     heard = [json.loads((tmp_path / f"heard-{rank}.json").read_text()) for rank in range(3)]
     assert heard == [[False, False, True, False, False, False, False]] * 3

@@ -7,49 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from run_support import timeless
-from torch.distributed import HashStore
-from torch.distributed.distributed_c10d import Store
 
-from experiments.cluster.launch import own_part
 from experiments.run import main
 
 ROOT = Path(__file__).parents[2]
 RUN = ["algorithm=cd_adam", "task=logreg/breast_cancer", "rounds=600", "eval_every=100", "checkpoint_every=50",
        "cluster.workers=4", "threads=1"]  # fmt: skip
-
-
-def met(store: Store, size: int, late: int) -> list[str]:
-    """What each rank finds that rank 0 wrote; rank `late` comes after the others."""
-
-    def of(rank: int) -> str:
-        time.sleep(0.1 if rank == late else 0)
-        part = own_part(store, rank, size)
-        if rank == 0:
-            part.set("address", f"of start {time.monotonic()}")
-        return part.get("address").decode()
-
-    with ThreadPoolExecutor(size) as ranks:
-        return list(ranks.map(of, range(size)))
-
-
-@pytest.mark.parametrize("late", [0, 1])
-def test_what_earlier_ranks_wrote_is_not_read(late: int) -> None:
-    store = HashStore()
-    starts = [met(store, 3, late) for _ in range(4)]
-    assert all(len(set(found)) == 1 for found in starts)
-    assert len({found[0] for found in starts}) == 4
-
-
-def test_a_start_that_some_ranks_never_came_to_is_not_waited_for() -> None:
-    store = HashStore()
-    store.set("start", "gone")  # rank 0 of an earlier start, killed before it answered anybody
-    store.set("gone asked by 1", "nobody")
-    assert len(set(met(store, 3, 0))) == 1
 
 
 @pytest.mark.slow

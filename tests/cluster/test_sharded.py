@@ -18,7 +18,6 @@ from algorithms.comm import sharded_server as wire_sharded
 from algorithms.comm.sharded_server import exchange
 from algorithms.compressors import ScaledSign
 from algorithms.compressors import shard as module
-from experiments.cluster import launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
@@ -198,26 +197,3 @@ def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> 
 def undivided(runs: list[RunConfig]) -> None:
     ScaledSign.is_shardable = False
     in_small_pieces(runs)
-
-
-def held(target: Path, runs: list[RunConfig]) -> None:
-    """What each process says that it holds of other workers' messages, written to a file."""
-    module.LEAST = PIECE
-    with launch.join_ranks(launch.launch(), "cpu", 60) as ranks:
-        clusters = [build_trainer(run, ranks).cluster for run in runs]
-        arriving = [cluster.arriving(30, torch.float64, 2) for cluster in clusters]
-    (target / f"held-{ranks.rank}.json").write_text(json.dumps(arriving))
-
-
-@pytest.mark.slow
-def test_what_arrives_is_counted_where_it_is_served(tmp_path: Path) -> None:
-    """Of 5 workers and 2 step sizes: dense vectors of 30 float64, 4 bytes of signs and a scale, and a warm-up."""
-    whole, parts = (
-        runs("logreg", 5, ["amsgrad", "cd_adam", "onebit_adam"], tmp_path, f"cluster.server={server}")
-        for server in ("rank0", "sharded")
-    )
-    fine(launched(tmp_path, 3, partial(held, tmp_path, whole + parts)))
-    found = [json.loads((tmp_path / f"held-{rank}.json").read_text()) for rank in range(3)]
-    dense, signs = 10 * 240, 10 * 12
-    assert found[0] == [dense, signs, dense, dense // 3, signs // 3, dense // 3]
-    assert found[1] == found[2] == [0, 0, 0, dense // 3, signs // 3, dense // 3]

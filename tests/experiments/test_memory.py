@@ -5,7 +5,6 @@ from run_support import SMALL, go, timeless, where
 
 from common.errors import DataError
 from data import limits
-from experiments.tasks.logreg import LogisticRegression
 
 
 def test_a_run_that_cannot_fit_is_refused_before_its_first_round(
@@ -16,11 +15,10 @@ def test_a_run_that_cannot_fit_is_refused_before_its_first_round(
     needed = 22 * 3 * 30 * 8
     room = {"free": needed - 1}
     monkeypatch.setattr(limits, "free_memory", lambda: room["free"])
-    monkeypatch.setattr(LogisticRegression, "_columns", lambda *_: 0)  # which are checked before
     with pytest.raises(DataError) as refused:
         go(*command)
     assert str(refused.value).startswith(
-        "a round of 2 workers and 3 step sizes with vectors of 30 numbers, beside 200 KiB of data, takes about "
+        "a round of 2 workers and 3 step sizes with vectors of 30 numbers, in 1 process, takes about "
         "15.5 KiB of memory, and 15.5 KiB are free: take fewer step sizes at a time, fewer workers a process"
     )
     assert not where(*command).exists()

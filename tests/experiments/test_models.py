@@ -52,12 +52,6 @@ def test_parameters_at_the_published_width(model: Callable) -> None:
     assert f"{PARAMETERS[model]:,} " in model.__doc__
 
 
-@models
-def test_no_width(model: Callable) -> None:
-    with pytest.raises(ValueError, match=r"width=0: .* at least one channel"):
-        model(0)
-
-
 def resnet_of_torchvision() -> nn.Module:
     """With another stem."""
     expected = torchvision.models.resnet18(num_classes=10)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from experiments.tasks.images import ImageClassification
 from experiments.tasks.precision import fast_precision
 
 
@@ -22,8 +21,3 @@ def test_what_is_fast(
     monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda: cpu)
     monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: amx)
     assert tuple(map(fast_precision, ("auto", "cpu", "cuda:1"))) == expected
-
-
-def test_a_task_refuses_what_is_not_resolved() -> None:
-    with pytest.raises(ValueError, match=r"precision=auto: .*fast_precision"):
-        ImageClassification.check_options(10, 1, 0.5, 0, None, 1, "auto")

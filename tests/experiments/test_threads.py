@@ -10,7 +10,7 @@ import torch
 from run_support import SMALL, go, where
 
 from experiments.training import threads as module
-from experiments.training.threads import SHARE, own_cores, threads
+from experiments.training.threads import SHARE, own_cores
 from experiments.training.threads import SMALL as LARGE
 
 
@@ -23,14 +23,6 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "own", "expected"),
-    [(1, 8, 1), (5 * 20 * 300, 8, 1), (LARGE - 1, 8, 1), (LARGE, 8, 8), (LARGE, 1, 1), (8 * 11_173_962, 2, 2)],
-)
-def test_size_decides(numbers: int, own: int, expected: int) -> None:
-    assert threads(numbers, own) == expected
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,6 @@ def test_in_evaluation_mode_nothing_is_dropped_and_both_ways_of_attention_agree(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": 0}, "layers=0"),
         ({"heads": 5}, "width=128, heads=5"),
         ({"dropout": 1.0}, "dropout=1.0"),
     ],
