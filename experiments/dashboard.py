@@ -27,9 +27,8 @@ from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
 from experiments.figures.configuration import asked_of, read
 from experiments.figures.runs import runs_of
-from experiments.loggers.layout import bits_to, group, ids, name_of
-from experiments.loggers.logger import build_logger, one_line
-from experiments.loggers.wandb_logger import WandbLogger, mode_and_reason
+from experiments.loggers.logger import build_logger, name_of, one_line
+from experiments.loggers.wandb_logger import WandbLogger, bits_to, group, ids, mode_and_reason
 from experiments.reproduce import move_overrides
 from plots.figure.spec import Figure, Panel
 from plots.runs.columns import column, higher_is_better, in_words

@@ -52,7 +52,7 @@ def test_workers_send_an_average_of_their_gradients(my_package: None) -> None:
 
     from algorithms.compressors import Identity
     from algorithms.core.update_rules import SGD
-    from experiments.cluster.simulated import Simulated
+    from experiments.cluster.base import Simulated
 
     cluster = Simulated(ef21_momentum(Identity(), SGD(), eta=0.25), 2, seed=0)
     x = torch.zeros(1, 3, dtype=torch.float64)

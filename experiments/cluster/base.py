@@ -1,4 +1,4 @@
-"""What every cluster is: the round of an algorithm for the workers of this process."""
+"""The round of an algorithm for the workers of this process, and all n workers and the server in one process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from algorithms.compressors import Payload
+from algorithms.core.aggregation import mean_of_stacked
 from algorithms.core.algorithm import Algorithm, ReplicaState, ServerState, Stage, WorkerState
 
 
@@ -90,3 +91,20 @@ class Cluster(ABC):
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         """What comes down for what this process's workers send up, and the server's new state."""
+
+
+class Simulated(Cluster):
+    """A cluster whose worker axis holds all n workers, on the dense path."""
+
+    def __init__(self, algorithm: Algorithm, workers: int, seed: int) -> None:
+        super().__init__(algorithm, range(workers), seed)
+        self._sender = self._receiver = algorithm.unpacked()
+
+    def mean(self, vectors: Tensor) -> Tensor:
+        return mean_of_stacked(vectors)
+
+    def _exchange(
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState]:
+        assert server is not None  # it is here
+        return stage.server(up, server, t, self.seed)

@@ -22,8 +22,7 @@ from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import MessageKey
-from experiments.cluster.base import ClusterState
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import ClusterState, Simulated
 from experiments.contracts.assertions import (
     assert_bits,
     assert_close,

@@ -15,7 +15,7 @@ from torch import Tensor
 Tensors = Tensor | Sequence["Tensors"]
 """A tensor, or lists of tensors within lists."""
 
-_METHODS = {
+METHODS = {
     *("allreduce", "allreduce_coalesced", "broadcast", "reduce", "send", "recv", "recv_anysource", "allgather"),
     *("allgather_coalesced", "allgather_into_tensor_coalesced", "_allgather_base", "all_gather_single", "gather"),
     *("all_gather_single_coalesced", "scatter", "reduce_scatter", "reduce_scatter_tensor_coalesced", "alltoall"),
@@ -46,7 +46,7 @@ class Collectives:
         were imported, so that a hook needs no change. Those that torch's C++ calls by itself, as
         DistributedDataParallel without a hook does, are not seen.
         """
-        before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in _METHODS}
+        before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in METHODS}
         for name in before:
             setattr(dist.ProcessGroup, name, self._counted(name, getattr(dist.ProcessGroup, name)))
         try:
@@ -57,16 +57,16 @@ class Collectives:
 
     def _counted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(group: dist.ProcessGroup, *arguments: Any, **options: Any) -> Any:
-            handed, given = _flow(name, group, *arguments, *options.values())
+            handed, given = flow(name, group, *arguments, *options.values())
             with self._lock:
-                self.handed[name] += _nbytes(handed)
-                self.given[name] += _nbytes(given)
+                self.handed[name] += nbytes(handed)
+                self.given[name] += nbytes(given)
             return method(group, *arguments, **options)
 
         return call
 
 
-def _flow(name: str, group: dist.ProcessGroup, first: Tensors, *others: Any) -> tuple[Tensors, Tensors]:
+def flow(name: str, group: dist.ProcessGroup, first: Tensors, *others: Any) -> tuple[Tensors, Tensors]:
     """Of the arguments of a group's method what this process hands in, and what it is given back."""
     match name:
         case "allreduce" | "allreduce_coalesced":
@@ -86,5 +86,6 @@ def _is_root(group: dist.ProcessGroup, options: Any) -> bool:
     return group.rank() == getattr(options, "rootRank", options)
 
 
-def _nbytes(tensors: Tensors) -> int:
-    return tensors.nbytes if isinstance(tensors, Tensor) else sum(map(_nbytes, tensors))
+def nbytes(tensors: Tensors) -> int:
+    """The bytes of a tensor, or of all tensors in lists of lists."""
+    return tensors.nbytes if isinstance(tensors, Tensor) else sum(map(nbytes, tensors))

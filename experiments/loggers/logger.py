@@ -1,17 +1,20 @@
 """The interface of a logger, and a run's own one."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from experiments.config.classes import Classes, called
 from experiments.config.schema import RunConfig
+from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, read_json, read_rows
 
 Row = dict[str, Any]
 Say = Callable[[str], object]
 """Prints a line beside the progress bar."""
+
+_SAME_IN_ALL_ROWS = ("trial", "lr", "step_size")
 
 
 class Logger:
@@ -70,3 +73,13 @@ def open_logger(logger: Logger | None, folder: Path, say: Say) -> Iterator[Calla
 def one_line(error: Exception) -> str:
     """The message of an error in one line."""
     return " ".join(str(error).split()).rstrip(".") or repr(error)
+
+
+def name_of(name: str) -> str:
+    """A column's name in wandb."""
+    return column(name).wandb or f"metric/{name}"
+
+
+def renamed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of metrics.jsonl under wandb's names, without missing values."""
+    return {name_of(key): value for key, value in row.items() if value is not None and key not in _SAME_IN_ALL_ROWS}

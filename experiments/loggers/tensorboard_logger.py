@@ -4,8 +4,7 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-from experiments.loggers.layout import renamed
-from experiments.loggers.logger import Logger, Row, Say
+from experiments.loggers.logger import Logger, Row, Say, renamed
 from plots.runs.read import open_run
 
 

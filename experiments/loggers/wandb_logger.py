@@ -2,18 +2,24 @@
 
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from decimal import Decimal
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.loggers.layout import BITS, add_to, group, ids, renamed
-from experiments.loggers.logger import Logger, Row, Say, one_line
+from experiments.loggers.logger import Logger, Row, Say, name_of, one_line, renamed
+from plots.runs.columns import column, higher_is_better
 from plots.runs.read import RunRecord, open_run
 
 if TYPE_CHECKING:
     import wandb
+
+BITS = name_of("bits")
+"""The x-axis of every curve."""
 
 TARGETS = {
     "grad_norm": [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-6],
@@ -153,3 +159,38 @@ def mode_and_reason(wanted: str | None) -> tuple[str, str]:
         return mode, "as asked"
     is_known = wandb.login(prompt=False, verify=False)
     return ("online", "") if is_known else ("offline", "not logged in (wandb login)")
+
+
+def bits_to(metric: str, level: float) -> str:
+    """The name of the bits to a level: `bits_to/grad_norm/3e-2`, without a dot, which wandb takes for a path."""
+    sign, digits, exponent = Decimal(str(level)).normalize().as_tuple()
+    return f"bits_to/{metric}/{'-' * sign}{''.join(map(str, digits))}e{exponent}"
+
+
+def add_to(summary: dict[str, Any], row: Mapping[str, Any], targets: Mapping[str, Sequence[float]]) -> None:
+    """Update a run's summary with its next row: final and best metrics, totals, and the bits to each target.
+
+    targets: levels by metric. The first row at or below a level has reached it; of an accuracy, at or above.
+    """
+    for name, value in row.items():
+        if value is None:
+            continue
+        better = max if higher_is_better(name) else min
+        for level in targets.get(name, ()):
+            if better(value, level) == value:
+                summary.setdefault(bits_to(name, level), row["bits"])
+        if column(name).filled_by == "task":
+            summary[f"final/{name}"] = value
+            if isfinite(value):
+                summary[f"best/{name}"] = better(summary.get(f"best/{name}", value), value)
+    summary |= {f"total/{name}": row[name] for name in ("bits", "seconds")}
+
+
+def group(study: str | None, task: str, workers: int) -> str:
+    """The group of runs with the same figure or sweep, task and number of workers."""
+    return f"{study or 'runs'}/{task}/n{workers}"
+
+
+def ids(run: str, lr: Sequence[float]) -> list[str]:
+    """The ids in wandb of a run's curves, one for each step size."""
+    return [f"{run}-{trial}" for trial in range(len(lr))] if len(lr) > 1 else [run]

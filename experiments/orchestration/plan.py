@@ -73,7 +73,7 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
     """Time a round and an evaluation of a run, one of `jobs` at once, and leave nothing behind.
 
     On a CPU a long round is estimated from one worker's, and its evaluation from the number of rows.
-    Raises UsageError or DataError for settings that do not fit the data, and RunError where memory does not suffice.
+    Raises UsageError or DataError for settings that do not fit the data.
     """
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers")
     # No step size diverges in these few rounds, and runs that share the cores have one thread each.

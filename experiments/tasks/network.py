@@ -17,7 +17,7 @@ class NetworkTask(ABC):
 
     `precision` is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16`
     autocast; parameters, statistics and everything communicated stay float32. What `auto` is here says
-    `experiments.tasks.precision`.
+    `experiments.config.derived`.
     """
 
     dtype = torch.float32

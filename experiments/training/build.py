@@ -1,6 +1,8 @@
 """From a resolved configuration to the objects it names."""
 
+import ctypes
 import os
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,17 +16,16 @@ from algorithms.core.lr_schedules import factor
 from algorithms.core.update_rules import Update
 from algorithms.utils.layout import Layout
 from common.errors import UsageError
-from experiments.cluster.base import Cluster
+from experiments.cluster.base import Cluster, Simulated
 from experiments.cluster.ranks import Group, Ranks, shares
-from experiments.cluster.sharded import Sharded
-from experiments.cluster.simulated import Simulated
-from experiments.cluster.torchrun import Torchrun
+from experiments.cluster.torchrun import Sharded, Torchrun
 from experiments.config.classes import Classes, called, parameter_types
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
-from experiments.training.memory import check_room, keep_freed_memory
 from experiments.training.trainer import Trainer
+
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # mallopt(3)
 
 
 def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
@@ -123,7 +124,6 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
     try:
         algorithm.check(task.d)
         cluster = _cluster(run, algorithm, ranks, task.d)
-        check_room(cluster, task, len(run.lr), ranks.local_size)
         keep_freed_memory()
         return Trainer(
             task,
@@ -136,6 +136,18 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what is freed for what is asked for next, for the rest of the process.
+
+    By default every vector beyond 32 MiB comes from the system anew, which zeroes its pages one fault at a time: with
+    the vectors of a large network that takes longer than to compute with them.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt:
+        mallopt(_MMAP_MAX, 0)
+        mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:

@@ -10,8 +10,7 @@ from torch import Tensor
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import Adam
 from algorithms.utils.seeding import MessageKey
-from experiments.cluster.base import ClusterState
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import ClusterState, Simulated
 
 ROUNDS, SEED, LR, N, START = 40, 3, 0.1, problem.WORKERS, problem.START
 ADAMW = Adam(form="torch", beta2=0.95, decoupled=True, weight_decay=0.1)

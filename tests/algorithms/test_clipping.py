@@ -13,7 +13,7 @@ from algorithms.core.update_rules import SGD, Adam
 from algorithms.methods.adam import adam
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 
 @pytest.mark.parametrize("most", [0.3, 3.0, 100.0])

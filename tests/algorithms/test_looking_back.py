@@ -16,7 +16,7 @@ from algorithms.methods.dasha_mvr import dasha_mvr
 from algorithms.optim.optimizer import CompressedOptimizer
 from common.errors import RunError
 from data.synthetic import synthetic
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training.trainer import Trainer
 

@@ -30,7 +30,7 @@ from algorithms.methods.powersgd import powersgd
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.registry import load_method
 from algorithms.utils.layout import Split, check_layout, laid_out, with_ends
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 ROUNDS, LR = 40, 0.02
 LAYOUT = laid_out(problem.TENSORS)

@@ -13,7 +13,7 @@ from algorithms.compressors import ScaledSign, TopK
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 
 def simulated(algorithm, workers: int) -> torch.Tensor:

@@ -19,7 +19,7 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 STEPS = 6
 SIGN = cd_adam(ScaledSign(), AMSGrad())

@@ -11,7 +11,7 @@ from small_support import ADAMW, ROUNDS, START, N, assert_close, run
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
 from algorithms.core.update_rules import SGD
 from algorithms.methods.sparseloco import sparseloco
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 LR = 0.01
 

@@ -12,7 +12,7 @@ from algorithms.compressors import Blocks, RandomK, TopK
 from algorithms.core.update_rules import SGD
 from algorithms.methods.sparta import sparta
 from algorithms.utils.seeding import MessageKey
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 LR, D = 0.05, problem.D
 

@@ -14,7 +14,7 @@ from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 STEPS = 5
 SIGN = cd_adam(ScaledSign(), AMSGrad())

@@ -14,8 +14,8 @@ from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm, as_dicts, from_dicts
 from algorithms.core.bit_counter import BitCounter
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
+from experiments.cluster.base import Simulated
 from experiments.cluster.ranks import Ranks
-from experiments.cluster.simulated import Simulated
 from experiments.run_store.checkpoint import Checkpoint
 
 ROUNDS, LR = 120, 0.03

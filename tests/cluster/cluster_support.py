@@ -25,9 +25,9 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.core.algorithm import Algorithm
 from common.errors import exit_with_message
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 from experiments.config.schema import RunConfig
-from experiments.external.collectives import FLOWS, nbytes
+from experiments.external.collectives import METHODS, flow, nbytes
 from experiments.run import main as run_command
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
@@ -253,14 +253,14 @@ def watched(note: Callable[[str, int], object]) -> Iterator[None]:
 
     def watching(name: str, method: Callable) -> Callable:
         def call(group: dist.ProcessGroup, *arguments: Any, **options: Any) -> object:
-            handed, given = FLOWS[name](group, (*arguments, *options.values()))
+            handed, given = flow(name, group, *arguments, *options.values())
             note(name, nbytes(handed) or nbytes(given))
             return method(group, *arguments, **options)
 
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in FLOWS.keys() & vars(dist.ProcessGroup).keys():
+        for name in METHODS & vars(dist.ProcessGroup).keys():
             patch.setattr(dist.ProcessGroup, name, watching(name, getattr(dist.ProcessGroup, name)))
         yield
 

@@ -19,8 +19,8 @@ from algorithms.compressors import Identity
 from algorithms.methods.powersgd import powersgd
 from algorithms.utils.layout import laid_out
 from common.errors import UsageError
+from experiments.cluster.base import Simulated
 from experiments.cluster.launch import join_ranks, launch
-from experiments.cluster.simulated import Simulated
 from experiments.config.schema import RunConfig
 from experiments.external import record as external
 from experiments.external.collectives import Collectives

@@ -26,7 +26,7 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 RANKS, STEPS, AT, D = 3, 6, 4, 32  # the fault is before step AT
 SIGN, DENSE = cd_adam(ScaledSign(), AMSGrad()), amsgrad(Identity(), AMSGrad())

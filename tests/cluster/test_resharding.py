@@ -22,7 +22,7 @@ from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.optim.checkpoint import distributed_state, load_distributed
 from algorithms.optim.optimizer import CompressedOptimizer
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 
 SAVED, OTHERS, STEPS = 3, (2, 4), 4  # ranks, ranks and steps
 

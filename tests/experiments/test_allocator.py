@@ -9,7 +9,7 @@ import resource
 import pytest
 import torch
 
-from experiments.training.memory import keep_freed_memory
+from experiments.training.build import keep_freed_memory
 
 SIZE = 2**26  # bytes: beyond what glibc keeps by default
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.tasks.precision import fast_precision
+from experiments.config.derived import fast_precision
 
 
 @pytest.mark.parametrize(

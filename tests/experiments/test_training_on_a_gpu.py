@@ -17,7 +17,7 @@ from algorithms.core.lr_schedules import step_decay
 from algorithms.methods.onebit_adam import onebit_adam
 from data.dataset import Images
 from data.markov import markov
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 from experiments.models.flat import FlatModel
 from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn

@@ -16,7 +16,8 @@ from wandb_server import KEY, serving
 from wandb_support import Curve, StandIn, expected, logged, nobody, stand_in
 
 from experiments.loggers import wandb_logger
-from experiments.loggers.layout import add_to, bits_to, renamed
+from experiments.loggers.logger import renamed
+from experiments.loggers.wandb_logger import add_to, bits_to
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody

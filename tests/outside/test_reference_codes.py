@@ -36,7 +36,7 @@ from algorithms.methods.marina import marina, marina_step_size
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import MessageKey
 from data.libsvm import load
-from experiments.cluster.simulated import Simulated
+from experiments.cluster.base import Simulated
 from experiments.tasks.logreg import LogisticRegression
 
 pytestmark = pytest.mark.slow
