@@ -25,7 +25,6 @@ from omegaconf import OmegaConf
 
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from experiments.config.compose import parse
-from experiments.run_store.parts import verify
 from plots.runs.find import folders
 from plots.runs.read import retry, verified
 
@@ -90,6 +89,8 @@ def _damage(folder: Path) -> str:
     try:
         run = verified(folder)
         if run and not run.is_finished:
+            from experiments.run_store.checkpoint import verify  # torch, which takes a second
+
             retry(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
     except (OSError, ValueError) as error:
         return str(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.run_store.parts import _digest
+from experiments.run_store.checkpoint import _digest
 
 Fault = Callable[[random.Random, Path], Path]
 """Damages a checkpoint's folder <round>/ or, of several files, the one whose path it returns."""
@@ -16,7 +16,7 @@ Fault = Callable[[random.Random, Path], Path]
 
 def content(file: Path) -> dict:
     """The state in a checkpoint's file, whatever its checksum says."""
-    _, _, tensors = file.read_bytes().split(b"\n", 2)
+    _, tensors = file.read_bytes().split(b"\n", 1)
     return torch.load(io.BytesIO(tensors), weights_only=True)
 
 
@@ -26,8 +26,7 @@ def resign(file: Path, change: Callable[[dict], object]) -> None:
     change(state)
     tensors = io.BytesIO()
     torch.save(state, tensors)
-    about = file.read_bytes().split(b"\n", 2)[1] + b"\n"
-    file.write_bytes(_digest(about, tensors.getbuffer()) + about + tensors.getvalue())
+    file.write_bytes(_digest(file, tensors.getbuffer()) + tensors.getvalue())
 
 
 def _bytes(damage: Callable[[random.Random, bytes], bytes]) -> Fault:
@@ -77,30 +76,6 @@ def _of_another_round(rng: random.Random, folder: Path) -> Path:
     return file
 
 
-def _latest(rng: random.Random, folder: Path) -> Path:
-    file = folder.parent / "latest"
-    wrong = (
-        b"",
-        b"\xff\xfe\n",
-        b"..",
-        b"/etc",
-        b"-1",
-        b"999\n",
-        b"9" * 30,
-        b"6\n7\n",
-        "٧".encode(),
-        rng.randbytes(9),
-    )
-    file.write_bytes(rng.choice(wrong))
-    return file
-
-
-def _no_latest(rng: random.Random, folder: Path) -> Path:
-    file = folder.parent / "latest"
-    file.unlink()
-    return file
-
-
 FAULTS: dict[str, Fault] = {
     "a bit": _bytes(flip),
     "cut": _bytes(lambda rng, whole: whole[: rng.randrange(len(whole))]),
@@ -109,7 +84,5 @@ FAULTS: dict[str, Fault] = {
     "removed": _removed,
     "workers exchanged": _exchanged,
     "of another round": _of_another_round,
-    "latest": _latest,
-    "no latest": _no_latest,
 }
 """By what is wrong."""

@@ -23,8 +23,8 @@ from experiments.config import identity
 from experiments.config.run import load_run, plain
 from experiments.config.schema import LaunchConfig, Reproduction, RunConfig
 from experiments.figures.runs import combinations
+from experiments.run_store.checkpoint import rounds
 from experiments.run_store.folder import RunFolder
-from experiments.run_store.parts import latest
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
 from experiments.training.threads import set_threads
@@ -145,7 +145,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
             continue
         if kind(run) not in trials:
             trials[kind(run)] = trial(run, ranks, jobs, partial(print, file=sys.stderr))
-        tried, done = trials[kind(run)], latest(folder.path / "checkpoint") or 0
+        tried, done = trials[kind(run)], max(rounds(folder.path / "checkpoint"), default=0)
         bits = _bits(run, tried)
         times.append(tried.seconds(run, done))
         up, down = up + bits.bits_up, down + bits.bits_down

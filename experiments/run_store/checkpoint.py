@@ -1,10 +1,13 @@
 """A run's last two whole states on disk: of each a file for every worker, one for what they share, and one for every
 part of the server where it is in parts."""
 
+import hashlib
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +16,18 @@ import torch
 from common.errors import RunError
 from common.files import atomic, remove_halves, sync
 from experiments.cluster.ranks import Ranks
-from experiments.run_store import parts
+from plots.runs.checksums import id_of
 
 KEPT = 2
 """How many are kept of a run that is not finished: the one before, for where the newest is damaged."""
 
 
 class Checkpoint:
-    """A folder in which `latest` names the newest complete <round>/, with worker-<i>.pt for every worker, of a server
-    in K parts server-<i>-of-<K>.pt for each, and, written when those are all there, shared.pt.
+    """A folder that has for every state a folder <round>/ with worker-<i>.pt for every worker, of a server in K parts
+    server-<i>-of-<K>.pt for each, and, written when those are all there, shared.pt, without which it does not count.
 
     Every rank writes the files of its own workers and its part of the server, so that a run can go on with another
-    number of ranks, and with the server in another form. A file is a line with the SHA-256 of all that follows, a
-    line that says what it is (run, round and part), and the tensors.
+    number of ranks, and with the server in another form.
     """
 
     def __init__(self, folder: Path, ranks: Ranks) -> None:
@@ -41,26 +43,20 @@ class Checkpoint:
         t = state["t"]
         if t == self._whole:
             return
-        for folder in (self._folder, self._folder / str(t)):
+        place = self._folder / str(t)
+        for folder in (self._folder, place):
             folder.mkdir(exist_ok=True)  # without parents: what was removed meanwhile does not come back
         cluster = {**state["cluster"]}
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
         del own["ids"]
-        written = [self._write(t, f"worker-{worker}", _row(own, i)) for i, worker in enumerate(ids)]
+        written = [_write(place / f"worker-{worker}.pt", _row(own, i)) for i, worker in enumerate(ids)]
         if (cuts := state.get("cuts")) and (server := cluster.pop("server")):
-            written.append(self._write(t, parts.server(self._ranks.rank, len(cuts) - 1), server))
-        sync(*written, self._folder / str(t))
+            written.append(_write(place / f"server-{self._ranks.rank}-of-{len(cuts) - 1}.pt", server))
+        sync(*written, place)
         self._ranks.wait()
         if self._ranks.is_first:
-            count = len(cuts) - 1 if cuts else 0
-            for other in (self._folder / str(t)).glob("server-*.pt"):  # of a checkpoint that was damaged
-                if not other.stem.endswith(f"-of-{count}"):
-                    other.unlink()
-            self._write(t, "shared", {**state, "cluster": cluster, "statistics": None}, durable=True, servers=count)
-            with atomic(self._folder / "latest", durable=True) as file:
-                file.write_text(f"{t}\n")
-            if self._whole < 0:
-                sync(self._folder.parent)  # in which the folder of checkpoints may be new
+            sync(self._folder, self._folder.parent)
+            _write(place / "shared.pt", {**state, "cluster": cluster, "statistics": None}, durable=True)
             self._remove_but({t, self._whole})
         self._whole = t
 
@@ -73,13 +69,13 @@ class Checkpoint:
         there. What is damaged is said on stderr. Raises RunError where there is no whole one, or on a rank that does
         not see the folder that the first one sees, and LostContact.
         """
-        found, damage = self._found()
-        rounds = iter(found)
-        while (t := self._ranks.from_first(next(rounds, -1))) >= 0:
+        damage: list[str] = []
+        found = iter(rounds(self._folder))
+        while (t := self._ranks.from_first(next(found, -1))) >= 0:
             self._check_shared((self._folder / str(t) / "shared.pt").is_file())
             state = None
             try:
-                state = self._read_all(t, ids, device)
+                state = _read_all(self._folder / str(t), ids, device)
                 accept(state)
             except (MemoryError, torch.OutOfMemoryError):
                 raise  # says nothing of the files
@@ -101,12 +97,7 @@ class Checkpoint:
     def tidy(self, keep: int = KEPT) -> None:
         """Remove what killed processes left here and all but the newest `keep`; the first rank calls this."""
         remove_halves(self._folder.rglob(".*.tmp"))
-        self._remove_but(set(self._found()[0][:keep]))
-
-    def _found(self) -> tuple[list[int], list[str]]:
-        """What `parts.rounds` finds; on other ranks than the first only where nothing is wrong."""
-        found, damage = parts.rounds(self._folder)
-        return (found, damage) if self._ranks.is_first or not damage else ([], [])
+        self._remove_but(set(rounds(self._folder)[:keep]))
 
     def _check_shared(self, here: bool) -> None:
         if not here:
@@ -118,28 +109,68 @@ class Checkpoint:
             if other.name not in kept:
                 shutil.rmtree(other)
 
-    def _write(self, t: int, part: str, content: dict[str, Any], durable: bool = False, servers: int = 0) -> Path:
-        tensors = io.BytesIO()
-        torch.save(content, tensors)
-        target = self._folder / str(t) / f"{part}.pt"
-        with atomic(target, durable) as file:
-            parts.write(file, parts.about(self._folder, t, part, servers), tensors.getbuffer())
-        return target
 
-    def _read(self, t: int, part: str, device: torch.device) -> dict:
-        """What `_write` wrote. Raises ValueError where the file is not that any more."""
-        tensors = parts.read(self._folder, t, part)
-        return torch.load(io.BytesIO(tensors), map_location=device, weights_only=True)  # which never runs code
+def rounds(folder: Path) -> list[int]:
+    """The rounds of the complete checkpoints in a folder, the newest first."""
+    names = (file.parent.name for file in folder.glob("*/shared.pt"))
+    return sorted((int(name) for name in names if re.fullmatch("[0-9]{1,18}", name)), reverse=True)
 
-    def _read_all(self, t: int, ids: Sequence[int], device: torch.device) -> dict:
-        shared = self._read(t, "shared", device)
-        own = _stacked([self._read(t, f"worker-{worker}", device) for worker in ids])
-        statistics = own.pop("statistics")
-        cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **own}}
-        if cuts := shared.get("cuts"):
-            names = [parts.server(number, len(cuts) - 1) for number in range(len(cuts) - 1)]
-            cluster["server"] = _joined([self._read(t, name, device) for name in names])
-        return {**shared, "cluster": cluster, "statistics": statistics}
+
+def verify(folder: Path, workers: int) -> None:
+    """Raise ValueError unless every complete checkpoint in a folder is as it was written, with all of n workers and
+    all parts of a server."""
+    for place in (folder / str(t) for t in rounds(folder)):
+        counts = {int(file.stem.rpartition("-")[2]) for file in place.glob("server-*.pt")}
+        parts = [f"server-{i}-of-{count}" for count in counts for i in range(count)]
+        for name in ("shared", *(f"worker-{i}" for i in range(workers)), *parts):
+            try:
+                _tensors(place / f"{name}.pt")
+            except FileNotFoundError as error:
+                raise ValueError(f"{error.filename}: missing") from error
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from error
+
+
+def _write(file: Path, content: dict[str, Any], durable: bool = False) -> Path:
+    """Write a line with the SHA-256 of the file's run, round and name and of the tensors, and these."""
+    tensors = io.BytesIO()
+    torch.save(content, tensors)
+    with atomic(file, durable) as temporary, temporary.open("wb") as stream:
+        stream.write(_digest(file, tensors.getbuffer()))
+        stream.write(tensors.getbuffer())
+    return file
+
+
+def _tensors(file: Path) -> bytes:
+    """What `_write` wrote behind the digest. Raises ValueError where the file is not that any more."""
+    with file.open("rb") as stream:
+        digest, tensors = stream.readline(), stream.read()
+    if digest != _digest(file, tensors):
+        raise ValueError(f"{file.name}: damaged: the checksum does not match")
+    return tensors
+
+
+def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(f"{id_of(file.parents[2])} {file.parent.name} {file.name}\n".encode())
+    digest.update(tensors)
+    return f"sha256 {digest.hexdigest()}\n".encode()
+
+
+def _read_all(place: Path, ids: Sequence[int], device: torch.device) -> dict:
+    def read(name: str) -> dict:
+        tensors = io.BytesIO(_tensors(place / f"{name}.pt"))
+        return torch.load(tensors, map_location=device, weights_only=True)  # which never runs code
+
+    shared = read("shared")
+    own = _joined([read(f"worker-{worker}") for worker in ids], partial(torch.stack, dim=-2))
+    statistics = own.pop("statistics")
+    cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **own}}
+    if cuts := shared.get("cuts"):
+        count = len(cuts) - 1
+        cluster["server"] = _joined(
+            [read(f"server-{i}-of-{count}") for i in range(count)], partial(torch.cat, dim=-1)
+        )
+    return {**shared, "cluster": cluster, "statistics": statistics}
 
 
 def _reason(error: Exception) -> str:
@@ -155,15 +186,8 @@ def _row(node: Any, worker: int) -> Any:
     return None if node is None else node.select(-2, worker).clone()
 
 
-def _joined(spans: list[Any]) -> Any:
-    """The nested dicts of tensors [*T, d] of which each has a span of the coordinates, in order."""
-    if isinstance(spans[0], dict):
-        return {name: _joined([span[name] for span in spans]) for name in spans[0]}
-    return None if spans[0] is None else torch.cat(spans, -1)
-
-
-def _stacked(rows: list[Any]) -> Any:
-    """What `_row` took apart."""
-    if isinstance(rows[0], dict):
-        return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
-    return None if rows[0] is None else torch.stack(rows, -2)
+def _joined(parts: list[Any], join: Callable[[list[torch.Tensor]], torch.Tensor]) -> Any:
+    """Nested dicts of tensors, alike, as one whose tensors are joined."""
+    if isinstance(parts[0], dict):
+        return {name: _joined([part[name] for part in parts], join) for name in parts[0]}
+    return None if parts[0] is None else join(parts)

@@ -4,7 +4,6 @@ import ast
 import hashlib
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec, resolve_name
@@ -47,18 +46,17 @@ def revision() -> dict[str, object]:
 def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
     """By name the digest of every loaded module of the packages that compute and of a user's packages.
 
-    An empty one is left out, and so is an `__init__.py` of this project, which only re-exports.
+    An `__init__.py` of this project, which only re-exports, is left out.
     """
     ours = tuple(f"{name}." for name in COMPUTE)
     counted = (*ours, *(f"{name}." for name in packages))
     digests = {}
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
-        if not f"{name}.".startswith(counted) or not file.endswith(".py"):
-            continue
-        if not (f"{name}.".startswith(ours) and file.endswith("__init__.py")):
+        reexports = f"{name}.".startswith(ours) and file.endswith("__init__.py")
+        if f"{name}.".startswith(counted) and file.endswith(".py") and not reexports:
             digests[name] = digest(name, Path(file))
-    return {name: found for name, found in digests.items() if found not in _EMPTY}
+    return digests
 
 
 def changes(recorded: Mapping[str, str]) -> list[str]:
@@ -66,10 +64,8 @@ def changes(recorded: Mapping[str, str]) -> list[str]:
 
     A module that was only renamed or moved, with the imports of it, has not changed.
     """
-    files = {name: path_of(name) for name in recorded}
-    gone = [name for name, file in files.items() if file is None]
-    today = {name: (name, file) for name, file in files.items() if file is not None}
-    today |= dict(_moved(gone, recorded))
+    today = {name: (name, file) for name in recorded if (file := path_of(name))}
+    today |= dict(_moved([name for name in recorded if name not in today], recorded))
     before = {new: old for old, (new, _) in today.items() if new != old}
     found = []
     for name in recorded:
@@ -131,10 +127,7 @@ def digest(module: str, file: Path, before: Mapping[str, str] | None = None) -> 
 def path_of(module: str) -> Path | None:
     """The file of a module, `__init__.py` for a package; None where there is none. It is not imported."""
     top, *rest = module.split(".")
-    try:
-        spec = find_spec(top)
-    except ValueError:  # of a module without one
-        return None
+    spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:
         return Path(spec.origin) if spec and spec.origin and not rest else None
     place = Path(spec.submodule_search_locations[0], *rest)
@@ -143,19 +136,15 @@ def path_of(module: str) -> Path | None:
 
 def _moved(gone: Iterable[str], recorded: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, Path]]]:
     """Of modules that are gone those whose statements one other file of their package has, and where it is."""
-    for package in {name.partition(".")[0] for name in gone}:
-        top = path_of(package)
-        if top is None or top.name != "__init__.py":
-            continue
-        others: dict[str, list[tuple[str, Path]]] = {}
-        for file in sorted(top.parent.rglob("*.py")):
+    for name in gone:
+        top = path_of(name.partition(".")[0])
+        same = []
+        for file in top.parent.rglob("*.py") if top and top.name == "__init__.py" else ():
             module = ".".join(file.relative_to(top.parent.parent).with_suffix("").parts).removesuffix(".__init__")
-            if module not in recorded:
-                others.setdefault(digest(module, file).partition("-")[0], []).append((module, file))
-        for name in gone:
-            same = others.get(recorded[name].partition("-")[0], [])
-            if name.startswith(f"{package}.") and len(same) == 1:
-                yield name, same[0]
+            if module not in recorded and digest(module, file)[:12] == recorded[name][:12]:
+                same.append((module, file))
+        if len(same) == 1:
+            yield name, same[0]
 
 
 def _former(imported: str, before: Mapping[str, str]) -> str:
@@ -167,59 +156,31 @@ def _former(imported: str, before: Mapping[str, str]) -> str:
 
 
 @cache
-def _read(module: str, file: Path, changed: int) -> tuple[str, tuple[str, ...]]:
+def _read(module: str, file: Path, changed: int) -> tuple[str, list[str]]:
     """The digest of a file's statements but for imports, and the full names that it imports; `changed` is when."""
     text = file.read_bytes()
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return _hash(repr(text)), ()
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return _hash(" ".join(_words(tree))), tuple(name for node in imports for name in _imported(node, package))
+        return _hash(repr(text)), []
+    imports = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            place = ""
+            if isinstance(node, ast.ImportFrom):
+                package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+                place = resolve_name("." * node.level + (node.module or ""), package) + "."
+            imports += [f"{place}{alias.name} {alias.asname or ''}".strip() for alias in node.names]
+    return _hash(ast.unparse(_Statements().visit(tree))), imports
 
 
-def _imported(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
-    """The full names of what a statement imports, each with the one that it gets."""
-    place = ""
-    if isinstance(node, ast.ImportFrom):
-        place = resolve_name("." * node.level + (node.module or ""), package) + "."
-    return [f"{place}{alias.name} {alias.asname or ''}".strip() for alias in node.names]
+class _Statements(ast.NodeTransformer):
+    """Leaves out docstrings and imports."""
 
-
-def _words(tree: ast.Module) -> list[str]:
-    """What tells one syntax tree from another, level by level: node types, values and how many nodes follow where.
-
-    Docstrings and imports are left out, and so are absent fields, which later Pythons have more of.
-    """
-    words, todo = [], deque[ast.AST]([tree])
-    while todo:
-        node = todo.popleft()
-        words.append(f"({type(node).__name__}")
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if field in ("ctx", "kind") or value is None or value == []:
-                continue
-            words.append(field)
-            for part in value if isinstance(value, list) else [value]:
-                if not isinstance(part, ast.AST):
-                    words.append(repr(part))
-                elif not (isinstance(part, _LEFT_OUT) or (isinstance(part, ast.Expr) and _is_text(part.value))):
-                    words.append(".")
-                    todo.append(part)
-        words.append(")")
-    return words
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-_LEFT_OUT = (ast.Import, ast.ImportFrom, ast.Pass)
+    def visit(self, node: ast.AST) -> ast.AST | None:
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        return None if is_text or isinstance(node, ast.Import | ast.ImportFrom) else super().visit(node)
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-_EMPTY = [f"{_hash(words)}-{_hash('')}" for words in ("(Module )", "(Module body )")]

@@ -21,7 +21,7 @@ from algorithms.compressors import shard as module
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
-from experiments.run_store import parts
+from experiments.run_store.checkpoint import rounds, verify
 from experiments.training.build import build_algorithm, build_trainer
 
 PIECE = 8  # so that vectors of 30 coordinates have some
@@ -87,7 +87,7 @@ def test_ranks_that_share_the_server_equal_the_simulation(
 
 def joined(path: Path) -> tuple[bytes, list[dict]]:
     """Of the last checkpoint every tensor but the server's, as bytes, and the parts of the server."""
-    newest = path / "checkpoint" / (path / "checkpoint" / "latest").read_text().strip()
+    newest = path / "checkpoint" / str(rounds(path / "checkpoint")[0])
     files = {file.stem: content(file) for file in sorted(newest.iterdir())}
     server = files["shared"]["cluster"].pop("server", None)
     shards = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
@@ -106,11 +106,11 @@ def test_a_missing_part_of_a_server_is_noticed(tmp_path: Path) -> None:
     [run] = runs("logreg", 5, ["cd_adam"], tmp_path / "results", "cluster.server=sharded")
     fine(launched(tmp_path / "ranks", 2, partial(in_small_pieces, [run])))
     checkpoints = folder(run) / "checkpoint"
-    parts.verify(checkpoints, 5)
+    verify(checkpoints, 5)
     for file in checkpoints.glob("*/server-*.pt"):
         file.rename(file.with_suffix(".gone"))
         with pytest.raises(ValueError, match=rf"{file.name}: missing"):
-            parts.verify(checkpoints, 5)
+            verify(checkpoints, 5)
         file.with_suffix(".gone").rename(file)
 
 

@@ -61,7 +61,7 @@ def replaced(file: Path, old: str, new: str) -> None:
 
 
 def test_what_is_recorded_are_the_modules_that_were_loaded(mini: Path) -> None:
-    names = ("mini.deep", "mini.deep.late", "mini.method", "mini.sums", "mini.typing_only")
+    names = ("mini", "mini.deep", "mini.deep.late", "mini.method", "mini.sums", "mini.typing_only")
     assert tuple(recorded()) == names
     ours = {name for name in loaded() if name.startswith(("algorithms", "experiments", "common"))}
     assert "experiments.training.trainer" in ours

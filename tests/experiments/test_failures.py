@@ -180,25 +180,6 @@ def test_what_ended_a_run_is_told_where_nothing_can_be_saved(
     assert "illegal memory access" in told["error"]
 
 
-@pytest.mark.parametrize("damage", [b"13", pytest.param(None, marks=pytest.mark.slow)])
-def test_where_latest_names_nothing_the_newest_is_taken(
-    damage: bytes | None, results: str, at_round: Callable, capsys: pytest.CaptureFixture
-) -> None:
-    command = [*SMALL, results, "checkpoint_every=5"]  # so that there are two
-    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    assert halted(command) == 130
-    path = where(*command)
-    latest = path / "checkpoint" / "latest"
-    latest.unlink()
-    if damage is not None:
-        latest.write_bytes(damage)
-    capsys.readouterr()
-    go(*command)
-    said = capsys.readouterr().err
-    assert f"{latest}: names " in said
-    assert f"resumed at round 12: {path}" in said
-
-
 def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, at_round: Callable) -> None:
     folder = interrupted / "checkpoint"
 
@@ -213,11 +194,11 @@ def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, 
     found = []
     at_round(14, lambda: found.extend(sorted(file.name for file in folder.rglob("*") if "worker" not in file.name)))
     go(*SMALL, results)
-    assert found == ["12", "latest", "shared.pt"]
-    assert {file.name for file in folder.iterdir()} == {"20", "latest"}
+    assert found == ["12", "shared.pt"]
+    assert {file.name for file in folder.iterdir()} == {"20"}
     litter("summary.json")
     go(*SMALL, results)
-    assert {file.name for file in folder.iterdir()} == {"20", "latest"}
+    assert {file.name for file in folder.iterdir()} == {"20"}
     assert not list(interrupted.rglob("*.tmp"))
 
 

@@ -29,7 +29,7 @@ def test_nothing_outlives_who_started_it(command: tuple[str, ...], results: str,
     words, mark = [sys.executable, "-m", *command, *RUN, *seeds, results], f"STARTED_BY_{tmp_path.name}"
     process = subprocess.Popen(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "MARK": mark})
     try:
-        while not list(tmp_path.rglob("checkpoint/latest")):
+        while not list(tmp_path.rglob("checkpoint/*/shared.pt")):
             assert process.poll() is None
             time.sleep(0.01)
         others = set(processes(mark)) - {process.pid}

@@ -52,7 +52,7 @@ def test_what_a_finished_run_leaves(results: str) -> None:
     command = [*SMALL, results, "lr=[0.001,0.003]"]
     path = go(*command)
     names = {f"{name}.json" for name in ("status", "environment", "code", "summary")}
-    names |= {"config.yaml", "metrics.jsonl", "checkpoint/latest"}
+    names |= {"config.yaml", "metrics.jsonl"}
     names |= {"checkpoint/20/shared.pt", *(f"checkpoint/20/worker-{i}.pt" for i in range(20))}
     assert set(contents(path)) == names
     assert status(path)["status"] == "finished"
