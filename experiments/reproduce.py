@@ -5,10 +5,11 @@
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
     python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
-`figure`, `budget` and `seeds` are about the figure, the keys of `Launch` about how its runs start;
-all other keys go to every run. Budgets are `full`, the paper's setting, `large` and `medium`, the paper's rounds with
-a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest that this machine does in two hours,
-by a few rounds of each. Finished runs are used as they are, interrupted ones go on.
+`figure`, `budget` and `seeds` are about the figure, the keys of `LaunchConfig` about how its runs start; all other
+keys go to every run: python -m experiments.run --help. Budgets are `full`, the paper's setting, `large` and
+`medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest
+that this machine does in two hours, by a few rounds of each. Finished runs are used as they are, interrupted ones go
+on.
 
 What is written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
 folder's name. Where runs of a larger budget are committed (results-reference), their verdicts come first.
@@ -32,7 +33,7 @@ from rich.console import Console
 from common.errors import Diverged, RunError, UsageError, exit_with_message
 from experiments.config import identity
 from experiments.config.application import CONF, start
-from experiments.config.compose import packages_of, parse, resolve, split, value_of
+from experiments.config.compose import choices, packages_of, parse, resolve, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import ClusterConfig, LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read
@@ -95,7 +96,7 @@ def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    start(application, "reproduce", arguments, move_overrides)
+    start(application, "reproduce", __doc__ or "", arguments, move_overrides)
 
 
 def move_overrides(overrides: Sequence[str]) -> list[str]:
@@ -105,8 +106,7 @@ def move_overrides(overrides: Sequence[str]) -> list[str]:
             raise UsageError(f"{text}: a figure takes no sweeps; for several seeds write seeds=[0,1]")
     own, of_runs = split(overrides, [*OWN, "hydra"])
     if value_of("figure", own) is None:
-        names = sorted(file.stem for file in CONF.glob("figure/*.yaml"))
-        raise UsageError(f"figure: which one? figure={', '.join(names)}")
+        raise UsageError(f"figure: which one? figure={', '.join(choices('figure', [CONF]))}")
     # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own

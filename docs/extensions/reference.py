@@ -41,7 +41,7 @@ def of_schema(kind: type) -> list[Setting]:
     """The keys of a dataclass of the schema, those that are groups aside."""
     prefix = "cluster." if kind is schema.ClusterConfig else ""
     plain = [one for one in fields(kind) if not schema.is_part(one) and one.default is not MISSING]
-    return [Setting(prefix + one.name, schema.default(one), _in_words(schema.about(one))) for one in plain]
+    return [Setting(prefix + one.name, one.default, _in_words(schema.about(one))) for one in plain]
 
 
 def names(group: str) -> list[str]:

@@ -1,8 +1,11 @@
-"""What the commands that are Hydra applications share: how they start, and how their errors are said."""
+"""What commands that are Hydra applications share: how they start, their --help, and how their errors are said."""
 
+import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +13,30 @@ from hydra._internal.utils import get_args_parser
 
 from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
-from experiments.config.compose import CONF, check_files, packages_of, register, search_path
-from experiments.config.messages import check, explain_hydra_errors
+from experiments.config import schema
+from experiments.config.compose import CONF, check_files, choices, packages_of, register, roots, search_path
+from experiments.config.messages import explain_hydra_errors
 
 __all__ = ["CONF", "start"]
 
-_SEVERAL = ("sweep=", "hydra.mode=MULTIRUN")
+_SHOWN = {
+    "config": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
+    "reproduce": (("figure",), (schema.Reproduction,)),
+}
+"""The groups and keys that --help lists of a configuration."""
 
 
 def start(
     application: Callable[[], Any],
     name: str,
+    about: str,
     arguments: Sequence[str] | None = None,
     rewrite: Callable[[list[str]], list[str]] = list,
 ) -> None:
-    """Run a Hydra application on a command line (None: this process's) whose primary configuration is conf/<name>.
+    """Let Hydra compose conf/<name>.yaml by the command line, and call the application with it.
 
-    rewrite: makes of the overrides those that Hydra sees.
-    What Hydra raises is said in one line, with exit status 2. Of the command line only what can be found wrong
-    without composing is looked at before Hydra is.
+    about: what --help says first. arguments: the command line; None: this process's. rewrite: changes its overrides
+    before Hydra sees them. A wrong one ends the process with a message and exit status 2.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()  # ranks would outlive a torchrun that is killed
@@ -36,26 +44,62 @@ def start(
     asked = get_args_parser().parse_intermixed_args(given)
     overrides, flags = asked.overrides, [text for text in given if text not in asked.overrides]
     folders = [asked.config_dir] if asked.config_dir else []
+    is_about_hydra = asked.hydra_help or asked.shell_completion or asked.info
     with exit_with_message():
         if asked.config_path or asked.experimental_rerun:
             flag = "--config-path" if asked.config_path else "--experimental-rerun"
             raise UsageError(f"{flag}: configurations come from conf/; add your own by --config-dir")
-        if not (asked.help or asked.hydra_help or asked.shell_completion or asked.info):
+        if folders and not Path(asked.config_dir).is_dir():
+            raise UsageError(f"--config-dir {asked.config_dir}: no such folder")
+        if asked.help:
+            print(_help(about, name, roots(packages_of(overrides), folders)))
+            return
+        if not is_about_hydra:
             overrides = rewrite(overrides)
-            if asked.multirun and asked.cfg:
-                raise UsageError("--cfg prints one configuration: leave -m out, or plan all runs by dry_run=true")
-            check(overrides, asked.multirun or any(text.startswith(_SEVERAL) for text in overrides))
-        for folder in folders:
-            if not Path(folder).is_dir():
-                raise UsageError(f"--config-dir {folder}: no such folder")
         register()
         before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *flags]
         # So that Hydra raises instead of printing a traceback of its own.
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:
             with explain_hydra_errors(overrides, name, folders=folders):
-                if not (asked.hydra_help or asked.shell_completion or asked.info):
+                if not is_about_hydra:
                     check_files(overrides, name, asked.config_name or name, folders)
                 application()
         finally:
             sys.argv = before
+
+
+def _help(about: str, name: str, places: Sequence[Path]) -> str:
+    groups, kinds = _SHOWN[name]
+    keys = [(kind, one) for kind in (*kinds, schema.LaunchConfig) for one in fields(kind)]
+    return "\n".join(
+        [
+            about.strip(),
+            "\nGroups (group=choice):\n",
+            *(_entry(group, ", ".join(choices(group, places))) for group in groups),
+            "\nKeys, with their defaults (key=value):\n",
+            *(_key(kind, one) for kind, one in keys if not schema.is_part(one) and one.name != "cluster"),
+            "\nAll options of the choices: docs/configuration.md. The configuration as it is now: --cfg job.",
+            "Hydra's own flags and keys: --hydra-help",
+        ]
+    )
+
+
+def _key(kind: type, one: schema.Field) -> str:
+    """A key as on a command line, with its default and what it means."""
+    about, default = schema.about(one), one.default
+    limits = [
+        ", ".join(about.choices),
+        f"at least {about.least}" if about.least is not None else "",
+        f"at most {about.most}" if about.most is not None else "",
+        "positive" if about.positive else "",
+        f"unit: {about.unit}" if about.unit else "",
+    ]
+    said = "; ".join(filter(None, limits))
+    written = default if isinstance(default, str) else json.dumps(default)
+    prefix = "cluster." if kind is schema.ClusterConfig else ""
+    return _entry(f"{prefix}{one.name}={written}", about.help + (f" ({said})" if said else ""))
+
+
+def _entry(name: str, text: str) -> str:
+    return textwrap.fill(text, 110, initial_indent=f"{name:<26}  ", subsequent_indent=" " * 28)

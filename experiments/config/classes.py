@@ -29,49 +29,45 @@ class Classes:
     def __init__(self, packages: Sequence[str] = ()) -> None:
         self.packages = (*PACKAGES, *packages)
 
-    def check(self, node: Node, path: str) -> None:
-        """Check every option of a node, which lies at `path`, against the parameter that it will become.
+    def find(self, node: Node, path: str, kind: Any = None) -> Callable[..., Any]:
+        """The `_target_` of a node, which lies at `path`, imported. Every option of it was checked against the
+        parameter that it will become, and so were those of the nodes within it; none of them is called.
 
-        Raises UsageError.
+        kind: the class of what its place takes, or several as a union; None for any. By its own class, or by what it
+        is annotated to return, the target makes one; those within it fit the parameters that they become in the same
+        way. Raises UsageError.
         """
-        known = parameters(self.imported(node, path))
+        target = self.imported(node, path)
+        if kind is not None:
+            _check_kind(target, kind, f"{path}._target_={node['_target_']}")
+        known = parameters(target)
         for key, value in node.items():
+            place = f"{path}.{key}"
             if key == "_target_":
                 continue
             if key not in known:
-                raise UsageError(unknown(f"{path}.{key}: {node['_target_']} has no such option", key, known))
+                raise UsageError(unknown(f"{place}: {node['_target_']} has no such option", key, known))
+            wanted = known[key].annotation
             if _is_node(value):
-                self.check(value, f"{path}.{key}")
+                self.find(value, place, wanted)
+            elif _is_a_kind(wanted):
+                raise UsageError(f"{place}={value}: must be a {wanted.__name__}, with a _target_ of its own")
             else:
-                validate(value, known[key].annotation, f"{path}.{key}")
-
-    def find(self, node: Node, path: str, kind: Any) -> Callable[..., Any]:
-        """The `_target_` of a node, imported, as are those within it; none of them is called.
-
-        kind: the class of what its place takes, or several as a union. By its own class, or by what it is annotated
-        to return, the target makes one; those within it fit the parameters that they become in the same way.
-        Raises UsageError where one is none of theirs, or of another kind.
-        """
-        target = self.imported(node, path)
-        hints = parameter_types(target)
-        _check_kind(target, hints, kind, f"{path}._target_={node['_target_']}")
-        for key, value in node.items():
-            if _is_node(value):
-                self.find(value, f"{path}.{key}", hints.get(key))
+                validate(value, wanted, place)
         return target
 
     def imported(self, node: Node, path: str) -> Callable[..., Any]:
         """The `_target_` of a node, whatever it makes. Raises UsageError where it is none of theirs."""
         name = str(node.get("_target_"))
         if "." not in name or not self._covers(name):
-            raise self._foreign(name, path)
+            raise UsageError(f"{path}._target_={name}: {foreign(name, self.packages)}")
         try:
             target = locate(name)
         except Exception as error:  # a user's module may raise anything
             raise UsageError(f"{path}._target_={name}: {type(error).__name__}: {error}") from error
         # A module of ours leads to every module that it imports: what counts is where the object was defined.
         if not callable(target) or not self._covers(str(getattr(target, "__module__", ""))):
-            raise self._foreign(name, path)
+            raise UsageError(f"{path}._target_={name}: {foreign(name, self.packages)}")
         return target
 
     def build(self, node: Node, path: str, kind: Any, **extra: Any) -> Any:
@@ -79,16 +75,11 @@ class Classes:
 
         Raises UsageError for what does not fit, before anything is called.
         """
-        self.check(node, path)
         target = self.find(node, path, kind)
-        known, options = parameters(target), {}
-        for key, value in node.items():
-            if key != "_target_":
-                kind = known[key].annotation
-                options[key] = self.build(value, f"{path}.{key}", kind) if _is_node(value) else value
-                is_ours = inspect.isclass(kind) and self._covers(kind.__module__) and not _is_protocol(kind)
-                if is_ours and not isinstance(options[key], kind):
-                    raise UsageError(f"{path}.{key}={value}: must be a {kind.__name__}, with a _target_ of its own")
+        known, options = parameters(target), {key: value for key, value in node.items() if key != "_target_"}
+        for key, value in options.items():
+            if _is_node(value):
+                options[key] = self.build(value, f"{path}.{key}", known[key].annotation)
         try:
             inspect.signature(target).bind(**options, **extra)
             return target(**options, **extra)
@@ -102,14 +93,11 @@ class Classes:
     def _covers(self, name: str) -> bool:
         return name.partition(".")[0] in self.packages
 
-    def _foreign(self, name: str, path: str) -> UsageError:
-        return UsageError(f"{path}._target_={name}: must be a class or function of {foreign(name, self.packages)}")
-
 
 def foreign(name: str, packages: Iterable[str] = PACKAGES) -> str:
-    """The packages that a target may be of, and how to let in another one."""
-    top = name.partition(".")[0]
-    return f"{', '.join(packages)}; a package of your own is let in by packages=[{top}]"
+    """What a target must be, and how a package of one's own is let in."""
+    own = f"a package of your own is let in by packages=[{name.partition('.')[0]}]"
+    return f"must be a class or function of {', '.join(packages)}; {own}"
 
 
 def called(part: Part) -> dict[str, Any]:
@@ -169,37 +157,30 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, bool | int | float | str | None)
 
 
-def _check_kind(target: Callable[..., Any], hints: Mapping[str, Any], kind: Any, place: str) -> None:
+def _check_kind(target: Callable[..., Any], kind: Any, place: str) -> None:
     """Raise UsageError unless a class or function makes what its place takes, by what it says of itself alone."""
-    wanted = [one for one in map(_plain, get_args(kind) if _is_union(kind) else [kind]) if _is_a_kind(one)]
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
+    wanted = [one for one in map(_plain, kinds) if _is_a_kind(one)]
     if not wanted:
         raise UsageError(f"{place}: this parameter takes no object")
-    made = target if inspect.isclass(target) else _plain(hints.get("return"))
-    if not any(_is_one(made, target, one) for one in wanted):
+    made = target if inspect.isclass(target) else _plain(parameter_types(target).get("return"))
+    if not any(_is_one(made, one) for one in wanted):
         words = " or ".join(f"{one.__module__}.{one.__name__}" for one in wanted)
         raise UsageError(
             f"{place}: was not called: it must be a class of kind {words}, or be annotated to return one"
         )
 
 
-def _is_one(made: Any, target: Callable[..., Any], kind: type) -> bool:
-    if _is_protocol(kind):
+def _is_one(made: Any, kind: type) -> bool:
+    if getattr(kind, "_is_protocol", False):
         methods = [name for name, value in vars(kind).items() if inspect.isfunction(value) and name[0] != "_"]
-        return inspect.isclass(target) and all(callable(getattr(target, name, None)) for name in methods)
+        return inspect.isclass(made) and all(callable(getattr(made, name, None)) for name in methods)
     return inspect.isclass(made) and issubclass(made, kind)
 
 
 def _is_a_kind(kind: Any) -> bool:
     """Whether objects of a class are described by nodes; Python's own, numbers and paths say, are plain values."""
     return inspect.isclass(kind) and kind.__module__.partition(".")[0] not in sys.stdlib_module_names
-
-
-def _is_protocol(kind: Any) -> bool:
-    return getattr(kind, "_is_protocol", False)
-
-
-def _is_union(kind: Any) -> bool:
-    return get_origin(kind) in (Union, UnionType)
 
 
 def _plain(kind: Any) -> Any:

@@ -28,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from common.errors import UsageError
-from experiments.config import help, schema
+from experiments.config import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
@@ -46,12 +46,6 @@ def register() -> None:
     store = ConfigStore.instance()
     store.store(name="keys_of_runs", node=schema.node(schema.RunConfig, schema.LaunchConfig))
     store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.LaunchConfig))
-    shown = {
-        "experiments.run": (schema.RunConfig, schema.ClusterConfig),
-        "experiments.reproduce": (schema.Reproduction,),
-    }
-    OmegaConf.register_new_resolver("help_groups", help.groups)
-    OmegaConf.register_new_resolver("help_keys", lambda name: help.keys(*shown[name], schema.LaunchConfig))
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
 
@@ -115,10 +109,21 @@ def _is_of_hydra(choice: InputDefault) -> bool:
 
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
     """The override by which Hydra also looks in these packages and folders, if any."""
-    found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    places = [*(f"target://{name}" for name in packages)]
-    places += [f"file://{Path(folder).absolute()}" for folder in [*found, *folders]]
+    places = [f"target://{name}" for name in packages]
+    places += [f"file://{root.absolute()}" for root in roots(packages, folders)[1:]]
     return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if places else []
+
+
+def roots(packages: Iterable[str], folders: Sequence[str] = ()) -> list[Path]:
+    """The folders of groups: this project's, those of users' packages that have one, and others."""
+    found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
+    return [CONF, *found, *map(Path, folders)]
+
+
+def choices(group: str, places: Iterable[Path]) -> list[str]:
+    """The choices of a group in folders of groups. A leading underscore is for files that others build on."""
+    files = [(path, place / group) for place in places for path in (place / group).rglob("*.yaml")]
+    return sorted(str(path.relative_to(top)).removesuffix(".yaml") for path, top in files if path.name[0] != "_")
 
 
 def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequence[str] = ()) -> None:
@@ -173,8 +178,6 @@ def parse(text: str) -> Override:
         override = OverridesParser.create().parse_override(text)
     except HydraException as error:
         raise UsageError(f"{text}: {_remedy(text)}") from error
-    if not override.key_or_group:
-        raise UsageError(f"{text}: not of the form key=value (there is no key)")
     return override
 
 
@@ -190,11 +193,8 @@ def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], lis
 
 def value_of(key: str, overrides: Iterable[str]) -> Any:
     """What the last override of a key sets it to; None where none does, or where it has no value yet."""
-    values = []
-    for text in overrides:
-        if text.lstrip("+").startswith(f"{key}="):
-            values.append(parse(text).value())
-    return values[-1] if values else None
+    found = [text for text in overrides if text.lstrip("+").startswith(f"{key}=")]
+    return parse(found[-1]).value() if found else None
 
 
 def packages_of(overrides: Iterable[str]) -> list[str]:

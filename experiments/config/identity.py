@@ -29,11 +29,11 @@ def folder(run: RunConfig) -> Path:
 
 def settings(run: RunConfig) -> dict[str, object]:
     """The keys of a run that affect its numbers, and the options of its parts except those annotated `Place`."""
-    own = _of_numbers(run)
-    parts = {
-        name: {"name": part.name, **_relevant(called(part))} for name, part in own.items() if isinstance(part, Part)
-    }
-    return {**own, **parts, "cluster": _of_numbers(run.cluster)}
+    own = _of_numbers(run) | {"cluster": _of_numbers(run.cluster)}
+    for name, part in own.items():
+        if isinstance(part, Part):
+            own[name] = {"name": part.name, **_relevant(called(part))}
+    return own
 
 
 def _of_numbers(keys: RunConfig | ClusterConfig) -> dict[str, Any]:

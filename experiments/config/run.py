@@ -4,17 +4,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from common.errors import UsageError
 from experiments.config import schema
 from experiments.config.classes import Classes, called
 from experiments.config.compose import Config, compose, packages_of, resolve
 from experiments.config.derived import complete
-from experiments.config.messages import check, explain_hydra_errors
+from experiments.config.messages import explain_hydra_errors
 from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
 from experiments.config.values import check_keys, checked
 
@@ -29,7 +26,6 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
     also: keys of the command that are no run's, and that a misspelt one may have been meant for.
     """
     overrides = list(overrides)
-    check(overrides, multirun=False)
     with explain_hydra_errors(overrides, also=also):
         composed = compose(overrides, packages=packages_of(overrides))
     return read(resolve(composed), packages_of(overrides))
@@ -41,7 +37,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     packages: those that the command line let in; a configuration cannot let in its own.
     Raises UsageError for anything that no data are needed to find wrong.
     """
-    config = {key: deepcopy(value) for key, value in config.items() if key not in (*LAUNCH, "sweep")}
+    config = deepcopy({key: value for key, value in config.items() if key not in (*LAUNCH, "sweep")})
     keys, of_cluster = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]
     check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
@@ -58,37 +54,18 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
         _check_labels(config[name], name)
     if values["study"] is not None:
         path_name(values["study"], "study")
-    run = RunConfig(cluster=cluster, **{name: Part.read(config[name]) for name in _PARTS}, **values)
-    classes = Classes(run.packages)
-    for name in _PARTS:
-        part = getattr(run, name)
+    parts = {name: Part.read(config[name]) for name in _PARTS}
+    for name, part in parts.items():
         if part.target is not None:
-            classes.check(called(part), name)
-    return run
+            Classes(values["packages"]).find(called(part), name)
+    return RunConfig(cluster=cluster, **parts, **values)
 
 
 def plain(run: RunConfig) -> Config:
     """The resolved configuration that describes the run: nested dicts, lists and scalars."""
-    config = {}
-    for one in fields(run):
-        value = getattr(run, one.name)
-        config[one.name] = value.node() if isinstance(value, Part) else value
-    return {
-        **config,
-        "cluster": asdict(run.cluster),
-        "lr": list(run.lr),
-        "packages": list(run.packages),
-    }
-
-
-def as_yaml(run: RunConfig) -> str:
-    """The same as text."""
-    return yaml.safe_dump(plain(run), sort_keys=False, allow_unicode=True)
-
-
-def load_frozen(file: Path, packages: Sequence[str]) -> RunConfig:
-    """The run that a sweep wrote down."""
-    return read(yaml.safe_load(file.read_text()), packages)
+    config = {one.name: getattr(run, one.name) for one in fields(run)}
+    parts = {name: value.node() for name, value in config.items() if isinstance(value, Part)}
+    return {**config, **parts, "cluster": asdict(run.cluster), "lr": list(run.lr), "packages": list(run.packages)}
 
 
 def launch_of(config: Mapping[str, Any]) -> LaunchConfig:

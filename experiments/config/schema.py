@@ -19,8 +19,7 @@ class KeySpec:
 
     help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above
     zero and finite. choices: the valid values, where they are few. affects: see Affects. derived: whether null is
-    filled in while composing, so that a run has a value. auto: whether `auto` is a value, the default, for what is
-    found out where it runs; null in Python and in a run's files.
+    filled in while composing, so that a run has a value.
     """
 
     help: str
@@ -31,7 +30,6 @@ class KeySpec:
     choices: Sequence[str] = ()
     affects: Affects = "numbers"
     derived: bool = False
-    auto: bool = False
 
 
 def key(default: Any, help: str, **about: Any) -> Any:
@@ -42,11 +40,6 @@ def key(default: Any, help: str, **about: Any) -> Any:
 def about(one: Field[Any]) -> KeySpec:
     """The KeySpec of a field."""
     return one.metadata["key"]
-
-
-def default(one: Field[Any]) -> Any:
-    """The default of a field, as a command line has it."""
-    return "auto" if about(one).auto else one.default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +150,10 @@ class RunConfig:
     )
     threads: int | None = key(
         None,
-        "threads of torch; auto: 1 for small rounds, the run's cores for large ones, or OMP_NUM_THREADS",
+        "threads of torch; null: 1 for small rounds, the run's cores for large ones, or OMP_NUM_THREADS",
         unit="threads",
         least=1,
         affects="place",
-        auto=True,
     )
     checkpoint_every: int = key(
         500,
@@ -205,10 +197,9 @@ class LaunchConfig:
 
     jobs: int | None = key(
         None,
-        "runs at once, each in its own process; GPUs are assigned in turn; auto: as cores, GPUs and memory allow",
+        "runs at once, each in its own process; GPUs are assigned in turn; null: as cores, GPUs and memory allow",
         unit="runs",
         least=1,
-        auto=True,
     )
     ranks: int = key(
         1, "processes of each run; 1 simulates all workers in one, more start a torchrun", unit="processes", least=1
@@ -259,5 +250,5 @@ def node(*schemas: type) -> DictConfig:
         elif one.name == "cluster":
             keys[one.name] = {each.name: each.default for each in fields(ClusterConfig)}
         else:
-            keys[one.name] = list(default(one)) if isinstance(default(one), tuple) else default(one)
+            keys[one.name] = list(one.default) if isinstance(one.default, tuple) else one.default
     return OmegaConf.create(keys)

@@ -61,12 +61,10 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
         return _step_sizes(value)
     if key == "seed" and isinstance(value, list):
         raise UsageError(f"seed={value}: a run has one seed; -m seed={','.join(map(str, value))} starts one run each")
-    if about.auto and value == "auto":
-        return None
     kind = cast(Any, one.type)
     if about.derived:
         kind = kind | None
-    hint = (f"; it counts {about.unit}" if about.unit else "") + ("; or auto" if about.auto else "")
+    hint = f"; it counts {about.unit}" if about.unit else ""
     if isinstance(value, float) and value.is_integer() and int in (kind, *get_args(kind)):
         hint = f"; write {int(value)}"
     if str in (kind, *get_args(kind)) and isinstance(value, int | float) and not isinstance(value, bool):

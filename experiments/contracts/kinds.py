@@ -57,12 +57,11 @@ def subject(node: Config) -> Subject:
         build = partial(classes.build, whole, kind, Task, **here)
         build(workers=4, seed=0, ids=None)
         return Subject(kind, "build_task", {"": build})
-    classes.check(node, kind)
-    options = {
-        key: classes.build(value, key, types.get(key)) if isinstance(value, dict) and "_target_" in value else value
-        for key, value in node.items()
-        if key != "_target_"
-    }
+    parts = {key: value for key, value in node.items() if isinstance(value, dict) and "_target_" in value}
+    options = {key: value for key, value in node.items() if key not in parts}
+    classes.find(options, kind)
+    del options["_target_"]
+    options |= {key: classes.build(part, key, types.get(key, Any)) for key, part in parts.items()}
     try:
         return Subject(kind, "build_algorithm", {str(case): case for case in cases(target, **options)})
     except (ValueError, TypeError) as error:

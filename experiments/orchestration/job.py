@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+import yaml
 from joblib import cpu_count as cores
 
 from common.errors import exit_with_message
 from common.signals import end_with_parent
 from experiments.cluster.launch import launch as place_of
 from experiments.config.compose import ROOT
-from experiments.config.run import load_frozen
+from experiments.config.run import read
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration.processes import GRACE
 from experiments.training.build import device_of
@@ -39,7 +40,7 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
     with exit_with_message():
-        train_here(load_frozen(file, packages))
+        train_here(read(yaml.safe_load(file.read_text()), packages))
 
 
 def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import yaml
+
 from common.errors import RunError
 from common.files import atomic, held
-from experiments.config.run import as_yaml
+from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
 from plots.runs.choose import Choice, best
@@ -101,7 +103,7 @@ class StudyFolder:
         """Write the configurations, each of them whole or not at all, and then add the cells to the study."""
         for cell in cells:
             with atomic(self.job(cell.id)) as file:
-                file.write_text(as_yaml(cell.run))
+                file.write_text(yaml.safe_dump(plain(cell.run), sort_keys=False, allow_unicode=True))
         listed = self.path / "cells.txt"
         before = listed.read_text().split() if listed.exists() else []
         with atomic(listed) as file:

@@ -1,4 +1,4 @@
-"""How many threads of torch a run on the CPU computes with, where nobody said: `threads: auto`."""
+"""How many threads of torch a run on the CPU computes with, where nobody said."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ def own_cores(environment: Mapping[str, str]) -> int | None:
 
 @contextmanager
 def set_threads(run: RunConfig, trainer: Trainer) -> Iterator[None]:
-    """Compute within with the threads of `threads: auto`, if the run has that, and afterwards with those of before.
+    """Compute within with as many threads as the run's size asks for, and afterwards with those of before.
 
-    A GPU's run is left as it is.
+    A run on a GPU is left as it is, and so is one that says how many threads it has.
     """
     own = own_cores(os.environ)
     if run.threads is not None or own is None or trainer.task.device.type != "cpu":

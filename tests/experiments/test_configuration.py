@@ -148,7 +148,7 @@ REFUSED = {
     "beta1=0.5": "did you mean update.beta1?",
     "compressor.nrom=l2": "did you mean compressor.norm? Valid here: compressor.norm",
     "+extra=1": "extra: no such key; Valid: algorithm, ",
-    "~lr": "a key cannot be deleted; drop the ~ and set it",
+    "~lr": "configuration: has no lr",
     # writing
     "study=é": f"{QUOTES}'study=\"é\"'",
     "results_dir=~/x": f"{QUOTES}'results_dir=\"~/x\"'",
@@ -180,8 +180,7 @@ REFUSED = {
     "compressor=random_k compressor.unbiased=true": "needs a contractive compressor",
     "compressor=top_k compressor.k=0": "k=0: top_k sends between 1 and d",
     # sweeps
-    "seed=0,1": "seed=0,1: several values are a sweep: add -m for one run each",
-    "lr=0.1,0.2": "or write lr=[0.1,0.2] for one batched grid",
+    "seed=0,1": "To sweep over it, add --multirun to your command line",
 }
 
 

@@ -8,10 +8,10 @@ import yaml
 
 from experiments.config.compose import CONF
 
-FIGURES = sorted((CONF / "figure").glob("*.yaml"))
+FIGURES = sorted((CONF / "figure").glob("[a-z]*.yaml"))
 OF_METHODS = {
     yaml.safe_load(path.read_text())["algorithm"]["display"]["color"].upper(): path.stem
-    for path in sorted((CONF / "algorithm").glob("*.yaml"))
+    for path in sorted((CONF / "algorithm").glob("[a-z]*.yaml"))
 }
 
 THE_SAME = {"dcgd": "naive", "gd": "sgd"}

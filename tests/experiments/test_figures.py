@@ -19,7 +19,7 @@ from experiments.figures import configuration as figure_configuration
 from experiments.figures.runs import runs_of
 from plots.figure.spec import Figure, Panel
 
-FIGURES = sorted(path.stem for path in (CONF / "figure").glob("*.yaml"))
+FIGURES = sorted(path.stem for path in (CONF / "figure").glob("[a-z]*.yaml"))
 CIFAR10 = [f"figure_{number}{network}" for number in (1, 3) for network in ("", "_vgg16", "_wrn16_4")]
 """Those that have budgets."""
 

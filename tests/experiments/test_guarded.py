@@ -17,9 +17,9 @@ from run_support import SMALL, configuration, stopped
 from common.errors import UsageError
 from experiments import check, reproduce
 from experiments.config.compose import compose, resolve
-from experiments.config.run import load_frozen, plain
+from experiments.config.run import plain, read
 from experiments.config.schema import Part, Reproduction
-from experiments.figures.configuration import read
+from experiments.figures import configuration as of_figure
 from experiments.figures.runs import runs_of
 from experiments.training import build
 
@@ -124,12 +124,12 @@ def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> N
     granted = {**plain(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(granted))
     with pytest.raises(UsageError, match=said):
-        load_frozen(tmp_path / "job.yaml", [])
+        read(yaml.safe_load((tmp_path / "job.yaml").read_text()), [])
     for key in ("overrides", "grid"):
         node = resolve(compose(["figure=demo"], "reproduce"))["figure"]
         text = f"packages=[{package}]"
         node[key] = [*node[key], [text] if key == "grid" else text]
-        figure = read(Reproduction(figure=node), lambda: False)
+        figure = of_figure.read(Reproduction(figure=node), lambda: False)
         with pytest.raises(UsageError, match=said):
             runs_of(figure, [])
 

@@ -86,9 +86,8 @@ def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pyt
 REFUSED = {
     "-cn nowhere": "Cannot find primary config 'nowhere'",
     "--config-path conf": "--config-path: configurations come from conf/; add your own by --config-dir",
-    "-m seed=0,1 --cfg job": "--cfg prints one configuration: leave -m out",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
-    "-m lr=interval(0.1,1)": "lr=interval(0.1,1): needs a sweeper that searches: add hydra/sweeper=optuna",
+    "-m lr=interval(0.1,1)": "does not support sweep type : INTERVAL",
 }
 
 

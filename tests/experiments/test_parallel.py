@@ -1,4 +1,4 @@
-"""How many runs `jobs: auto` has at once."""
+"""How many runs `jobs: null` has at once."""
 
 from collections.abc import Sequence
 from dataclasses import replace

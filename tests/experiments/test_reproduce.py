@@ -132,7 +132,7 @@ def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
         (["--help"], ["bandwidth, batch_one, demo, ", "budget=auto", "python -m experiments.run --help"]),
         (
             ["figure=demo", "rounds=7", "--cfg", "job"],
-            ["title: The study of Figure 2 on", "- rounds=7", "jobs: auto"],
+            ["title: The study of Figure 2 on", "- rounds=7", "jobs: null"],
         ),
     ],
     ids=["help", "cfg"],

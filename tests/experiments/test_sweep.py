@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from run_support import SMALL, contents, go, status, stopped, timeless, where
 from sweep_support import linux, planned, processes, sweep
 
 from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF
-from experiments.config.run import load_frozen
+from experiments.config.run import read
 from experiments.orchestration.processes import Job
 from experiments.orchestration.study import StudyFolder
 
@@ -41,7 +42,7 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
     assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
     assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
     for path in (good, bad):
-        thawed = load_frozen(StudyFolder(str(tmp_path / "results"), "mine").job(path.name), ())
+        thawed = read(yaml.safe_load(StudyFolder(str(tmp_path / "results"), "mine").job(path.name).read_text()), ())
         assert identity.folder(thawed) == path
         assert thawed.study == "mine"
     # Again, only what failed is started.
