@@ -46,7 +46,11 @@ def _composed(*overrides: str) -> RunConfig:
 
 def go(*overrides: str) -> Path:
     """Bring one run to its end in this process, as its command line would, and return its folder."""
-    run = configuration(*overrides)
+    return bring(configuration(*overrides))
+
+
+def bring(run: RunConfig) -> Path:
+    """The same of a run."""
     check(run)
     with Display(run.rounds) as display:
         return bring_to_end(run, display).path

@@ -23,15 +23,16 @@ def flags(node: DictConfig) -> dict[object, object]:
 @pytest.mark.parametrize(
     "overrides",
     [
-        "",
+        pytest.param("", marks=pytest.mark.slow),
         "algorithm=ef21 task=cifar10/resnet18 compressor=top_k compressor.ratio=0.05 lr=[0.1,0.3]",
-        "+new.key=1 task=text/markov results_dir='${data_dir}/x'",
+        pytest.param("+new.key=1 task=text/markov results_dir='${data_dir}/x'", marks=pytest.mark.slow),
     ],
 )
 def test_runs(overrides: str) -> None:
     same("config", *overrides.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["figure_2"])
 def test_figures(figure: str) -> None:
     same("reproduce", f"figure={figure}", "jobs=3")

@@ -114,7 +114,6 @@ def test_cfg_prints_the_resolved_configuration_and_runs_nothing(
 
 
 SLIPS = {
-    "sede=3": "did you mean seed?",
     # what is known once there are data
     "task.batch_size=29": "batch_size=29: a worker has 28 rows",
 }
@@ -187,15 +186,3 @@ REFUSED = {
 @pytest.mark.parametrize("wrong", REFUSED)
 def test_refusals(wrong: str) -> None:
     assert REFUSED[wrong] in refusal(*SMALL, *wrong.split())
-
-
-# Sweeps
-
-
-WRONG_CELLS = ["seed=0,oops"]
-
-
-@pytest.mark.parametrize("wrong", WRONG_CELLS)
-def test_one_wrong_cell_stops_a_sweep_before_it_begins(wrong: str, tmp_path: Path) -> None:
-    assert stopped(["-m", *SMALL, wrong, f"results_dir={tmp_path / 'results'}"]) == 2
-    assert not list(tmp_path.rglob("config.yaml"))

@@ -143,7 +143,9 @@ def build_algorithm(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(
     params=[
-        pytest.param(task, id=name, marks=pytest.mark.slow if name in ("batches", "language") else ())
+        pytest.param(
+            task, id=name, marks=pytest.mark.slow if name in ("batches", "language", "language with dropout") else ()
+        )
         for name, task in TASKS.items()
     ]
 )

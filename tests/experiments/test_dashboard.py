@@ -78,6 +78,7 @@ def test_one_task_has_the_panels_of_the_figure_over_its_runs(tmp_path: Path) -> 
     assert len(set(places)) == len(places)
 
 
+@pytest.mark.slow
 def test_the_page_is_created_where_the_user_is_logged_in(nobody: pytest.MonkeyPatch) -> None:
     one(nobody)
     nobody.delenv("WANDB_MODE")

@@ -69,7 +69,7 @@ def disk(results: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds what is synced by Linux's /proc")
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_what_a_power_cut_leaves_at_any_moment_is_gone_on_from(
     every: int, disk: Disk, results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture,

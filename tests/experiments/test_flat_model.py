@@ -87,8 +87,13 @@ def test_vectors_hold_the_values_of_the_module(model: Callable) -> None:
     assert all(torch.equal(parameter, named[name]) for name, parameter in flat.module.named_parameters())
 
 
-@pytest.mark.parametrize("low", [False, True], ids=["float32", "autocast"])
-@models
+@pytest.mark.parametrize(
+    ("model", "low"),
+    [
+        (resnet18, False), pytest.param(resnet18, True, marks=pytest.mark.slow),
+        (small_cnn, False), (small_cnn, True),
+    ],
+)  # fmt: skip
 def test_forward_gradient_and_statistics_are_the_ordinary_networks(model: Callable, low: bool) -> None:
     plain, flat = pair(model)
     images, labels = batch(model)

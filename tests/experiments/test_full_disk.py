@@ -96,6 +96,7 @@ def test_wherever_a_file_cannot_be_put_in_place(
     assert timeless(go(*command)) == timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
 
 
+@pytest.mark.slow
 def test_a_page_without_room(disk: Callable[[int], Path], results: str, capsys: pytest.CaptureFixture[str]) -> None:
     path, place = go(*SMALL, results), disk(40)
     target = place / "report.html"

@@ -25,6 +25,7 @@ def listed(folder: Path, **environment: str) -> list[str]:
     return subprocess.run(["bash", SCRIPT], env=known, capture_output=True, text=True).stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_what_is_done_is_skipped_what_fails_is_said_and_the_deadline_is_kept(tmp_path: Path) -> None:
     stand_in = tmp_path / "python"
     stand_in.write_text(PYTHON.format(folder=tmp_path))

@@ -134,7 +134,9 @@ def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> N
             runs_of(figure, [])
 
 
-@pytest.mark.parametrize("text", ["packages: [spy]", "overrides: ['packages=[spy]']"])
+@pytest.mark.parametrize(
+    "text", ["packages: [spy]", pytest.param("overrides: ['packages=[spy]']", marks=pytest.mark.slow)]
+)
 def test_nor_does_a_figures_file(
     text: str, spy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -161,7 +163,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(
-    "text", [pytest.param(text, marks=pytest.mark.slow if "log" in text else ()) for text in HYDRAS]
+    "text", [pytest.param(text, marks=() if "callbacks" in text else pytest.mark.slow) for text in HYDRAS]
 )
 def test_no_file_sets_what_hydra_calls_before_a_run(
     text: str, spy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture

@@ -1,5 +1,6 @@
 """Step sizes chosen on a seed that is judged nowhere: from the command to the files."""
 
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
@@ -7,6 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments import reproduce
+from experiments.config.compose import compose, resolve
+from experiments.figures import held_out
+from experiments.figures.configuration import asked_of, read
+from experiments.figures.runs import runs_of
 from plots.runs.best import level
 
 PUBLISHED = {"amsgrad": 0.003, "cd_adam": 0.001}  # the first of them beyond the grid
@@ -53,6 +58,7 @@ def best(table: pd.DataFrame, method: str) -> float:
     return min(GRID, key=lambda lr: level(tried[tried["lr"] == lr]))
 
 
+@pytest.mark.slow
 def test_every_step_size_is_tried_once_and_the_chosen_ones_on_every_seed(table: pd.DataFrame) -> None:
     for method, published in PUBLISHED.items():
         of_method = table[table["algorithm"] == method]
@@ -65,6 +71,7 @@ def test_every_step_size_is_tried_once_and_the_chosen_ones_on_every_seed(table: 
         assert of_method.loc[of_method["best"], "lr"].unique().tolist() == [best(table, method)]
 
 
+@pytest.mark.slow
 def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataFrame, written: Path) -> None:
     assert set(table.loc[table["drawn"], "seed"]) == {0, 4}
     assert set(table.loc[table["drawn"], "lr"]) == {*PUBLISHED.values(), *(best(table, name) for name in PUBLISHED)}
@@ -81,6 +88,20 @@ def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataF
     assert "The paper's step sizes: AMSGrad 0.003, CD-Adam 0.001." in text
     assert "on seed 9 and 50% of the rounds alone, which is judged nowhere:" in text
     assert "seeds 0, 4." in text
+
+
+def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2 methods 3 trials each on seed 9, then on 2 seeds the published and the best step size."""
+    asked = asked_of(resolve(compose(reproduce.move_overrides(STUDY), "reproduce")))
+    best = {("logreg/breast_cancer", "amsgrad"): 0.1, ("logreg/breast_cancer", "cd_adam"): 0.001}
+    monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
+    both, known = held_out.both_steps(read(asked, itemgetter(0)), asked.overrides, ())
+    found = sorted((run.algorithm.name, run.seed, *run.lr, run.rounds, run.eval_every) for run in runs_of(both, ()))
+    tried = [(name, 9, lr, 10, 5) for name in PUBLISHED for lr in GRID]
+    judged = {(name, seed, lr, 20, 2) for name in PUBLISHED for seed in (0, 4)
+              for lr in (PUBLISHED[name], best["logreg/breast_cancer", name])}  # fmt: skip
+    assert known
+    assert found == sorted([*tried, *judged])
 
 
 @pytest.mark.slow

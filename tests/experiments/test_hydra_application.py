@@ -74,6 +74,7 @@ def test_a_folder_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixt
     assert "algorithm=mien: no such choice; did you mean mine?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixture) -> None:
     (extra / "usual.yaml").write_text("defaults: [config, {override algorithm: mine}, _self_]\nseed: 7\n")
     usual = ["-cd", str(extra), "-cn", "usual"]

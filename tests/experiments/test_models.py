@@ -67,7 +67,10 @@ def vgg_of_torchvision() -> nn.Module:
     return nn.Sequential(features.to_empty(device="cpu"), nn.Flatten(), nn.Linear(512, 10))
 
 
-@pytest.mark.parametrize(("model", "theirs"), [(resnet18, resnet_of_torchvision), (vgg16, vgg_of_torchvision)])
+@pytest.mark.parametrize(
+    ("model", "theirs"),
+    [(resnet18, resnet_of_torchvision), pytest.param(vgg16, vgg_of_torchvision, marks=pytest.mark.slow)],
+)
 def test_it_is_torchvisions(model: Callable, theirs: Callable) -> None:
     module, expected, batch = trained(model(), images(model)), theirs(), images(model)
     copied(module, expected)

@@ -81,10 +81,9 @@ def test_without_compression_the_number_of_workers_changes_nothing(tmp_path: Pat
     """As many rows a worker: the mean of the workers' gradients is the gradient."""
     command = [*task(tmp_path, "0.5", 9), "algorithm=amsgrad"]
     losses = [
-        [row["train_loss"] for row in rows(go(*command, f"cluster.workers={workers}"))] for workers in (1, 2, ROWS)
+        [row["train_loss"] for row in rows(go(*command, f"cluster.workers={workers}"))] for workers in (1, ROWS)
     ]
-    for others in losses[1:]:
-        torch.testing.assert_close(others, losses[0], rtol=1e-12, atol=0)
+    torch.testing.assert_close(*losses, rtol=1e-12, atol=0)
 
 
 @every_algorithm

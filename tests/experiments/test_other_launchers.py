@@ -33,6 +33,7 @@ def test_runs_are_the_same_by_any_launcher(launcher: str, results: str, tmp_path
     assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
 
 
+@pytest.mark.slow
 def test_what_submitit_would_hand_to_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch script that the launcher's settings come to, without SLURM."""
     submitit = pytest.importorskip("submitit")

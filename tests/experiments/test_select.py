@@ -3,15 +3,18 @@
 import csv
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, halted, rows, where
+from run_support import SMALL, bring, configuration, go, halted, rows
 from sweep_support import sweep
 
 from common.errors import UsageError
 from experiments import run
+from experiments.config.identity import folder
 from experiments.config.run import load_run
+from experiments.config.schema import RunConfig
 from experiments.orchestration.study import cells
 from plots.runs.choose import Choice, best
 from plots.runs.find import find
@@ -25,6 +28,11 @@ def of(path: Path, lr: float, metric: str) -> list[float]:
     return [row[metric] for row in rows(path) if math.isclose(row["lr"], lr)]
 
 
+def cell(results: str, algorithm: str, lr: float, seed: int) -> RunConfig:
+    """A run of `swept`."""
+    return replace(configuration(*SMALL, *RANDOM, f"algorithm={algorithm}", results), lr=(lr,), seed=seed)
+
+
 def expected(results: str, algorithm: str, rule: str) -> dict[float, float]:
     """What each step size of `swept` came to, by its definition."""
     came_to = {}
@@ -33,8 +41,7 @@ def expected(results: str, algorithm: str, rule: str) -> dict[float, float]:
     for lr in LRS:
         values = []
         for seed in (0, 1):
-            path = where(*SMALL, *RANDOM, f"algorithm={algorithm}", f"lr={lr}", f"seed={seed}", results)
-            curve = of(path, lr, metric)
+            curve = of(folder(cell(results, algorithm, lr, seed)), lr, metric)
             values.append(curve[-1] if kind == "final" else best(curve))
         came_to[lr] = sum(values) / 2 if best is max else math.sqrt(values[0] * values[1])
     return came_to
@@ -47,7 +54,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> str:
     for algorithm in ("cd_adam", "ef21"):
         for lr in LRS:
             for seed in (0, 1):
-                go(*SMALL, *RANDOM, f"algorithm={algorithm}", f"lr={lr}", f"seed={seed}", results)
+                bring(cell(results, algorithm, lr, seed))
     return results
 
 

@@ -54,6 +54,7 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
     assert contents(good) == before
 
 
+@pytest.mark.slow
 def test_a_finished_sweep_starts_nothing(results: str, no_process: None, capsys: pytest.CaptureFixture) -> None:
     paths = [go(*SMALL, f"seed={seed}", results) for seed in (0, 1)]
     before = [contents(path) for path in paths]
@@ -106,7 +107,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        pytest.param(*case, id=case[0], marks=pytest.mark.slow if number % 3 else ())
+        pytest.param(*case, id=case[0], marks=pytest.mark.slow if number else ())
         for number, case in enumerate(REFUSED.items())
     ],
 )
@@ -120,14 +121,9 @@ def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_sweep_of_the_same_name_is_kept_out(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    with StudyFolder(str(tmp_path), "twice").locked():
-        assert stopped(["-m", *SMALL, "seed=0,1", "study=twice", f"results_dir={tmp_path}"]) == 1
-    assert "another process is at this sweep" in capsys.readouterr().err
-    assert not (tmp_path / "sweeps" / "twice" / "cells.txt").exists()
-
-
-@pytest.mark.parametrize("command", [["-m", "seed=0,1,0"], ["jobs=2", "ranks=2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [pytest.param(["-m", "seed=0,1,0"], marks=pytest.mark.slow), ["jobs=2", "ranks=2"]]
+)
 def test_a_plan_leaves_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run.main([*SMALL, *command, "task.batch_size=3", "dry_run=true", f"results_dir={tmp_path / 'results'}"])
     count = 2 if "-m" in command else 1

@@ -47,6 +47,7 @@ def test_a_curve_for_every_step_size(results: str) -> None:
         assert curve(path / "tensorboard" / f"lr{lr}") == expected(rows(path), trial)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_finished_without_it_is_written_whole(results: str) -> None:
     path = go(*SMALL, results)
     assert go(*WRITTEN, results) == path

@@ -42,8 +42,8 @@ def test_smoothness_is_that_of_the_hessian_bounds():
     [
         ("mushrooms", 2.786214, 3.493226, 1.28201e-3),
         ("phishing", 0.362551, 0.366085, 2.01612e-2),
-        ("a9a", 1.771920, 1.773067, 2.29735e-3),
-        ("w8a", 0.861199, 1.016118, 1.64202e-3),
+        pytest.param("a9a", 1.771920, 1.773067, 2.29735e-3, marks=pytest.mark.slow),
+        pytest.param("w8a", 0.861199, 1.016118, 1.64202e-3, marks=pytest.mark.slow),
     ],
 )
 def test_published_values_are_met(name, smoothness, worker_smoothness, step, tmp_path):

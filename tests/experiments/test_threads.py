@@ -36,14 +36,10 @@ def test_a_users_wish_is_told_from_a_sweeps_share(environment: dict[str, str], e
 @pytest.mark.parametrize(
     ("overrides", "variables", "threshold", "expected"),
     [
-        ((), {}, LARGE, 1),
-        ((), {}, 20 * 30, 4),  # n · d of breast_cancer: as if that were large
-        ((), {SHARE: "2", "OMP_NUM_THREADS": "2"}, 20 * 30, 2),
+        ((), {SHARE: "2", "OMP_NUM_THREADS": "2"}, 20 * 30, 2),  # n · d of breast_cancer: as if that were large
         ((), {}, 20 * 30 + 1, 1),
         (("lr=[0.1,0.2]",), {}, 20 * 30 + 1, 4),
-        ((), {"OMP_NUM_THREADS": "3"}, LARGE, 3),
         (("threads=2",), {"OMP_NUM_THREADS": "3"}, LARGE, 2),
-        (("threads=2",), {}, 1, 2),
     ],
 )
 def test_what_a_run_takes_and_records(

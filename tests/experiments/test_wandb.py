@@ -84,8 +84,7 @@ def test_a_grid_of_step_sizes_is_a_run_each_with_all_that_is_known_of_it(results
 @pytest.mark.parametrize(
     ("variables", "overrides", "wanted"),
     [
-        ({"WANDB_NAME": "mine"}, [], {"name": "mine"}),
-        ({"WANDB_RUN_GROUP": "ours"}, [], {"group": "ours"}),
+        ({"WANDB_NAME": "mine", "WANDB_RUN_GROUP": "ours"}, [], {"name": "mine", "group": "ours"}),
         ({"WANDB_TAGS": "night,first"}, ["study=first"], {"tags": ["night"]}),
         ({"WANDB_RUN_ID": "theirs"}, ["logger.entity=me"], {"id": "theirs", "entity": "me"}),
     ],
