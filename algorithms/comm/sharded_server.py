@@ -12,8 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload, Shardable, Vector, Wrapper, rebuild, tensors
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity, Payload, Shardable, Vector, Wrapper, rebuild, tensors
 from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
 from ..core.channels import Channel
@@ -33,19 +32,24 @@ def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
 
 
 def _allowed(algorithm: Algorithm, d: int) -> list[int]:
-    """Where a vector may be cut: where its compressors may be, between pieces or blocks, and between pieces where
-    both directions are dense or the server needs a norm of all coordinates to clip by.
+    """Where a vector may be cut: where its compressors may be, and between pieces where both directions are dense or
+    the server needs a norm of all coordinates to clip by.
 
-    Raises ValueError as `cuts`.
+    Raises ValueError unless the classes of the method and of both channels say that servers may have shards.
     """
-    _check_coordinatewise(algorithm)
-    compressors = (algorithm.uplink.compressor, algorithm.downlink.compressor)
-    allowed = {*places(d)} if _needs_norm(algorithm) or all(isinstance(c, Identity) for c in compressors) else None
-    for compressor in compressors:
-        own = _shardable(compressor)
-        if not isinstance(own, Identity):
-            allowed = {*own.places(d)} if allowed is None else allowed & {*own.places(d)}
-    return sorted(allowed or ())
+    for part in (algorithm, algorithm.uplink, algorithm.downlink):
+        if not vars(type(part)).get("is_coordinatewise"):
+            raise ValueError(
+                f"{type(part).__name__}: may need the whole vector, but a sharded server has only parts; "
+                "take cluster.server=rank0, or say is_coordinatewise = True in the class"
+            )
+    if type(algorithm).server is not Algorithm.server:
+        raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
+    both = [_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink)]
+    limits = [{*one.places(d)} for one in both if not isinstance(one, Identity)]
+    if _needs_norm(algorithm) or not limits:
+        limits.append({*places(d)})
+    return sorted(set.intersection(*limits))
 
 
 class Exchange(NamedTuple):
@@ -59,15 +63,27 @@ class Exchange(NamedTuple):
     exchanges: int
 
 
+@dataclass(frozen=True)
+class _Asking(Shard):
+    """A shard that notes what it asks of others, who have the same."""
+
+    asked: list[Tensor]
+
+    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        self.asked.append(mine)
+        return [mine] * len(counts)
+
+
 def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
     """The exchange of a method after its dense rounds; of a method that needs the whole vector, with one server."""
     try:
-        allowed, shard = _allowed(algorithm, d), Shard(cuts(algorithm, d, 2), 0)
+        servers, half = len(_allowed(algorithm, d)) + 1, _Asking(cuts(algorithm, d, 2), 0, [])
     except ValueError:
         return Exchange(1, 2)
     up, down = (_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
-    asked = 0 if shard.is_whole else down.asks(shard, dtype) + _needs_norm(algorithm)
-    return Exchange(len(allowed) + 1, 2 + up.varies + down.varies + asked)
+    down.encode_shard(torch.zeros(half.size, dtype=dtype), half, MessageKey.none())
+    clips = _needs_norm(algorithm) and not half.is_whole
+    return Exchange(servers, 2 + up.varies + down.varies + len(half.asked) + clips)
 
 
 class ShardedServer:
@@ -193,21 +209,10 @@ class _Served(Shard):
 
     servers: dist.ProcessGroup | None
 
-    def _of(self, cuts: tuple[int, ...]) -> _Served:
-        return _Served(cuts, self.number, self.servers)
-
-    def _all_pieces(self, mine: Tensor) -> Tensor:
-        lead, counts = mine.shape[:-1], self.pieces()
-        theirs = self._from_all(mine, [math.prod(lead) * count for count in counts])
-        return torch.cat([one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)], -1)
-
-    def _all_numbers(self, numbers: Tensor) -> Tensor:
-        theirs = self._from_all(numbers, [numbers.numel()] * len(self.pieces()))
-        return torch.stack([one.view(numbers.shape) for one in theirs])
-
-    def _from_all(self, mine: Tensor, sizes: list[int]) -> list[Tensor]:
-        """What every server has, so many numbers each."""
-        return swapped([mine.flatten()] * len(sizes), sizes, self.servers)
+    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        lead, messages = mine.shape[:-1], [mine.flatten()] * len(counts)
+        theirs = swapped(messages, [math.prod(lead) * count for count in counts], self.servers)
+        return [one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -241,18 +246,6 @@ def _needs_norm(algorithm: Algorithm) -> bool:
     return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
 
 
-def _check_coordinatewise(algorithm: Algorithm) -> None:
-    """Raise ValueError for a method or a channel whose class does not itself say that its server may have shards."""
-    for part in (algorithm, algorithm.uplink, algorithm.downlink):
-        if not vars(type(part)).get("is_coordinatewise"):
-            raise ValueError(
-                f"{type(part).__name__}: may need the whole vector, but a sharded server has only parts; "
-                "take cluster.server=rank0, or say is_coordinatewise = True in the class"
-            )
-    if type(algorithm).server is not Algorithm.server:
-        raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
-
-
 def _on(algorithm: Algorithm, shard: Shard) -> Algorithm:
     """The algorithm on a shard of the coordinates."""
     uplink, downlink = (
@@ -268,7 +261,7 @@ def _codec(channel: Channel, t: int) -> Shardable:
 
 def _shardable(compressor: Compressor) -> Shardable:
     """The compressor itself. Raises ValueError where it needs the vector as a whole."""
-    if not (isinstance(compressor, Shardable) and compressor.is_shardable):
+    if not isinstance(compressor, Shardable):
         raise ValueError(
             f"{compressor}: needs the whole vector, but a sharded server has only parts; take "
             "cluster.server=rank0, or make the compressor a `Shardable`"

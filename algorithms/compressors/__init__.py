@@ -6,33 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # also where `__getattr__` looks names up
-    from .base import Compressor as Compressor
-    from .base import Payload as Payload
-    from .base import Shardable as Shardable
-    from .base import Unpacked as Unpacked
-    from .base import tensors as tensors
-    from .bin_means import BinMeans as BinMeans
-    from .blocks import Blocks as Blocks
-    from .chunk_top_k import ChunkTopK as ChunkTopK
-    from .chunk_top_k_bins import ChunkTopKBins as ChunkTopKBins
-    from .dct import DctTopK as DctTopK
-    from .dither import LinfDither as LinfDither
-    from .dither import Nuqsgd as Nuqsgd
-    from .four_bits import Dynamic4 as Dynamic4
-    from .four_bits import Int4 as Int4
-    from .four_bits import Nf4 as Nf4
-    from .identity import Identity as Identity
-    from .min_max import MinMaxUint8 as MinMaxUint8
-    from .natural import Natural as Natural
-    from .qsgd import Qsgd as Qsgd
-    from .random_k import RandomK as RandomK
-    from .rank_k import RankK as RankK
-    from .scaled_codes import LogQuantize as LogQuantize
-    from .scaled_codes import UniformQuantize as UniformQuantize
-    from .scaled_sign import ScaledSign as ScaledSign
-    from .sign import Sign as Sign
-    from .sign import SignMean as SignMean
-    from .top_k import TopK as TopK
+    from .base import Compressor, Identity, Payload, Shardable, Unpacked, tensors
+    from .bin_means import BinMeans
+    from .blocks import Blocks
+    from .chunk_top_k import ChunkTopK, ChunkTopKBins
+    from .dct import DctTopK
+    from .dither import LinfDither, Nuqsgd, Qsgd
+    from .four_bits import Dynamic4, Int4, Nf4
+    from .min_max import MinMaxUint8
+    from .natural import Natural
+    from .random_k import RandomK
+    from .rank_k import RankK
+    from .scaled_codes import LogQuantize, UniformQuantize
+    from .sign import ScaledSign, Sign, SignMean
+    from .top_k import TopK
 
 _MODULES = {
     alias.name: node.module

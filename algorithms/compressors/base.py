@@ -1,4 +1,4 @@
-"""What a compressor is: a map of R^d, its wire format and its bit count."""
+"""What a compressor is: a map of R^d, its wire format and its bit count; and the map that changes nothing."""
 
 from __future__ import annotations
 
@@ -54,9 +54,6 @@ class Compressor(ABC):
     is_scaled: bool = True
     """Whether C(x) is as large as x is; where it is not, no share of ‖x‖ bounds the error."""
 
-    is_shardable: bool = False
-    """Whether it is a `Shardable`, and so is what it is made of."""
-
     @abstractmethod
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
@@ -66,8 +63,7 @@ class Compressor(ABC):
         """C(x) [..., d] out of the payload of x, as `encode` made it, in the dtype of x."""
 
     def sent(self, payload: Any, d: int) -> Tensor:
-        """Which coordinates a payload carries, whatever their values: bool [..., d]. Raises ValueError where nobody
-        can tell."""
+        """Which coordinates a payload carries, whatever their values: bool [..., d]. Raises ValueError if unknown."""
         raise ValueError(
             f"{self}: does not say which coordinates it sends, which a mean over senders needs; take chunk_top_k"
         )
@@ -101,20 +97,14 @@ class Shardable(Compressor):
 
     Together they make C(x), bit for bit, of which each has x [..., size] on its shard. A new one is `encode_shard`,
     `decode`, `cut` and `bits`, with `decode_shard` where a message can only be read by who knows its shard, and
-    `places` where shards may not begin between pieces. `encode` follows from `encode_shard`: override the latter.
+    `places` where shards may not begin between pieces.
     """
-
-    is_shardable = True
 
     varies: bool = False
     """Whether the payloads of a shard differ in size from vector to vector."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.encode_shard(x, whole(x.shape[-1]), key)
-
-    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
-        """How often `encode_shard` asks the processes that have the other shards."""
-        return 0
 
     @abstractmethod
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
@@ -144,6 +134,34 @@ class Vector(NamedTuple):
     """A payload of plain numbers."""
 
     values: Tensor  # [..., d]
+
+
+@dataclass(frozen=True)
+class Identity(Shardable):
+    """C(x) = x: d floats, 32d bits."""
+
+    unbiased = True
+
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Vector:
+        return Vector(x)
+
+    def cut(self, payload: Vector, shard: Shard) -> Vector:
+        return Vector(payload.values[..., shard.begin : shard.end])
+
+    def decode(self, payload: Vector, d: int) -> Tensor:
+        return payload.values
+
+    def sent(self, payload: Vector, d: int) -> Tensor:
+        return torch.ones_like(payload.values, dtype=torch.bool)
+
+    def pi(self, d: int) -> float:
+        return 1.0
+
+    def omega(self, d: int) -> float:
+        return 0.0
+
+    def bits(self, d: int) -> int:
+        return 32 * d
 
 
 @dataclass(frozen=True)

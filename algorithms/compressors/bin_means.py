@@ -58,9 +58,6 @@ class BinMeans(Shardable):
         codes = unpack_codes(payload.codes, self.width, d).long()
         return payload.means.gather(-1, codes) + payload.shift
 
-    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
-        return 3 + 2 * 2**self.width
-
     def cut(self, payload: Bins, shard: Shard) -> Bins:
         return payload._replace(codes=packed_shard(payload.codes, self.width, shard))
 

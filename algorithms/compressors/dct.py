@@ -10,10 +10,9 @@ from torch import Tensor
 from ..utils.layout import Block, Layout, check_layout
 from ..utils.linalg import product
 from ..utils.seeding import MessageKey
-from .base import Compressor, Payload
+from .base import Compressor, Identity, Payload
 from .blocks import Parts
 from .chunk_top_k import ChunkTopK
-from .identity import Identity
 from .packing import table
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
-from .group_codes import GroupCodes
 from .packing import table
+from .scaled_codes import GroupCodes
 from .shard import Shard
 
 

@@ -44,9 +44,6 @@ class MinMaxUint8(Shardable):
         codes, bounds = self._quantize(x, shard)
         return MinMaxCodes(codes.to(torch.uint8), bounds)
 
-    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
-        return 2
-
     def cut(self, payload: MinMaxCodes, shard: Shard) -> MinMaxCodes:
         return MinMaxCodes(packed_shard(payload.codes, 8, shard), payload.bounds)
 

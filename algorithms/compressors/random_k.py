@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .shard import Shard, whole
-from .sparsifier import Sparsifier
-from .top_k import present, ragged
+from .top_k import Sparsifier, present, ragged
 
 
 class Sampled(NamedTuple):

@@ -1,11 +1,14 @@
-"""One scale, and an integer for every coordinate: equally spaced levels, or powers of two."""
+"""An integer for every coordinate, and one scale or one for every group of neighbours."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import lcm
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
@@ -43,9 +46,6 @@ class ScaledCodes(Shardable):
         levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
         return scale * self._shares(levels, scale.dtype)
 
-    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
-        return 1
-
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 
@@ -72,14 +72,61 @@ class ScaledCodes(Shardable):
         return levels.to(dtype) / self.top
 
 
+@dataclass(frozen=True)
+class GroupCodes(ScaledCodes):
+    """`ScaledCodes` of groups of `block` consecutive coordinates, the last perhaps shorter.
+
+    `width` bits a coordinate and a float a group: width·d + 32⌈d/block⌉ bits.
+    """
+
+    block: int = 64  # B, neighbours that share a scale
+
+    def __post_init__(self) -> None:
+        if self.block < 1:
+            raise ValueError(f"block={self.block}: a group has at least one coordinate")
+
+    def decode(self, payload: Codes, d: int) -> Tensor:
+        codes, scale = payload
+        return self._each(scale, d) * self._shares(
+            unpack_codes(codes, self.width, d).to(torch.int32) - self.top, scale.dtype
+        )
+
+    def cut(self, payload: Codes, shard: Shard) -> Codes:
+        begin, end = shard.begin // self.block, -(-shard.end // self.block)
+        return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])
+
+    def places(self, d: int) -> Sequence[int]:
+        step = lcm(self.block, 8)
+        return range(step, d, step)
+
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
+        levels, scale = self._quantize(x, whole(x.shape[-1]), key)
+        return self._each(scale, x.shape[-1]) * self._shares(levels, x.dtype)
+
+    def bits(self, d: int) -> int:
+        return self.width * d + 32 * -(-d // self.block)
+
+    def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
+        scale = self._of_groups(pad(x, (0, -x.shape[-1] % self.block)).unflatten(-1, (-1, self.block)))
+        shares = x / self._each(divisor(scale), x.shape[-1])
+        return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
+
+    def _of_groups(self, groups: Tensor) -> Tensor:
+        """The scales [..., G] of groups [..., G, block], filled up with zeros: ‖·‖∞ unless said otherwise."""
+        return groups.abs().amax(-1)
+
+    def _each(self, scale: Tensor, d: int) -> Tensor:
+        """Every coordinate's scale [..., d]."""
+        return scale.repeat_interleave(self.block, -1)[..., :d]
+
+
 def powers_of_two(levels: Tensor, top: int, dtype: torch.dtype) -> Tensor:
     """±2^{|level| − top} for levels in {−top, …, top}, and 0 for level 0."""
     powers = [2.0 ** (level - top) for level in range(1, top + 1)]
     return table((*(-power for power in reversed(powers)), 0.0, *powers), dtype, levels.device)[levels + top]
 
 
-def check_bits(name: str, bits: int, most: int) -> None:
-    """Raise ValueError unless 2 ≤ bits ≤ most."""
+def _check_bits(name: str, bits: int, most: int) -> None:
     if bits not in range(2, most + 1):
         raise ValueError(
             f"bits={bits}: {name} takes 2 to {most} bits a coordinate, for 2^(bits−1) − 1 levels on either side of "
@@ -105,7 +152,7 @@ class UniformQuantize(ScaledCodes):
         self,
         bits: int = 8,  # b, bits a coordinate: 2 to 16
     ) -> None:
-        check_bits("uniform_quantize", bits, 16)
+        _check_bits("uniform_quantize", bits, 16)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
@@ -131,7 +178,7 @@ class LogQuantize(ScaledCodes):
         self,
         bits: int = 3,  # b, bits a coordinate: 2 to 8
     ) -> None:
-        check_bits("log_quantize", bits, 8)
+        _check_bits("log_quantize", bits, 8)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:

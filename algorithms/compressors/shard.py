@@ -55,24 +55,16 @@ class Shard:
         """Whether it is the whole vector."""
         return self.size == self.d
 
-    def within(self, begin: int, size: int) -> Shard:
-        """What it has of the block of so many coordinates that begins there: a shard, perhaps an empty one, of it."""
-        return self._of(tuple(min(max(cut - begin, 0), size) for cut in self.cuts))
-
-    def is_concerned(self) -> bool:
-        """Whether it has some of the vector, or others must share what they know of theirs."""
-        return self.size > 0 or sum(end > begin for begin, end in pairwise(self.cuts)) > 1
-
     def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
         """What `measure` makes of every piece [..., c] of the whole vector, [..., P] in order; x [..., size] is ours.
 
         Raises LostContact where it takes others who are gone.
         """
-        if x.shape[-1]:
-            mine = torch.stack([measure(part) for part in x.split(piece(self.d), -1)], -1)
-        else:
-            mine = measure(x.new_zeros(*x.shape[:-1], 1)).unsqueeze(-1)[..., :0]
-        return mine if self.is_whole else self._all_pieces(mine)
+        mine = torch.stack([measure(part) for part in x.split(piece(self.d), -1)], -1)
+        if self.is_whole:
+            return mine
+        counts = [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]
+        return torch.cat(self.everyones(mine, counts), -1)
 
     def total(self, x: Tensor) -> Tensor:
         """Σ_j x_j over the whole vector, [..., 1]."""
@@ -91,27 +83,8 @@ class Shard:
         norms = self.by_piece(x, lambda piece: torch.linalg.vector_norm(piece, dim=-1))
         return norms if norms.shape[-1] == 1 else torch.linalg.vector_norm(norms, dim=-1, keepdim=True)
 
-    def everyones(self, numbers: Tensor) -> Tensor:
-        """Our numbers [...] and those of all other shards, in order: [S, ...].
-
-        Raises LostContact where it takes others who are gone.
-        """
-        return numbers.unsqueeze(0) if self.is_whole else self._all_numbers(numbers)
-
-    def pieces(self) -> list[int]:
-        """How many pieces every shard of the vector has."""
-        return [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]
-
-    def _of(self, cuts: tuple[int, ...]) -> Shard:
-        """The same part of another vector."""
-        return Shard(cuts, self.number)
-
-    def _all_pieces(self, mine: Tensor) -> Tensor:
-        """Of our pieces [..., p] those of all [..., P]."""
-        raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
-
-    def _all_numbers(self, numbers: Tensor) -> Tensor:
-        """Our numbers [...] and those of all other shards: [S, ...]."""
+    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        """Our numbers [..., c] and those of all other shards, so many each, in order. Raises LostContact."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
 

@@ -1,21 +1,64 @@
-"""The k largest coordinates."""
+"""Some k of the coordinates: the largest."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..utils.rounding import floored_share
 from ..utils.seeding import MessageKey
+from ..utils.words import check_words
+from .base import Shardable
 from .packing import pack_codes, unpack_codes
 from .shard import Shard, whole
-from .sparsifier import Sparsifier
 
 MANY = 2**16
 """Numbers in a vector from which on a CPU finds the largest faster by a sample."""
 
 _SAMPLE = 2**15
+
+
+RATIO = 0.016
+"""The CD-Adam paper's (section 7.2): about one bit a coordinate."""
+
+
+@dataclass(frozen=True)
+class Sparsifier(Shardable):
+    """Sends k of d coordinates: `k` itself, or max(1, ⌊ratio·d⌋) where `ratio` is given or neither is.
+
+    Unscaled it is contractive with π = k/d.
+    """
+
+    name: ClassVar[str]
+
+    varies = True  # how many of the k lie in a shard
+
+    ratio: float | None = None  # share of the coordinates that are sent, k = max(1, ⌊ratio·d⌋); null: 0.016
+    k: int | None = None  # a number of coordinates instead
+
+    def __post_init__(self) -> None:
+        check_words(type(self), vars(self))
+        if self.k is not None and self.ratio is not None:
+            raise ValueError(
+                f"k={self.k}, ratio={self.ratio}: {self.name} takes one of the two, not both; set the other to null"
+            )
+        if self.k is not None and self.k < 1:
+            raise ValueError(f"k={self.k}: {self.name} sends between 1 and d coordinates")
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            raise ValueError(f"ratio={self.ratio}: {self.name} sends a share of the coordinates in (0, 1]")
+
+    def count(self, d: int) -> int:
+        """k of d coordinates."""
+        return max(1, floored_share(RATIO if self.ratio is None else self.ratio, d)) if self.k is None else self.k
+
+    def pi(self, d: int) -> float:
+        return self.count(d) / d
+
+    def check(self, d: int) -> None:
+        if self.count(d) > d:
+            raise ValueError(f"k={self.k}: {self.name} sends between 1 and d = {d} coordinates")
 
 
 class Sparse(NamedTuple):
@@ -48,9 +91,6 @@ class TopK(Sparsifier):
         keep = self._keep(x, shard)
         indices = _indices(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
         return Sparse(present(x, keep, indices), self._sent(indices, shard.d))
-
-    def asks(self, shard: Shard, dtype: torch.dtype) -> int:
-        return dtype.itemsize
 
     def cut(self, payload: Sparse, shard: Shard) -> Sparse:
         indices = self._received(payload, shard.d)
@@ -115,7 +155,8 @@ def _threshold(magnitude: Tensor, shard: Shard, k: int) -> tuple[Tensor, Tensor]
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
         byte = (pattern >> shift) & 255
-        everyones = shard.everyones(_histogram(torch.where(alike, byte, 256)))[..., :256]
+        mine = _histogram(torch.where(alike, byte, 256))[..., :256]
+        everyones = torch.stack(shard.everyones(mine, [256] * (len(shard.cuts) - 1)))
         numbers = everyones.sum(0, dtype=torch.int32)
         from_here_on = numbers.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
         chosen = (from_here_on >= left).sum(-1, keepdim=True).sub_(1).clamp_(min=0)

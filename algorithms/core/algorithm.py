@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity, Payload
 from ..compressors.shard import whole
 from ..compressors.sign import Unscaled
 from ..utils.seeding import MessageKey

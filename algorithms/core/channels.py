@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload, Unpacked, payload_bytes
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity, Payload, Unpacked, payload_bytes
 from ..utils.seeding import MessageKey
 
 Memory = Tensor | tuple[Tensor, ...] | None

@@ -1,6 +1,6 @@
 """Distributed Adam, uncompressed."""
 
-from ..compressors.identity import Identity
+from ..compressors.base import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import Adam

@@ -1,7 +1,6 @@
 """DiLoCo: many steps of AdamW apart, then one Nesterov step on the mean of how far workers came."""
 
-from ..compressors.base import Compressor
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import Channel, Direct, ErrorFeedback, dense
 from ..core.update_rules import Update

@@ -5,7 +5,7 @@ from math import ceil
 
 from torch import Tensor
 
-from ..compressors.identity import Identity
+from ..compressors.base import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import Adam, check_shares

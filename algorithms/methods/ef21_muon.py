@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity, Payload
 from ..core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
 from ..core.channels import Markov
 from ..core.update_rules import Adam, Moments, Momentum

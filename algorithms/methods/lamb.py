@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..compressors.identity import Identity
+from ..compressors.base import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import Adam, AdamMoments

@@ -1,6 +1,6 @@
 """Local SGD, and any other update in its place: steps apart, then the mean of the models."""
 
-from ..compressors.identity import Identity
+from ..compressors.base import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import Update

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity, Payload
 from ..core.algorithm import Algorithm, Payloads, ServerState
 from ..core.channels import Channel, dense
 from ..core.update_rules import SGD

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..compressors.identity import Identity
+from ..compressors.base import Identity
 from ..core.algorithm import Algorithm
 from ..core.channels import dense
 from ..core.update_rules import SGD, Momentum

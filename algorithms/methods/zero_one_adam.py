@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
-from ..compressors.identity import Identity
+from ..compressors.base import Compressor, Identity, Payload
 from ..core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
 from ..core.channels import ErrorFeedback
 from ..core.update_rules import Adam, AdamMoments, Moments

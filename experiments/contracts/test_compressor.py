@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -125,7 +125,7 @@ class TestCompressor:
 
     def test_divides(self, compressor: Compressor, monkeypatch: pytest.MonkeyPatch) -> None:
         """encode_shard on shards equals cut of a whole payload, and decodes to C(x), bit for bit."""
-        if not isinstance(compressor, Shardable) or not compressor.is_shardable:
+        if not isinstance(compressor, Shardable):
             pytest.skip("it is not divisible")
         monkeypatch.setattr(module, "LEAST", 8)
 
@@ -181,16 +181,7 @@ class ThreadShard(Shard):
     barrier: Barrier
     said: dict[int, Tensor] = field(default_factory=dict)
 
-    def _of(self, cuts: tuple[int, ...]) -> ThreadShard:
-        return replace(self, cuts=cuts)
-
-    def _all_pieces(self, mine: Tensor) -> Tensor:
-        return torch.cat(self._from_all(mine), -1)
-
-    def _all_numbers(self, numbers: Tensor) -> Tensor:
-        return torch.stack(self._from_all(numbers))
-
-    def _from_all(self, mine: Tensor) -> list[Tensor]:
+    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         self.said[self.number] = mine
         self.barrier.wait(20)  # seconds, for others who may have failed
         everything = [self.said[number] for number in range(len(self.cuts) - 1)]

@@ -16,7 +16,6 @@ from run_support import timeless
 
 from algorithms.comm import sharded_server as wire_sharded
 from algorithms.comm.sharded_server import exchange
-from algorithms.compressors import ScaledSign
 from algorithms.compressors import shard as module
 from experiments.cluster.ranks import Ranks
 from experiments.config.identity import folder
@@ -184,16 +183,3 @@ def test_as_many_exchanges_as_are_said(name: str, tmp_path: Path) -> None:
     expected = exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges
     for rank in range(2):
         assert json.loads((tmp_path / f"bytes-{rank}.json").read_text())["times"] == 8 * expected
-
-
-@pytest.mark.slow
-def test_a_compressor_that_needs_the_whole_vector_is_refused(tmp_path: Path) -> None:
-    [run] = runs("logreg", 5, ["cd_adam"], tmp_path, "cluster.server=sharded")
-    ended = launched(tmp_path, 2, partial(undivided, [run]))
-    assert [rank.code for rank in ended] == [2, 2]
-    assert "needs the whole vector" in ended[0].said
-
-
-def undivided(runs: list[RunConfig]) -> None:
-    ScaledSign.is_shardable = False
-    in_small_pieces(runs)
