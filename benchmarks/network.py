@@ -9,7 +9,7 @@ For Linux, as root, with iproute2.
 round      the mean of a few, of the shortest of some turns, in each of which every contestant has a few on every link
 × DDP      how many times as long a round of DDP takes
 model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
-           it, given the bits of a round, the link as it was measured, and as computing a round on links not shaped
+           it, given the bits of a round and as computing a round on links not shaped
 """
 
 import json
@@ -25,11 +25,11 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from rich.filesize import decimal
 
 from benchmarks import links
 from benchmarks.contestants import BATCH, D
 from common.errors import RunError, exit_with_message
-from data.limits import in_words
 from experiments.run_store.environment import environment
 from plots.request import chosen, parse, words
 from plots.runs.network import FORMS
@@ -67,8 +67,8 @@ def modelled(rows: pd.DataFrame) -> pd.Series:
     found = []
     for row in rows.itertuples():
         up, down, hops = FORMS[row.form](row.nodes, row.nodes, row.exchanges) if row.form in FORMS else [math.nan] * 3
-        sending = (up * row.bits_up + down * row.bits_down) / row.link_bandwidth
-        found.append(row.computing + sending + hops * row.link_latency)
+        sending = (up * row.bits_up + down * row.bits_down) / row.bandwidth
+        found.append(row.computing + sending + hops * row.latency)
     return pd.Series(found, rows.index)
 
 
@@ -81,8 +81,6 @@ def report(rows: pd.DataFrame, load: float) -> str:
         "nodes": rows["nodes"],
         "ms": (rows["latency"] * 1e3).map("{:g}".format),
         "Mbit/s": (rows["bandwidth"] / 1e6).map("{:g}".format),
-        "as measured": (rows["link_bandwidth"] / 1e6).map("{:.0f}, ".format)
-        + (rows["link_latency"] * 1e3).map("{:.2f} ms".format),
         "method": rows["label"] + ("; " + rows["form"]).fillna(""),
         "computing, ms": (rows["computing"] * 1e3).map("{:.0f}".format),
         "round, ms": (rows["seconds"] * 1e3).map("{:.0f}".format),
@@ -93,7 +91,7 @@ def report(rows: pd.DataFrame, load: float) -> str:
     table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
     known = error.dropna().abs()
     return (
-        f"{date.today()}, {here['processor']}, {here['cores']} cores, {in_words(memory)} of memory, torch "
+        f"{date.today()}, {here['processor']}, {here['cores']} cores, {decimal(memory)} of memory, torch "
         f"{torch.__version__}, load {load:.1f} before; gloo, a network of {D:,} parameters, {BATCH} images a node "
         f"and round.\n\n{table}\n\nThe model is within 20 % of {(known <= 0.2).sum()} of {len(known)} rounds, and "
         f"at most {known.max():.0%} off.\n"

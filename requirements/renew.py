@@ -25,14 +25,11 @@ RUN = ("harness", "sweeps", "dashboard")
 DEV = ("docs", "dev")
 CUDA = re.compile("nvidia-|cuda-|triton$")
 
-Locked = dict[str, str]
-"""The entries of a lock, by the names of packages."""
-
 
 def main(arguments: list[str]) -> None:
     """The command line above."""
     before = "".join((FOLDER / f"{lock}.lock").read_text() for lock in ("build", "run", "cuda", "dev"))
-    whole = resolved([*RUN, *DEV], before, arguments)
+    whole = resolved(RUN + DEV, before, arguments)
     if f"\n{whole['torch'].split()[0]}+cpu " not in (FOLDER / "torch-cpu.lock").read_text():
         sys.exit(f"requirements/torch-cpu.lock: not of {whole['torch'].split()[0]}; renew it first")
     run = resolved(RUN, "".join(whole.values()), [])
@@ -48,23 +45,19 @@ def main(arguments: list[str]) -> None:
         print(f"{lock}.lock: {len(names)} packages")
 
 
-def resolved(extras: list[str] | tuple[str, ...], before: str, arguments: list[str]) -> Locked:
-    """What uv finds for these of the project's extras, keeping the versions of the entries `before` if it can."""
+def resolved(extras: tuple[str, ...], before: str, arguments: list[str]) -> dict[str, str]:
+    """The entries by name that uv finds for these of the project's extras, with the versions `before` if it can."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     with TemporaryDirectory() as folder:
         asked, lock = Path(folder, "build.in"), Path(folder, "lock")
         asked.write_text("\n".join(BUILD))
         lock.write_text(re.sub(r" \\\n(    .*\n)+", "\n", before))  # without hashes, which uv would keep
-        said = ["--quiet", "--no-header", "--no-annotate"]
-        options = [*said, "--universal", "--python-version=3.11", "--generate-hashes"]
-        command = [uv, "pip", "compile", *options, *(f"--extra={extra}" for extra in extras), *arguments]
-        subprocess.run([*command, "pyproject.toml", str(asked), "-o", str(lock)], cwd=FOLDER.parent, check=True)
-        return entries(lock.read_text())
-
-
-def entries(text: str) -> Locked:
-    """The entries of a lock's text."""
-    return {re.split("[=;]", entry)[0]: entry for entry in re.findall(r"^[a-z0-9].*\n(?:    .*\n)+", text, re.M)}
+        options = ["--quiet", "--no-header", "--no-annotate", "--universal", "--python-version=3.11"]
+        command = [uv, "pip", "compile", *options, "--generate-hashes", *(f"--extra={extra}" for extra in extras)]
+        files = ["pyproject.toml", str(asked), "-o", str(lock)]
+        subprocess.run([*command, *arguments, *files], cwd=FOLDER.parent, check=True)
+        found = re.findall(r"^[a-z0-9].*\n(?:    .*\n)+", lock.read_text(), re.MULTILINE)
+        return {re.split("[=;]", entry)[0]: entry for entry in found}
 
 
 if __name__ == "__main__":

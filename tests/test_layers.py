@@ -13,7 +13,7 @@ ALLOWED = {
     "common": {"common", "rich"},
     "hydra_plugins": {"hydra_plugins", "common", "experiments", "hydra", "omegaconf", "rich"},
     "data": {
-        "data", "common", "numpy", "scipy", "sklearn", "pooch", "requests", "torch", "torchvision", "PIL",
+        "data", "common", "numpy", "rich", "scipy", "sklearn", "pooch", "requests", "torch", "torchvision", "PIL",
     },
     "plots": {
         "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",

@@ -18,7 +18,7 @@ ROWS = [
     ("CD-Adam", "sharded", 3, 2.0, 1e7),
     ("DDP, PowerSGD rank 1", None, 2, 0.5, 0),
 ]
-LINK = {"nodes": 4, "latency": 1e-3, "bandwidth": 1e8, "link_bandwidth": 1e8, "link_latency": 1e-3, "computing": 0.5}
+LINK = {"nodes": 4, "latency": 1e-3, "bandwidth": 1e8, "computing": 0.5}
 
 
 def test_the_model_worked_out_by_hand_and_its_table() -> None:
@@ -30,7 +30,7 @@ def test_the_model_worked_out_by_hand_and_its_table() -> None:
     sharded = 0.5 + 2 * 3 / 4 * 0.1 + 6 * 1e-3
     assert rows["modelled"].tolist() == pytest.approx([ring, rank0, sharded, float("nan")], nan_ok=True)
     text = network.report(rows, load=1.0)
-    assert "| 4 | 1 | 100 | 100, 1.00 ms | CD-Adam; rank0 | 500 | 1000 | 2.00 | +10% |" in text
+    assert "| 4 | 1 | 100 | CD-Adam; rank0 | 500 | 1000 | 2.00 | +10% |" in text
     assert "| DDP, PowerSGD rank 1 | 500 | 500 | 4.00 | – |" in text
     assert "within 20 % of 2 of 3" in text
 
@@ -62,5 +62,3 @@ def test_ranks_on_nodes_count_the_bits_of_their_methods(monkeypatch: pytest.Monk
     assert found["DDP, fp16 hook", "ring"] == (16 * D, 16 * D)
     assert found["CD-Adam", "rank0"] == found["CD-Adam", "sharded"] == (D + 32, D + 32)
     assert found["EF21 top-1 %", "rank0"] == found["EF21 top-1 %", "sharded"]
-    slow = rows[rows["bandwidth"] == 1e8]
-    assert slow["link_bandwidth"].max() < 1.1e8
