@@ -4,12 +4,11 @@
     python -m benchmarks.devices device=cpu rounds=8      further keys go to the runs
 
 Each method has its own compressor, and naive compression every one. Twenty rounds have a warm-up, the switch and what
-follows; methods with a period exchange in every fifth. A line a combination, in JSON: an error, why the configuration
-refuses it, or the difference of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU. Sums in
-another order change a sign near zero, and the methods go on from there.
+follows; methods with a period exchange in every fifth. A line a combination: an error, why the configuration refuses
+it, or the difference of the parameters after the last round, ‖x − x'‖₂ over ‖x − x₁‖₂ on the CPU. Sums in another
+order change a sign near zero, and the methods go on from there.
 """
 
-import json
 import math
 import sys
 import traceback
@@ -39,14 +38,20 @@ def main(arguments: list[str] | None = None) -> None:
         overrides = sys.argv[1:] if arguments is None else arguments
         run = load_run([*COMMON.split(), *overrides])  # what is wrong with all of them is told once
         layout = layout_of(build_task(replace(run, device="cpu")))
-        rows = {}
+        found, failed = {}, []
         for name in names():
-            rows[name] = _row(name, overrides, layout)
-            print(json.dumps({"of": name, **rows[name]}), flush=True)
-        if failed := [name for name, row in rows.items() if "error" in row]:
+            try:
+                found[name] = _difference(_combined(name, overrides, layout))
+                print(f"{name}: {found[name]:.3g}", flush=True)
+            except UsageError as error:
+                print(f"{name}: refused: {error}", flush=True)
+            except Exception:
+                failed.append(name)
+                print(f"{name}: {traceback.format_exc()}", flush=True)
+        if failed:
             raise RunError(f"{len(failed)} failed: {', '.join(failed)}")
-        worst = max(rows, key=lambda name: rows[name].get("difference", 0))
-        print(f"the largest difference is {rows[worst]['difference']:.3g}, of {worst}")
+        worst = max(found, key=lambda name: found[name])
+        print(f"{len(found)} combinations; the largest difference is {found[worst]:.3g}, of {worst}")
 
 
 def names() -> list[str]:
@@ -70,21 +75,14 @@ def _combined(name: str, overrides: list[str], layout: Layout) -> RunConfig:
     return run
 
 
-def _row(name: str, overrides: list[str], layout: Layout) -> dict:
-    try:
-        run = _combined(name, overrides, layout)
-    except UsageError as error:
-        return {"refused": str(error)}
-    try:
-        there, here = (_trained(one) for one in (run, replace(run, device="cpu")))
-        x = here.state.replica.x
-        moved = float((x - here.task.start()).norm())
-        apart = float((there.state.replica.x.to("cpu") - x).norm())
-        if not (moved > 0 and math.isfinite(apart / moved)):
-            raise RunError(f"nothing to compare: on the CPU x moved by {moved}, the two are {apart} apart")
-        return {"difference": apart / moved}
-    except Exception:
-        return {"error": traceback.format_exc()}
+def _difference(run: RunConfig) -> float:
+    there, here = (_trained(one) for one in (run, replace(run, device="cpu")))
+    x = here.state.replica.x
+    moved = float((x - here.task.start()).norm())
+    apart = float((there.state.replica.x.to("cpu") - x).norm())
+    if not (moved > 0 and math.isfinite(apart / moved)):
+        raise RunError(f"nothing to compare: on the CPU x moved by {moved}, the two are {apart} apart")
+    return apart / moved
 
 
 def _trained(run: RunConfig) -> Trainer:

@@ -10,8 +10,9 @@ every other part, whose inputs and outputs have to pass through memory once, aga
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -48,55 +49,40 @@ def main() -> None:
     trainer.step()  # warm-up
     print("| part | ms | % of ceiling |\n|---|---|---|")
     times = {}
-
-    def tell(name: str, time: float, work: float, ceiling: float) -> None:
-        times[name] = time
+    for name, call, work, ceiling in _parts(trainer, flops, copied):
+        times[name] = time = seconds(call)
         print(f"| {name} | {1e3 * time:.2f} | {f'{100 * work / time / ceiling:.0f}' if work else ''} |")
-
-    _time_parts(trainer, flops, copied, tell)
     step = sum(times[name] for name in SIMULATED)
     shares = ", ".join(f"{name} {100 * times[name] / step:.1f} %" for name in SIMULATED)
     print(f"\na simulated step: {1e3 * step:.1f} ms; {shares}")
 
 
-def seconds(call: Callable[[], object], repeats: int = 5) -> float:
-    """The mean time of a call, after two that are not timed; a GPU is waited for."""
-    return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()).timeit(repeats).mean
+def seconds(call: Callable[[], object]) -> float:
+    """The mean time of three calls, after two that are not timed; a GPU is waited for."""
+    return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()).timeit(3).mean
 
 
-def _time_parts(trainer: Trainer, flops: float, copied: float, tell: Callable[..., None]) -> None:
-    """Time one part after the other; `tell` each one's name, seconds, the floating-point operations or bytes that it
-    cannot do without, and how many of them a second the device does."""
-    task, cluster, state, t = trainer.task, trainer.cluster, trainer.state, 2
-    lr = trainer._lr
-    packed, dense = cluster.algorithm, cluster.algorithm.unpacked()
-    x, statistics = state.replica.x, trainer.statistics
+def _parts(trainer: Trainer, flops: float, copied: float) -> Iterator[tuple[str, Callable[[], object], float, float]]:
+    """The parts of a step: name, call, the floating-point operations or bytes that it cannot do without, and how many
+    of them a second the device does."""
+    task, state, lr, t = trainer.task, trainer.state, trainer._lr, 2
+    packed, x, statistics = trainer.cluster.algorithm, state.replica.x, trainer.statistics
     gradients, _ = task.gradients(x, statistics, t)
-    tell("forward and backward", seconds(lambda: task.gradients(x, statistics, t)), _flops(trainer), flops)
-
-    def memory_bound(name: str, inputs: object, call: Callable[[], object]) -> object:
-        result = call()
-        tell(name, seconds(call), _bytes(inputs) + _bytes(result), copied)
-        return result
-
-    for algorithm, suffix in ((dense, ""), (packed, ", packed")):
-        up, _ = memory_bound(
-            f"worker phase{suffix}",
-            (gradients, state.workers),
-            lambda a=algorithm: a.worker(gradients, state.workers, state.replica, lr, t, 0),
-        )
+    yield "forward and backward", lambda: task.gradients(x, statistics, t), _flops(trainer), flops
+    for algorithm, suffix in ((packed.unpacked(), ""), (packed, ", packed")):
+        worker = partial(algorithm.worker, gradients, state.workers, state.replica, lr, t, 0)
+        up, _ = sent = worker()
+        yield f"worker phase{suffix}", worker, _bytes((gradients, state.workers, sent)), copied
         if suffix:
-            message = memory_bound("message up", up, lambda up=up: to_bytes(up, 2))
-            memory_bound("message up, read", message, lambda m=message, up=up: from_bytes(m, up, 2))
-        down, _ = memory_bound(
-            f"server phase{suffix}", (up, state.server), lambda a=algorithm, up=up: a.server(up, state.server, t, 0)
-        )
-        memory_bound(
-            f"update{suffix}",
-            (down, state.replica),
-            lambda a=algorithm, down=down: a.replica(down, state.replica, lr, t),
-        )
-    tell(f"evaluation, {task.evaluated} rows and the test set", seconds(trainer.evaluate, 1), 0.0, flops)
+            message = to_bytes(up, 2)
+            yield "message up", partial(to_bytes, up, 2), _bytes((up, message)), copied
+            yield "message up, read", partial(from_bytes, message, up, 2), _bytes((up, message)), copied
+        server = partial(algorithm.server, up, state.server, t, 0)
+        down, _ = answered = server()
+        yield f"server phase{suffix}", server, _bytes((up, state.server, answered)), copied
+        update = partial(algorithm.replica, down, state.replica, lr, t)
+        yield f"update{suffix}", update, _bytes((down, state.replica, update())), copied
+    yield f"evaluation, {task.evaluated} rows and the test set", trainer.evaluate, 0.0, flops
 
 
 def _flops(trainer: Trainer) -> float:

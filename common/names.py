@@ -8,7 +8,6 @@ _OTHER_WORDS = {
     "gpu": "cuda", "n": "cluster.workers", "workers": "cluster.workers", "learning_rate": "lr", "step_size": "lr",
     "optimizer": "algorithm", "method": "algorithm", "steps": "rounds", "iterations": "rounds", "dataset": "task",
 }  # fmt: skip
-"""What others call things that have another name here."""
 
 
 def unknown(what: str, name: str, names: Iterable[str]) -> str:

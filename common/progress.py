@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 
 def duration(seconds: float) -> str:
@@ -17,32 +17,22 @@ def duration(seconds: float) -> str:
 
 
 class Display:
-    """Shows the rounds of all runs to come.
+    """Shows the rounds of all runs to come, of which there are `rounds`.
 
-    `rounds` is how many there are in total. Where output is not a terminal a line is printed when a run begins and
-    after every further tenth of all rounds.
+    Where output is not a terminal a line is printed when a run begins and after every further tenth of all rounds.
     """
 
     def __init__(self, rounds: int, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
-        self._total, self._done, self._known, self._said, self._begin = rounds, 0, 0, 0, 0.0
-        self._name = ""
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-            transient=True,
-        )
+        self._total, self._done, self._known, self._name = rounds, 0, 0, ""
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeRemainingColumn())
+        is_hidden = not self.console.is_terminal
+        self._bar = Progress("{task.description}", *columns, console=self.console, disable=is_hidden, transient=True)
+        self._task = self._bar.add_task("", total=rounds)
 
     def __enter__(self) -> Display:
         self._begin = time.monotonic()
         self._bar.start()
-        self._task = self._bar.add_task("", total=self._total)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -63,18 +53,14 @@ class Display:
         """So many rounds were done before; they say nothing of how long the others take."""
         self._known += rounds
         self._done += rounds
-        self._said = self._tenth()  # which needs no line of its own
         self._bar.update(self._task, completed=self._done)
 
     def advance(self, rounds: int) -> None:
         """So many more rounds are done."""
+        tenths = 10 * self._done // self._total
         self._done += rounds
         self._bar.update(self._task, completed=self._done)
-        if not self.console.is_terminal and self._tenth() > self._said:
-            self._said = self._tenth()
+        if not self.console.is_terminal and 10 * self._done // self._total > tenths:
             elapsed = time.monotonic() - self._begin
             left = elapsed * (self._total - self._done) / (self._done - self._known)
             self.say(f"{self._name}: {self._done} of {self._total} rounds, {elapsed:.0f} s, {left:.0f} s left")
-
-    def _tenth(self) -> int:
-        return 10 * self._done // max(self._total, 1)

@@ -53,11 +53,8 @@ def handle(
 
 
 def end_with_parent() -> None:
-    """End this process once the one that started it has ended.
-
-    It gets SIGTERM and is ended GRACE seconds later, since a rank that waits for the others in a collective cannot
-    act on a signal.
-    """
+    """End this process once the one that started it has ended: by SIGTERM and, since a rank that waits for others in
+    a collective cannot act on a signal, outright GRACE seconds later."""
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
 
 

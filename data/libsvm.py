@@ -36,9 +36,7 @@ def load(
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 
     In `data_dir` or its `libsvm/`, where a download goes too, it is looked for as the file `<name>`, plain or with
-    .gz, .bz2 or .xz.
-
-    Raises DataError where the name is unknown, and as `data.pinned.pinned`.
+    .gz, .bz2 or .xz. Raises DataError where the name is unknown.
     """
     if name not in PINNED:
         raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
@@ -55,9 +53,7 @@ def load_file(
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns
 ) -> Dataset:
-    """The binary data set in the svmlight `file`; its name is the file's stem.
-
-    It is kept decoded, for this content.
+    """The binary data set in the svmlight `file`, kept decoded; its name is the file's stem.
 
     Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
     columns than `features`.

@@ -27,8 +27,6 @@ def load(
 
     In `data_dir` or its `text/`, where a download goes too, they are looked for as `tinyshakespeare.txt`,
     `tinyshakespeare` and, as their host calls them, `input.txt`, plain or with .gz, .bz2 or .xz.
-
-    Raises as `data.pinned.pinned`.
     """
     sources = [(download, url, FILE)]
     return Text("shakespeare", **pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))

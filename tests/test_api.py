@@ -14,9 +14,10 @@ from common.errors import UsageError
 from experiments import compare, load, train
 from experiments.config.run import LAUNCH
 from plots.runs.choose import best
-from plots.runs.find import find
+from plots.runs.find import chosen_runs
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
+COMPARED = {"algorithm": ["cd_adam", "ef21"], "cluster.workers": [4, 5]}
 SAME = ["task", "algorithm", "seed", "lr", "round", "bits", "train_loss", "grad_norm"]
 """Columns that do not depend on the clock or on the folder."""
 
@@ -54,64 +55,49 @@ def test_with_a_folder_a_finished_run_is_read_and_not_run_again(place: Path) -> 
     assert same(rows, train(*SMALL))
 
 
-@pytest.mark.slow
-def test_seeds_differ_where_something_is_drawn(place: Path) -> None:
-    rows = compare(*SMALL, seed=[0, 1], results_dir="results")
-    assert rows.groupby("seed")["grad_norm"].min().nunique() == 1
-    drawn = compare(*SMALL, seed=[0, 1], results_dir="results", **{"task.batch_size": 3})
-    assert drawn.groupby("seed")["grad_norm"].min().nunique() == 2
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """A folder with a study of four runs, whose rows these are, and another run."""
+    folder = tmp_path_factory.mktemp("compared")
+    rows = compare(*SMALL, lr=[0.003, 0.1], study="mine", results_dir=folder, **COMPARED)
+    train(*SMALL, seed=2, results_dir=folder)
+    return folder, rows
 
 
-def test_a_comparison_is_every_combination_and_what_was_compared_a_column() -> None:
-    lists = {"algorithm": ["cd_adam", "ef21"], "cluster.workers": [4, 5]}
-    rows = compare(*SMALL, lr=[0.003, 0.01], **lists)
+def test_a_comparison_is_every_combination_and_what_was_compared_a_column(compared) -> None:
+    _, rows = compared
     runs = rows.drop_duplicates("run")[["algorithm", "cluster.workers"]]
-    assert list(runs.itertuples(index=False, name=None)) == list(product(*lists.values()))
+    assert list(runs.itertuples(index=False, name=None)) == list(product(*COMPARED.values()))
     one = rows.query("algorithm == 'ef21' and `cluster.workers` == 5")
-    assert same(one, train(*SMALL, "algorithm=ef21", "lr=[0.003,0.01]", "cluster.workers=5"))
+    assert same(one, train(*SMALL, "algorithm=ef21", "lr=[0.003,0.1]", "cluster.workers=5"))
 
 
-def test_finished_runs_are_loaded_by_study_and_name(place: Path) -> None:
-    rows = compare(*SMALL, algorithm=["cd_adam", "ef21"], study="mine", results_dir="results")
-    train(*SMALL, seed=2, results_dir="results")
-    assert len(load()["run"].unique()) == 3
-    assert same(load("results", study="mine"), rows)
-    one = rows.query("algorithm == 'ef21'")
-    assert same(load(place / "results", algorithm="ef21", seed=[0]), one)
+def test_finished_runs_are_loaded_by_study_and_name(compared, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, rows = compared
+    assert len(load(folder)["run"].unique()) == 5
+    assert same(load(folder, study="mine"), rows)
+    assert same(load(folder, algorithm="ef21", seed=[0]), rows.query("algorithm == 'ef21'"))
     with pytest.raises(UsageError, match=r"algorithm=ef12: no run has it; did you mean ef21\?"):
-        load(algorithm="ef12")
+        load(folder, algorithm="ef12")
     with pytest.raises(UsageError, match="results_dir=elsewhere: no such folder"):
         load("elsewhere")
-    for status in (place / "results").rglob("status.json"):
-        status.write_text('{"status": "failed"}')
+    (place / "results").mkdir()
     with pytest.raises(UsageError, match="no such finished run"):
         load()
 
 
-def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports() -> None:
-    lists = {"algorithm": ["cd_adam", "ef21"], "cluster.workers": [4, 5]}
-    made = compare(*SMALL, lr=[0.003, 0.1], results_dir="results", **lists)
-    rows = load()
+def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports(compared) -> None:
+    folder, made = compared
+    rows = load(folder, study="mine")
     assert rows.settings == ["cluster.workers"]
-    assert rows.drop_duplicates("run").set_index("run")["cluster.workers"].sort_index().equals(
-        made.drop_duplicates("run").set_index("run")["cluster.workers"].sort_index()
-    )  # fmt: skip
-    chosen = {(one.algorithm, one.settings): one.lr for one in best(find(Path("results")))}
-    table = rows.best()
+    one, other = (table.groupby("run")["cluster.workers"].first() for table in (rows, made))
+    assert one.equals(other)
+    chosen = {(one.algorithm, one.settings): one.lr for one in best(chosen_runs(folder, study="mine"))}
     found = {
         (name, f"cluster.workers={workers}"): lr
-        for name, workers, lr in table[["algorithm", "cluster.workers", "lr"]].itertuples(index=False)
+        for name, workers, lr in rows.best()[["algorithm", "cluster.workers", "lr"]].itertuples(index=False)
     }
     assert found == chosen
-
-
-@pytest.mark.slow
-def test_reading_needs_no_torch(place: Path) -> None:
-    train(*SMALL, results_dir="results")
-    code = "import sys; from experiments import load; print(load().best()['lr'][0], 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, check=True)  # fmt: skip
-    assert done.stdout.split() == ["0.001", "False"]
 
 
 def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
@@ -137,14 +123,15 @@ import sys, experiments, experiments.__main__ as commands
 print({{"torch", "pandas", "hydra"}} & set(sys.modules), dir(experiments) != [])
 sys.argv = ["compressed-optimization", "run", *{SMALL!r}, "results_dir=mine"]
 commands.main()
-print(len(experiments.load("mine")))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    reading = "import sys; from experiments import load; print(len(load('mine').best()), 'torch' in sys.modules)"
+    known = {**os.environ, "PYTHONPATH": str(ROOT)}
+    first, last = (
+        subprocess.run([sys.executable, "-c", part], env=known, capture_output=True, text=True, check=True).stdout
+        for part in (code, reading)
     )
-    first, *_, last = done.stdout.splitlines()
-    assert first == "set() True"
-    assert last == "5"
+    assert first.splitlines()[0] == "set() True"
+    assert last == "1 False\n"
     assert [path.name for path in place.iterdir()] == ["mine"]
 
 

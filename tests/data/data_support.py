@@ -20,30 +20,25 @@ class Web:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.hits: list[str] = []
-        self.delay = 0.0
-        self.missing = 0
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(self))
+        self.delay, self.missing = 0.0, 0
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                web.hits.append(self.path)
+                time.sleep(web.delay)
+                body = web.files.get(self.path)
+                if body is None:
+                    self.send_error(404)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[: len(body) - web.missing])
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-
-def handler_of(web: Web) -> type[BaseHTTPRequestHandler]:
-    """What answers one request to `web`."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            web.hits.append(self.path)
-            time.sleep(web.delay)
-            body = web.files.get(self.path)
-            if body is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[: len(body) - web.missing])
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler

@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -98,19 +97,6 @@ def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not
     others[-1].touch()
     files.remove_halves(tmp_path.glob(".*.tmp"))
     assert set(tmp_path.iterdir()) == {living, tmp_path / "file"}
-
-
-def test_threads_build_once(tmp_path: Path) -> None:
-    build = Builder()
-
-    def slow() -> cache.Arrays:
-        time.sleep(0.1)
-        return build()
-
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: cache.cached(tmp_path / "x", slow), range(4)))
-    assert all(map(same, results))
-    assert build.calls == 1
 
 
 def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Importing torchvision whether or not its compiled operators load, each time in a process of its own."""
+"""Importing torchvision where its compiled operators do not load, in a process of its own."""
 
 import os
 import subprocess
@@ -15,24 +15,13 @@ from torchvision import models
 torch.library.register_fake("torchvision::nms")(lambda dets, scores, iou_threshold: scores)
 torch.library.register_fake("torchvision::qnms")(lambda dets, scores, iou_threshold: scores)
 """
-OPERANDS = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "end"),
-    [
-        (BROKEN, f"torchvision::nms{OPERANDS}"),
-        ("raise RuntimeError('another')", "RuntimeError: another"),
-        # Not mended by what is declared: the second failure is told.
-        (f"raise RuntimeError({(said := 'operator torchvision::nms does not exist')!r})", f"RuntimeError: {said}"),
-    ],
-    ids=["operators missing", "another error", "not mended"],
-)
-def test_importing_torchvision(text: str, end: str, tmp_path: Path) -> None:
+def test_importing_torchvision(tmp_path: Path) -> None:
     package = tmp_path / "torchvision"
     package.mkdir()
-    for name, content in {"__init__": text, "models": "", "datasets": ""}.items():
+    for name, content in {"__init__": BROKEN, "models": "", "datasets": ""}.items():
         (package / f"{name}.py").write_text(content)
     script = """
 import torch
@@ -43,4 +32,4 @@ print(torch.ops.torchvision.nms.default._schema)
 """
     known = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run([sys.executable, "-c", script], env=known, capture_output=True, text=True, cwd=tmp_path)
-    assert (done.stdout + done.stderr).splitlines()[-1] == end
+    assert done.stdout == "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor\n"

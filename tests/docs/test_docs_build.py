@@ -11,6 +11,7 @@ import pytest
 from docs.extensions.reference import BUILT, SHOWN, names
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow  # .ci/run builds them too, by `make docs`
 
 
 def _attributes(page: Path, elements: str, attribute: str) -> list[str]:

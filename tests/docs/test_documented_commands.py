@@ -1,20 +1,18 @@
 """Every command of the documentation does what it should; one that no rule knows fails.
 
 A command is run in a folder with a few small runs in `results`. What follows `python -m` is called in this process,
-with settings added that make it small. What starts processes of its own is planned here (`dry_run=true`) and run for
-real by the slow tests.
+with settings added that make it small. What trains is composed (`--cfg job`); the slow tests run it, but for sweeps
+and ranks, whose commands tests/experiments and tests/cluster run.
 """
 
+import gzip
 import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from glob import glob
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,13 +20,13 @@ from itertools import dropwhile
 from pathlib import Path
 
 import pytest
-from docs_support import PAGES, ROOT, Command, commands, sessions
+from docs_support import PAGES, ROOT, Command, blocks, commands, sessions
 from hydra.utils import get_object
-from place_support import OF_READERS, furnish, kind, lay_out, small, small_runs, with_files
 from terminal_support import printed
 
 from experiments.config.run import load_run
 from experiments.external.record import check
+from experiments.run import main
 
 SHOWN = [command for page in PAGES for command in commands(page)]
 DIFFERENT = list({command.text: command for command in reversed(SHOWN)}.values())[::-1]
@@ -36,12 +34,38 @@ DIFFERENT = list({command.text: command for command in reversed(SHOWN)}.values()
 Words = list[str]
 Act = Callable[[Words], None]
 
-WITHOUT_DOWNLOAD = {"task=logreg/a9a": "task=logreg/breast_cancer", "task=cifar10/resnet18": "task=digits"}
-"""For other processes, to which the stand-ins for data do not reach."""
+SMALLER = {
+    "logreg": ["rounds=20", "eval_every=5"],
+    "digits": ["rounds=8", "eval_every=4", "task.rows=64", "task.batch_size=4"],
+    "text": [
+        *("rounds=8", "eval_every=4", "warmup_rounds=2", "task.batch_size=2", "task.model.width=8"),
+        *("task.model.heads=2", "task.evaluation_windows=4"),
+    ],
+}
+"""What makes runs small, by the first part of their task's name."""
 
 IMAGE = "compressed-optimization"
 
-# In this process.
+
+def small(words: list[str]) -> list[str]:
+    """The words and what makes their runs small."""
+    task = re.search(r"\btask=(\w+)", " ".join(words))
+    return [*words, *SMALLER.get(task[1] if task else "", SMALLER["logreg"])]
+
+
+def lay_out(page: Path, place: Path) -> None:
+    """Write the files that a page shows."""
+    for block in blocks(page):
+        if block.file:
+            target = place / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.body)
+
+
+def with_files(words: list[str]) -> list[str]:
+    """The command, with choices looked for in conf/ here too, where a page has put files into it."""
+    composes = words[2] in ("experiments.run", "experiments.reproduce") and Path("conf").is_dir()
+    return [*words, "--config-dir=conf"] if composes else words
 
 
 def call(words: Words) -> None:
@@ -54,14 +78,9 @@ def call_small(words: Words) -> None:
     call(small(words))
 
 
-def plan(words: Words) -> None:
-    call([*small(words), "dry_run=true"])
-
-
-def plan_one(words: Words) -> None:
-    """Of a figure on logistic regression one run alone; of others all."""
-    one = ["figure.grid=[['task=logreg/breast_cancer'],['algorithm=cd_adam']]", "figure.claims=[]"]
-    plan([*words, *(one if kind(words) == "logreg" else [])])
+def call_one(words: Words) -> None:
+    """One run of a figure alone."""
+    call([*small(words), "figure.grid=[['task=logreg/breast_cancer'],['algorithm=cd_adam']]", "figure.claims=[]"])
 
 
 def configure(words: Words) -> None:
@@ -69,9 +88,9 @@ def configure(words: Words) -> None:
 
 
 def configure_first(words: Words) -> None:
-    """What Hydra composes of a sweep's first run, with the options of its launcher and sweeper."""
-    searched = [re.sub(r"=tag\(.*", "=0.01", word) for word in words[3:] if word != "-m"]
-    firsts = [word if "[" in word else word.partition(",")[0] for word in searched]
+    """What Hydra composes of a sweep's first run, with the options of its launcher and sweeper, without functions."""
+    plain = [word for word in words[3:] if word != "-m" and "(" not in word]
+    firsts = [word if "[" in word else word.partition(",")[0] for word in plain]
     call([*words[:3], *firsts, "--cfg", "all"])
 
 
@@ -90,24 +109,13 @@ def find(words: Words) -> None:
     assert Path(words[3]).is_dir() or callable(get_object(words[3]))
 
 
-def fetch(words: Words) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", words[2:])
-        import_module("data.__main__").main()
-
-
 def define(words: Words) -> None:
     call([*words, "out=page.json"])
 
 
 def make(words: Words) -> None:
     for line in recipe(words):
-        rule_of(line).act(line)
-
-
-def make_for_real(words: Words) -> None:
-    for line in recipe(words):
-        (rule_of(line).for_real or nothing)(line)
+        RULES[rule_of(line)][0](line)
 
 
 def recipe(words: Words) -> list[Words]:
@@ -123,132 +131,85 @@ def recipe(words: Words) -> list[Words]:
 
 
 def is_there(words: Words) -> None:
-    """A module, an example, an image's description."""
-    module, file = re.search(r"-m ([\w.]+)|(\S+\.(?:py|sh)|Dockerfile)", " ".join([*words, "Dockerfile"])).groups()
+    """A module, an example."""
+    module, file = re.search(r"-m ([\w.]+)|(\S+\.(?:py|sh))", " ".join(words)).groups()
     assert find_spec(module) if module else (ROOT / file).is_file()
 
 
 def run_contained(words: Words) -> None:
     """What runs in the container."""
     inner = words[words.index(IMAGE) + 1 :]
-    rule_of(inner).act(inner)
+    RULES[rule_of(inner)][0](inner)
 
 
-def is_a_command_of_wandb(words: Words) -> None:
-    assert words[1] in import_module("wandb.cli.cli").cli.commands
+def execute(words: Words) -> None:
+    subprocess.run(words, check=True, timeout=300)
 
 
 def nothing(words: Words) -> None:
     pass
 
 
-# In processes of their own.
+RULES: dict[str, tuple[Act, Act | None]] = {
+    r"python -m experiments\.run .*(--cfg job|dry_run=true)": (call, None),
+    r"python -m experiments\.run -m ": (configure_first, None),
+    r"python -m experiments\.run .*(sweep|ranks|logger)=": (configure, None),
+    r"python -m experiments\.run .*task=(logreg/a9a|cifar10/|text/shakespeare)": (configure, None),  # a download
+    r"python -m experiments\.run ": (configure, call_small),
+    r"python -m experiments\.redraw ": (is_there, None),  # test_reference_reports.py redraws them
+    r"python -m experiments\.reproduce .*(jobs=|figure_3)": (configure, None),
+    r"python -m experiments\.reproduce ": (configure, call_one),
+    r"python -m experiments\.dashboard": (define, None),  # an account: the page is written to a file
+    r"python -m experiments\.check ": (find, call),
+    r"python -m (experiments\.(status|report|network_time)|plots\.plot) ": (call, None),
+    r"(torchrun|srun) .*-m experiments\.run ": (configure_launched, None),
+    r"torchrun .*-m experiments\.external ": (check_strategy, None),
+    r"torchrun --nnodes=2 .*\.py ": (is_there, None),
+    r"torchrun .*\.py ": (is_there, execute),
+    r"bash benchmarks/gpu\.sh ": (is_there, None),  # test_gpu_list.py rehearses it
+    r"make ": (make, None),
+    r"docker run ": (run_contained, None),  # what is to run in it is run here
+    r"(python -m (pytest|data)|wandb|tensorboard|docker build|source \.venv/bin/activate) ": (nothing, None),
+}
+"""What is done with commands that a pattern matches: in this process, and for real in the slow tests."""
 
 
-def launch(words: Words) -> None:
-    """The command with its runs made small, two ranks instead of more, and data that need no download."""
-    words = [WITHOUT_DOWNLOAD.get(word, word) for word in words]
-    words = [re.sub(r"((--nproc-per-node|--ntasks|ranks)=)\d+", r"\g<1>2", word) for word in words]
-    if "-m" in words:
-        words = [*small(words), "threads=1"]
-    # A sweep's own process reads conf/, which here has the page's files too; its runs are processes all the same.
-    (call if words[0] == "python" else execute)(words)
-
-
-def launch_whole(words: Words) -> None:
-    """The command with its run made small, of as many ranks as it has workers."""
-    execute([*small(words), "threads=1"])
-
-
-def launch_on_both(words: Words) -> None:
-    """The first machine's command and the second's, both on this one."""
-    port = free_port()
-    here = {"--nproc-per-node=4": "--nproc-per-node=1", "--master-addr=node0": "--master-addr=127.0.0.1",
-            "--master-port=29500": f"--master-port={port}"}  # fmt: skip
-    with ThreadPoolExecutor() as machines:
-        list(machines.map(lambda node: launch([here.get(word, word.replace("rank=0", node)) for word in words]),
-                          ["rank=0", "rank=1"]))  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def execute(words: Words) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What is done with commands that a pattern matches: in this process, and for real in the slow tests.
-
-    `instead` says why the fast tests do not run the command as it stands, but for settings that make it small.
-    """
-
-    pattern: str
-    act: Act
-    instead: str = ""
-    for_real: Act | None = None
-
-
-RULES = [
-    Rule(r"python -m experiments\.run .*--cfg job", call),
-    Rule(r"python -m experiments\.run .*hydra/launcher=submitit_slurm", configure_first, "there is no SLURM here"),
-    Rule(r"python -m experiments\.run .*hydra/(launcher|sweeper)=", configure_first, "starts processes", launch),
-    Rule(r"python -m experiments\.run .*dry_run=true", call),
-    Rule(r"python -m experiments\.run (-m |.*(sweep|ranks)=)", plan, "starts processes", launch),
-    Rule(r"python -m experiments\.run .*logger=wandb", configure, "wandb takes seconds", launch),
-    Rule(r"python -m experiments\.run ", call_small),
-    Rule(r"python -m experiments\.redraw ", is_there, "test_reference_reports.py redraws them"),
-    Rule(r"python -m experiments\.reproduce .*jobs=", plan_one, "starts processes", launch),
-    Rule(r"python -m experiments\.reproduce ", plan_one, "takes seconds", call_small),
-    Rule(r"python -m experiments\.dashboard", define, "an account: the page is written to a file"),
-    Rule(r"python -m experiments\.check ", find, "takes a second", call),
-    Rule(r"python -m (experiments\.(status|report|network_time)|plots\.plot) ", call),
-    Rule(r"python -m data ", fetch),
-    Rule(r"python -m pytest ", is_there, "the tests themselves"),
-    Rule(r"torchrun --nnodes=2 .*\.py ", is_there, "a second machine"),
-    Rule(r"torchrun --nnodes=2 --node-rank=0", configure_launched, "a second machine", launch_on_both),
-    Rule(r"torchrun --nnodes=2 --node-rank=1", configure_launched, "started by the slow test of the first machine's"),
-    Rule(r"(torchrun|srun) .*-m experiments\.run ", configure_launched, "starts processes", launch),
-    Rule(r"torchrun .*-m experiments\.external .*=exo_", check_strategy, "another program"),
-    Rule(r"torchrun .*-m experiments\.external ", check_strategy, "starts processes", launch_whole),
-    Rule(r"torchrun .*\.py ", is_there, "starts processes", launch),
-    Rule(r"bash benchmarks/gpu\.sh ", is_there, "a GPU, or minutes: test_gpu_list.py rehearses it"),
-    Rule(r"make ", make, "what it would run is tested in its place", make_for_real),
-    Rule(r"wandb (login|sync|sweep|agent|artifact) ", is_a_command_of_wandb, "an account"),
-    Rule(r"tensorboard ", nothing, "a page that waits for a browser"),
-    Rule(r"docker build ", is_there, "minutes, and a network"),
-    Rule(r"docker run ", run_contained, "there is no image: what is to run in it is run here"),
-    Rule(r"source \.venv/bin/activate ", nothing, "what `make setup` leaves; the tests run in it"),
-]
-
-
-def rule_of(words: Words) -> Rule:
-    """The first whose pattern the command matches. Fails for a command that no rule knows."""
-    for rule in RULES:
-        if re.match(rule.pattern, shlex.join(words) + " "):
-            return rule
+def rule_of(words: Words) -> str:
+    """The first pattern that the command matches. Fails for a command that no rule knows."""
+    for pattern in RULES:
+        if re.match(pattern, shlex.join(words) + " "):
+            return pattern
     raise AssertionError(f"no rule for {shlex.join(words)}")
 
 
 @pytest.fixture(scope="session")
 def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder with the runs that pages look at."""
-    return small_runs(tmp_path_factory.mktemp("documented") / "results")
+    folder = tmp_path_factory.mktemp("documented") / "results"
+    runs = [(f"logreg/{data}", name) for data in ("breast_cancer", "digits") for name in ("cd_adam", "ef21")]
+    for task, algorithm in [*runs, ("digits", "cd_adam")]:
+        about = [f"task={task}", f"algorithm={algorithm}", "lr=[0.003,0.01]", "study=first", f"results_dir={folder}"]
+        main(small([*about, "checkpoint_every=100"]))
+    return folder
 
 
 @pytest.fixture
 def place(small_results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder in which a command is run."""
+    """The current folder, in which a command is run, with these results, a data file and the examples."""
     known = set(sys.modules)
-    furnish(tmp_path, small_results, monkeypatch)
+    shutil.copytree(small_results, tmp_path / "results")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with gzip.open(tmp_path / "my.svm.gz", "wt") as file:
+        file.writelines(f"{row % 2} 1:{row} {2 + row % 3}:0.5\n" for row in range(40))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path
     for name in set(sys.modules) - known:
-        if name.partition(".")[0] in OF_READERS:
+        if name.partition(".")[0] in ("mine", "my_package", "strategies"):  # that pages have their readers write
             del sys.modules[name]
 
 
@@ -270,13 +231,13 @@ def follow(act: Act, command: Command, place: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("command", DIFFERENT, ids=str)
 def test_a_command_is_right(command, place, monkeypatch):
-    follow(rule_of(command.words).act, command, place, monkeypatch)
+    follow(RULES[rule_of(command.words)][0], command, place, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [command for command in DIFFERENT if rule_of(command.words).for_real], ids=str)
+@pytest.mark.parametrize("command", [command for command in DIFFERENT if RULES[rule_of(command.words)][1]], ids=str)
 def test_a_command_runs(command, place, monkeypatch):
-    follow(rule_of(command.words).for_real, command, place, monkeypatch)
+    follow(RULES[rule_of(command.words)][1], command, place, monkeypatch)
 
 
 @pytest.mark.slow
@@ -307,5 +268,4 @@ def test_a_command_that_no_rule_knows_fails():
 
 def test_no_rule_is_idle():
     lines = [line for command in SHOWN if command.words[0] == "make" for line in recipe(command.words)]
-    used = {rule_of(words).pattern for words in [*(command.words for command in SHOWN), *lines]}
-    assert used == {rule.pattern for rule in RULES}
+    assert {rule_of(words) for words in [*(command.words for command in SHOWN), *lines]} == {*RULES}

@@ -1,6 +1,5 @@
 """The table of methods on docs/optimizer.md: what each has to be told, sends and keeps, counted in the code."""
 
-import inspect
 import re
 from contextlib import suppress
 from typing import Any
@@ -90,11 +89,6 @@ def test_a_row_is_what_is_counted(name: str) -> None:
     expected = [int(number) for number in re.findall(r"\d+", bits)]
     assert [round(number) for number in (sent if sent[0] != sent[1] else sent[1:])] == expected
     assert set(re.findall(r"`(\w+)`", may_set.partition(" (")[0])) == set(algorithm.hyperparameters())
-
-
-def test_the_signature_is_as_shown() -> None:
-    shown = ["params", "algorithm", "lr", "seed", "options"]
-    assert [*inspect.signature(CompressedOptimizer).parameters] == shown
 
 
 def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:

@@ -1,15 +1,16 @@
-"""Every algorithm and every compressor has its place in the documentation."""
+"""The written pages say everything that the code and the configuration hold."""
 
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hydra.utils import get_object
 
 from docs.extensions.equations import latex, paragraph
-from docs.extensions.pages import algorithm, compressors
-from docs.extensions.reference import composed, names
+from docs.extensions.pages import algorithm, compressors, pages
+from docs.extensions.reference import BUILT, KEYS, composed, names, of_choice, of_schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -64,3 +65,39 @@ def test_every_file_that_asks_for_the_device_is_on_its_page():
     ]
     assert len(asking) > 8
     assert not [file for file in asking if f"../{file}" not in text]
+
+
+written = cache(pages)
+
+
+def _leaves(node: object, prefix: str = "") -> list[str]:
+    if isinstance(node, dict) and node:
+        return [leaf for key, value in node.items() for leaf in _leaves(value, f"{prefix}{key}.")]
+    return [prefix.removesuffix(".")]
+
+
+@cache
+def _shown() -> set[str]:
+    """The keys that the reference has an entry for."""
+    lines = [line for name in ("keys", *BUILT) for line in written()[f"configuration/{name}.rst"]]
+    return {key for line in lines for key in re.findall(r"^``([\w.]+)`` = ", line)}
+
+
+@pytest.mark.parametrize(("group", "name"), [(group, name) for group in BUILT for name in names(group)])
+def test_every_key_and_option_of_a_choice_is_in_the_reference_and_says_what_it_is(group, name):
+    leaves = _leaves(composed(f"{group}={name}"))
+    labels = re.compile(r".*\._target_|(algorithm|task)\.(name|display\..*)|logger\.targets\..*|sweep")
+    assert {leaf for leaf in leaves if not labels.fullmatch(leaf)} <= _shown()
+    assert f"``{name}``" in written()[f"configuration/{group}.rst"]
+    assert [setting.key for setting in of_choice(group, name) if not setting.meaning] == []
+
+
+def test_every_key_says_what_it_is():
+    assert [setting.key for kind in KEYS.values() for setting in of_schema(kind) if not setting.meaning] == []
+
+
+def test_a_key_that_a_choice_sets_stands_with_it():
+    settings = {setting.key: setting.value for setting in of_choice("task", "digits")}
+    assert settings["epochs"] == 10
+    assert settings["task.batch_size"] == 32
+    assert settings["task.model.width"] == 16

@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import tomllib
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,6 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 
 def _instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.+)$", DOCKERFILE, re.MULTILINE)
-
-
-def _ignored(path: str) -> bool:
-    lines = (ROOT / ".dockerignore").read_text().splitlines()
-    patterns = [line.replace("**/", "*") for line in lines if line and not line.startswith("#")]
-    parents = ["/".join(path.split("/")[:n]) for n in range(1, path.count("/") + 2)]
-    return any(
-        fnmatch(part, pattern) or fnmatch(f"/{part}", f"*/{pattern}") for part in parents for pattern in patterns
-    )
 
 
 def _locked(lock: str) -> dict[str, str]:
@@ -73,23 +63,6 @@ def test_the_image_is_pinned_and_not_run_by_root():
     assert DOCKERFILE.index("\nUSER ") < DOCKERFILE.index("make setup-run") < DOCKERFILE.index("CMD ")
 
 
-def test_copied_files_exist_and_are_not_ignored():
-    copied = [name for line in _instructions("COPY") for name in line.split()[:-1] if not name.startswith("--")]
-    assert copied[-1] == "."
-    for name in copied[:-1]:
-        assert (ROOT / name).exists(), name
-        assert not _ignored(name), name
-    for needed in (
-        "algorithms/methods/cd_adam.py",
-        "conf/config.yaml",
-        "data/libsvm.py",
-        "tests/test_api.py",
-        "docs/conf.py",
-    ):
-        assert (ROOT / needed).exists(), needed
-        assert not _ignored(needed), needed
-
-
 def made(*words: str) -> subprocess.CompletedProcess[str]:
     """What make would do, whether or not these tests were started by make."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
@@ -109,10 +82,6 @@ def test_what_make_is_given_goes_to_the_command(words, passed):
     assert " ".join(shlex.split(command)) == f".venv/bin/python -m experiments.reproduce {passed}"
 
 
-def test_the_citation_is_of_this_version():
-    assert str(CITATION["version"]) == VERSION
-
-
 def test_the_papers_are_those_that_the_sources_of_the_methods_name():
     """Every published method's docstring names its authors; the citation lists a paper of theirs."""
     first = {paper["authors"][0]["family-names"] for paper in CITATION["references"]}
@@ -124,6 +93,6 @@ def test_the_papers_are_those_that_the_sources_of_the_methods_name():
     assert named <= first
 
 
-def test_the_changelog_has_this_version():
-    text = (ROOT / "CHANGELOG.md").read_text()
-    assert re.search(rf"^## {re.escape(VERSION)} - ", text, re.MULTILINE)
+def test_the_citation_and_the_changelog_have_this_version():
+    assert str(CITATION["version"]) == VERSION
+    assert re.search(rf"^## {re.escape(VERSION)} - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -13,8 +13,11 @@ REPORTS = sorted(path.parent.name for path in committed.PLACE.glob("*/report.md"
 WITHOUT_TABLE = {"modern", "regime", "regime_three_seeds"}
 """Their runs were not kept."""
 
-QUICK = ("figure_3", "regime_batches", "bandwidth")
+DRAWN = ("figure_3", "regime_batches", "bandwidth")
 """Figures whose pictures are drawn too."""
+
+QUICK = ("figure_2_top_k", "why", "why_frozen")
+"""Those that take 2 seconds; tests/plots/test_report.py has five more."""
 
 
 def test_every_figure_has_its_table_and_the_readme_names_it() -> None:
@@ -26,10 +29,12 @@ def test_every_figure_has_its_table_and_the_readme_names_it() -> None:
     assert sum(path.stat().st_size for path in files) <= 12e6
 
 
-@pytest.mark.parametrize("name", committed.tables())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in committed.tables()]
+)
 def test_a_figure_is_redrawn_equal(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    if name not in QUICK:
+    if name not in DRAWN:
         monkeypatch.setattr(curves, "draw", lambda *arguments, **options: None)
         monkeypatch.setattr(curves, "save", lambda *arguments, **options: None)
     assert redraw(committed.tables()[name], tmp_path)

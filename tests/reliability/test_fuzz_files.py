@@ -13,9 +13,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from record_support import FILES, OF_THE_RUN
 from run_support import go
 from test_fuzz import tried
+from test_record_campaign import FILES, OF_THE_RUN
 
 from common.errors import DataError, RunError
 from data import cifar10, pinned
