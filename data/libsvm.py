@@ -96,8 +96,6 @@ def parse(lines: Iterable[bytes], name: str, source: str) -> Dataset:
             f"to at most {LARGEST_INDEX} ({error})"
         ) from error
     classes = np.unique(raw)
-    if not len(raw):
-        raise DataError(f"{source} is empty: it has no rows")
     if not np.isfinite(raw).all() or not np.isfinite(features.data).all():
         raise DataError(f"{source}: expected finite numbers")
     if len(classes) != 2:

@@ -90,8 +90,8 @@ BAD = {
     "nan label": (b"3 1:1\nnan 2:1\n", ": expected finite numbers"),
     "three": (b"3 1:1\n5 1:1\n3 1:2\n7 1:1\n", ": two classes are needed; the 4 rows have 3 labels: 3, 5, 7"),
     "one": (b"3 1:1\n3 2:1\n", ": two classes are needed; the 2 rows have 1 labels: 3"),
-    "empty": (b"", " is empty: it has no rows"),
-    "comment": (b"\n  \n# only a comment\n", " is empty: it has no rows"),
+    "empty": (b"", ": two classes are needed; the 0 rows have 0 labels"),
+    "comment": (b"\n  \n# only a comment\n", ": two classes are needed; the 0 rows have 0 labels"),
     "zeros": (b"3\n5\n", ": none of the 2 rows has a feature"),
 }
 

@@ -22,7 +22,6 @@ from common.errors import DataError, UsageError
 from data.libsvm import parse
 from experiments.config.compose import compose, dotted, resolve, value_of
 from experiments.config.compose import parse as parse_override
-from experiments.config.messages import check
 from experiments.config.run import plain, read
 from plots.runs.read import open_run, read_json
 
@@ -121,7 +120,6 @@ def test_a_configuration_is_a_run_or_refused(edits: list[tuple[tuple[str, ...], 
 def test_a_word_of_the_command_line_is_an_override_or_refused(key: str, value: str) -> None:
     for word in (key, f"{key}={value}", f"lr={value}"):
         tried(UsageError, parse_override, word)
-        tried(UsageError, check, [word], False)
         tried(UsageError, value_of, "lr", [word])
 
 
