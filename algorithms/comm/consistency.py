@@ -48,9 +48,8 @@ class Beside(NamedTuple):
 class ConsistentGatherBroadcast(GatherBroadcast):
     """A wire on which ranks that differ do not step, and on which all step or none does.
 
-    Beside its payload every rank sends a header: round, lr, a digest of x, and in one number a digest of its other
-    settings and, in the last bit, whether its gradient is usable. The server compares them, and sends its verdict
-    beside its own payload.
+    A rank's header is round, lr, a digest of x, and in one number a digest of its other settings and, as last bit,
+    whether its gradient is usable. The server compares headers, and sends its verdict.
     """
 
     _next = 1  # the round that the others take this rank to be in
@@ -75,7 +74,6 @@ class ConsistentGatherBroadcast(GatherBroadcast):
     def _compare(
         self, up: Payload, server: Any, x: Tensor, header: list[int], like: int
     ) -> tuple[Payload | None, Any]:
-        """One exchange, in messages as long as those of round `like`."""
         answer, server = self.exchange(Beside(torch.tensor([header], device=x.device), up), server, x, like)
         assert isinstance(answer, Beside)
         kind, rank, theirs, expected = answer.control.tolist()
@@ -114,8 +112,8 @@ def check_consistency(device: torch.device, **quantities: object) -> None:
 def digest(vector: Tensor) -> int:
     """64 bits that depend on every bit of a vector [d], whatever its dtype, and on where it stands; read once.
 
-    The vector is laid out as blocks of rows of whole numbers, every block is summed over its rows, and the sums are
-    hashed: one bit changes one sum, an exchange of two coordinates none where they share block and column.
+    Blocks of rows of whole numbers are summed, and the sums hashed: one bit changes one sum, an exchange of two
+    coordinates none where they share block and column.
     """
     raw = vector.view(torch.uint8)
     whole = len(raw) - len(raw) % (8 * _BLOCKS * _COLUMNS)
@@ -132,7 +130,7 @@ def is_finite(vector: Tensor) -> bool:
 
 
 def _verdict(headers: list[list[int]]) -> list[int]:
-    """[what to do, and where ranks differ: the rank, its value and the others'], for all ranks' headers."""
+    """[what to do, and where ranks differ: the rank, its value and the others']."""
     same = [[*header[:-1], header[-1] >> 1] for header in headers]
     if found := _odd_one(same):
         rank, index = found
@@ -141,7 +139,6 @@ def _verdict(headers: list[list[int]]) -> list[int]:
 
 
 def _disagreement(quantity: str, rank: int, t: int, theirs: int, expected: int) -> Disagreement:
-    """What is raised in round t for a quantity whose value, as headers hold it, is another one on `rank`."""
     advice = _ADVICE[quantity]
     if quantity == "round":
         return Disagreement(rank, expected, quantity, f"{theirs} instead of {expected}; {advice}")
@@ -161,7 +158,6 @@ def _odd_one(rows: list[list[int]]) -> tuple[int, int] | None:
 
 
 def _commonest(values: Iterable[int]) -> int:
-    """The value of most ranks, of the first of them where two are as common."""
     return Counter(values).most_common(1)[0][0]
 
 

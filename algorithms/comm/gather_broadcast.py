@@ -31,11 +31,10 @@ def contact() -> Iterator[None]:
 
 
 class GatherBroadcast:
-    """Carries the payloads of all ranks' workers to the server on rank 0, and its payload back.
+    """Carries the payloads of all ranks' workers, in worker order, to the server on rank 0, and its payload back.
 
-    Ranks are in worker order. A payload crosses as one tensor of bytes a direction, its tensors side by side: nothing
-    is pickled, and what the collectives are handed is what `payload_bytes` counts, but that ranks with fewer workers
-    than others send as many bytes as those.
+    A payload crosses as one tensor of bytes a direction, as many as `payload_bytes` counts; ranks with fewer workers
+    send as many bytes as those with most.
 
     algorithm: what makes and reads the messages, in methods of several stages another one for each.
     shares: how many workers every rank has; None: all as many as this one.
@@ -60,28 +59,20 @@ class GatherBroadcast:
         Raises LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
-        messages = self._arrived(up, axis)
-        if messages is not None:
-            assert server is not None
-            down, server = self._serve(messages, server, x, t)
-        else:
+        gathered = gather(to_bytes(up, axis + 1), axis, self._group, self._shares)
+        if gathered is None:
             down = self._template(x, t)
+        else:
+            like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
+            messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
+            down, server = self._serve(messages, server, x, t)
         message = to_bytes(down, axis)
         if message.numel():
             with contact():
                 dist.broadcast(message, src=0, group=self._group)
         return from_bytes(message, down, axis), server
 
-    def _arrived(self, up: Payload, axis: int) -> Iterable[Payload] | None:
-        """On rank 0 the payloads of all ranks' workers, one a worker, where each has sent its `up`."""
-        gathered = gather(to_bytes(up, axis + 1), axis, self._group, self._shares)
-        if gathered is None:
-            return None
-        like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
-        return (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
-
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        """What comes down for the payloads of all ranks' workers, one a worker, and the server's new state."""
         return self.algorithm.server(payloads, server, t, self.seed)
 
     def _template(self, x: Tensor, t: int) -> Payload:

@@ -15,7 +15,6 @@ from torch import Tensor
 from ..compressors.base import Compressor, Identity, Payload, Shardable, Vector, Wrapper, rebuild, tensors
 from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
-from ..core.channels import Channel
 from ..utils.seeding import MessageKey
 from .gather_broadcast import contact, from_bytes, to_bytes
 
@@ -89,10 +88,9 @@ def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
 class ShardedServer:
     """Carries every shard of all workers' payloads to the rank that serves it, and the servers' answers to all.
 
-    Rank r serves the coordinates cuts[r] to cuts[r + 1], ranks beyond the last cut none: its server's state has those
-    alone. What must be known of whole vectors, such as the norm of a scale, servers tell one another. So what crosses
-    is, put together, what would cross to a server on rank 0, but that every server gets the scale of a message and,
-    of compressors whose payloads `varies`, how long each is; and all numbers are the same.
+    Rank r serves the coordinates cuts[r] to cuts[r + 1] and has their state, ranks beyond the last cut none. Servers
+    tell one another what must be known of whole vectors. What crosses is what would cross to one server, but that
+    every server gets the scale of a message and, where payloads' size `varies`, how long each is.
 
     shares: how many workers every rank has. timeout: seconds after which servers that wait for one another give up.
     """
@@ -123,7 +121,11 @@ class ShardedServer:
         message: Payload = ()
         if self.served is not None:
             assert server is not None
-            here = _on(self.algorithm, self.served)
+            uplink, downlink = (
+                replace(channel, compressor=_OnShard(channel.compressor, self.served))
+                for channel in (self.algorithm.uplink, self.algorithm.downlink)
+            )
+            here = replace(self.algorithm, uplink=uplink, downlink=downlink)
             payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
             aggregate = here.aggregate(payloads, server, t)
             norm = self.served.norm(aggregate) if _needs_norm(here) else None
@@ -133,7 +135,7 @@ class ShardedServer:
     def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
         """From every rank the bytes [*T, W, b] that it sends to this server, and a payload of the form of one
         worker's; nothing where this rank serves nothing."""
-        codec = _codec(self.algorithm.uplink, t)
+        codec = _shardable(self.algorithm.uplink.codec(t))
         parts = [codec.cut(up, shard) for shard in self._shards]
         mine = parts[self.served.number] if self.served else ()
         like = rebuild(mine, (tensor.select(axis, 0) for tensor in tensors(mine)))
@@ -151,12 +153,11 @@ class ShardedServer:
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
 
     def _swapped(self, messages: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
-        """What all ranks sent to this one, so much each, where it sends [*] to the first of them."""
         return swapped(messages + [messages[0][:0]] * (len(self._shares) - len(messages)), sizes)
 
     def _to_all(self, message: Payload, x: Tensor, t: int) -> Tensor:
         """The message [*T, d] of which every server gives the payload of its shard."""
-        codec, axis = _codec(self.algorithm.downlink, t), x.dim() - 1
+        codec, axis = _shardable(self.algorithm.downlink.codec(t)), x.dim() - 1
         if codec not in self._templates:
             like = codec.encode(torch.zeros_like(x), MessageKey.none())
             self._templates[codec] = [codec.cut(like, shard) for shard in self._shards]
@@ -173,7 +174,6 @@ class ShardedServer:
         return torch.cat([codec.decode_shard(payload, shard) for payload, shard in payloads], -1)
 
     def _from_servers(self, mine: Tensor, sizes: list[int]) -> Sequence[Tensor]:
-        """What every server sends to all ranks, so much each; `mine` [*] counts where this rank serves."""
         messages = [mine if self.served else mine[:0]] * len(self._shares)
         return self._swapped(messages, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
 
@@ -181,10 +181,8 @@ class ShardedServer:
 def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
     """What every rank of a group sent to this one, so many numbers each, where it sends [*] to each of them.
 
-    All receives are posted before anything is sent. gloo asks whether a receiver is ready, and where the answer
-    queues behind a message of the receiver's own, a link's two directions take turns: its all_to_all_single takes up
-    to twice as long. Its all_gather goes round a ring, and so waits 2(n − 1) times for a link, where this does twice.
-    Raises LostContact.
+    All receives are posted before anything is sent: gloo's all_to_all_single, which does not, takes up to twice as
+    long, and its all_gather goes round a ring. Raises LostContact.
     """
     mine = dist.get_rank(group)
     arrived = [
@@ -222,10 +220,10 @@ class _OnShard(Wrapper):
     shard: Shard
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        return self._shardable.encode_shard(x, self.shard, key)
+        return _shardable(self.compressor).encode_shard(x, self.shard, key)
 
     def decode(self, payload: Payload, d: int) -> Tensor:
-        return self._shardable.decode_shard(payload, self.shard)
+        return _shardable(self.compressor).decode_shard(payload, self.shard)
 
     def sent(self, payload: Payload, d: int) -> Tensor:
         return self.compressor.sent(payload, self.shard.size)
@@ -236,27 +234,10 @@ class _OnShard(Wrapper):
     def omega(self, d: int) -> float:
         return self.compressor.omega(self.shard.d)
 
-    @property
-    def _shardable(self) -> Shardable:
-        return _shardable(self.compressor)
-
 
 def _needs_norm(algorithm: Algorithm) -> bool:
     """Whether its server clips by a norm of the whole aggregate."""
     return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
-
-
-def _on(algorithm: Algorithm, shard: Shard) -> Algorithm:
-    """The algorithm on a shard of the coordinates."""
-    uplink, downlink = (
-        replace(channel, compressor=_OnShard(channel.compressor, shard))
-        for channel in (algorithm.uplink, algorithm.downlink)
-    )
-    return replace(algorithm, uplink=uplink, downlink=downlink)
-
-
-def _codec(channel: Channel, t: int) -> Shardable:
-    return _shardable(channel.codec(t))
 
 
 def _shardable(compressor: Compressor) -> Shardable:
@@ -282,5 +263,4 @@ def _resized(payload: Payload, sizes: list[int]) -> Payload:
 
 
 def _nbytes(payload: Payload, lead: int) -> int:
-    """Bytes of one message of a payload whose tensors share `lead` leading axes."""
     return sum(math.prod(tensor.shape[lead:]) * tensor.element_size() for tensor in tensors(payload))

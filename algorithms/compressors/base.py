@@ -38,8 +38,8 @@ def rebuild(like: Payload, flat: Iterable[Tensor]) -> Payload:
 class Compressor(ABC):
     """A map C of R^d to itself, applied along the last axis, with the payload that carries C(x).
 
-    A new compressor is `encode`, `decode` and `bits`; calling it is then defined. Overriding `__call__` with a
-    faster dense path is allowed when it gives C(x) bit for bit.
+    A new compressor is `encode`, `decode` and `bits`. Overriding `__call__` with a faster dense path is allowed when
+    it gives C(x) bit for bit.
     """
 
     contractive: bool = True
@@ -108,7 +108,7 @@ class Shardable(Compressor):
 
     @abstractmethod
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
-        """The payload of vectors of which x [..., size] are the coordinates of a shard."""
+        """The payload of x [..., size], the coordinates of a shard."""
 
     @abstractmethod
     def cut(self, payload: Any, shard: Shard) -> Payload:
@@ -131,8 +131,6 @@ def payload_bytes(compressor: Compressor, d: int, dtype: torch.dtype) -> int:
 
 
 class Vector(NamedTuple):
-    """A payload of plain numbers."""
-
     values: Tensor  # [..., d]
 
 

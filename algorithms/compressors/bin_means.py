@@ -13,8 +13,6 @@ from .shard import Shard, divisor, euclidean
 
 
 class Bins(NamedTuple):
-    """The payload of numbers in bins."""
-
     codes: Tensor  # uint8 [..., ⌈b·d/8⌉]
     means: Tensor  # [..., 2^b], of the differences to the shift in every bin, zero where a bin is empty
     shift: Tensor  # [..., 1], the mean
@@ -51,7 +49,11 @@ class BinMeans(Shardable):
         unit, length = euclidean(centred, shard)  # σ = unit·length/√(d−1)
         step = divisor(length * (6 / max(shard.d - 1, 1) ** 0.5 / 2**self.width))
         codes = (centred / unit / step + 2 ** (self.width - 1)).round().clamp(0, 2**self.width - 1)
-        means = [self._mean(centred / unit, codes == code, shard) * unit for code in range(2**self.width)]
+        means = []
+        for code in range(2**self.width):
+            here = codes == code
+            count = shard.total(here.to(x.dtype)).clamp(min=1)
+            means.append(shard.total(torch.where(here, centred / unit, 0)) / count * unit)
         return Bins(pack_codes(codes.to(torch.int32), self.width), torch.cat(means, -1), shift)
 
     def decode(self, payload: Bins, d: int) -> Tensor:
@@ -70,7 +72,3 @@ class BinMeans(Shardable):
     def check(self, d: int) -> None:
         if (d, self.width) == (2, 2):
             raise ValueError("bits=2: bin_means takes 1 or at least 3 coordinates, or more bits; two would be lost")
-
-    def _mean(self, x: Tensor, here: Tensor, shard: Shard) -> Tensor:
-        """The mean of x where `here`, [..., 1]; zero where nothing is."""
-        return shard.total(torch.where(here, x, 0)) / shard.total(here.to(x.dtype)).clamp(min=1)

@@ -17,9 +17,7 @@ from .shard import Shard, whole
 
 
 class Chosen(NamedTuple):
-    """The payload of coordinates chosen by chunk, the largest first."""
-
-    values: Tensor  # [..., K], in the dtype of x
+    values: Tensor  # [..., K], in the dtype of x, the largest of a chunk first
     indices: Tensor  # uint8 [..., ⌈K⌈log₂ s⌉/8⌉], packed places within the chunk
 
 
@@ -46,7 +44,8 @@ class ChunkTopK(Shardable):
         size = pad(x.abs(), (0, missing), value=-1).unflatten(-1, (-1, self.chunk))
         within = size.sort(stable=True, dim=-1, descending=True).indices[..., : self.k]
         count = self._count(x.shape[-1])
-        places = (within + self._begins(within)).flatten(-2)[..., :count]
+        begins = torch.arange(within.shape[-2], device=x.device).unsqueeze(-1) * self.chunk
+        places = (within + begins).flatten(-2)[..., :count]
         codes = within.flatten(-2)[..., :count]
         return Chosen(x.gather(-1, places), pack_codes(codes, self._width))
 
@@ -85,14 +84,8 @@ class ChunkTopK(Shardable):
         """K of d coordinates."""
         return d // self.chunk * self.k + min(self.k, d % self.chunk)
 
-    def _begins(self, within: Tensor) -> Tensor:
-        """Where the chunks of [..., C, k] begin, [C, 1]."""
-        return torch.arange(within.shape[-2], device=within.device).unsqueeze(-1) * self.chunk
-
 
 class ChosenBins(NamedTuple):
-    """The payload of coordinates chosen by chunk, whose values are in bins."""
-
     values: Bins  # of K numbers
     indices: Tensor  # uint8 [..., ⌈K⌈log₂ s⌉/8⌉], packed places within the chunk
 

@@ -30,7 +30,7 @@ class Chunks:
     dct: bool
 
     def forward(self, x: Tensor) -> Tensor:
-        """The coefficients [..., d] of vectors."""
+        """The coefficients of vectors [..., d]."""
         parts = []
         for block in self.layout:
             h, w = self.shape(block)
@@ -79,7 +79,6 @@ class DctTopK(Compressor):
 
     @property
     def chunks(self) -> Chunks:
-        """The transform."""
         return Chunks(self.layout, self.side, self.dct)
 
     @property

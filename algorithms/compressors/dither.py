@@ -1,7 +1,7 @@
 """Unbiased rounding to equally spaced levels or to powers of two, of a whole vector or in groups."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -68,17 +68,15 @@ class Dither(GroupCodes):
 
     levels: int = 7  # s, levels above zero; 7 makes 4 bits a coordinate
 
+    most: ClassVar[int]
+    """Levels above zero at most."""
+
     unbiased = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.levels <= self._most:
-            raise ValueError(f"levels={self.levels}: {type(self).__name__} takes 1 to {self._most} levels")
-
-    @property
-    @abstractmethod
-    def _most(self) -> int:
-        """Levels above zero at most."""
+        if not 1 <= self.levels <= self.most:
+            raise ValueError(f"levels={self.levels}: {type(self).__name__} takes 1 to {self.most} levels")
 
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from options
@@ -107,9 +105,7 @@ class LinfDither(Dither):
     Source: TernGrad (Wen et al. 2017), and DIANA's quantization for p = ∞ (Mishchenko et al. 2019).
     """
 
-    @property
-    def _most(self) -> int:
-        return 2**15 - 1
+    most = 2**15 - 1
 
     def omega(self, d: int) -> float:
         return ((1 + (min(self.block, d) - 1) / self.levels**2) ** 0.5 - 1) / 2
@@ -131,9 +127,7 @@ class Nuqsgd(Dither):
 
     block: int = 1024  # B, neighbours that share a scale
 
-    @property
-    def _most(self) -> int:
-        return 127
+    most = 127
 
     def omega(self, d: int) -> float:
         z = min(self.block, d) ** 0.5 * 2.0 ** (1 - self.levels)

@@ -17,7 +17,7 @@ from .shard import Shard
 class Int4(GroupCodes):
     """C(x) = ‖x_b‖∞ times the nearest multiple of 1/7, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
-    Halfway goes to the even multiple. Payload: two codes a byte and a float a group. The worst group has one
+    Halfway goes to the even multiple. The worst group has one
     coordinate at its maximum and the others at 1/14 of it, so that π = 196/(195 + B): 0.757 for B = 64.
 
     Source: LoCo (Xie et al. 2024) and DeepSpeed's 4-bit messages. DeepSpeed's symmetric scale, as recalled, is
@@ -37,7 +37,7 @@ class Int4(GroupCodes):
 class FourBits(GroupCodes):
     """C(x) = ‖x_b‖∞ times the nearest of 16 `values`, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
-    Halfway goes to the lower value. Payload: two codes a byte and a float a group.
+    Halfway goes to the lower value.
     """
 
     values: ClassVar[tuple[float, ...]]
@@ -67,9 +67,8 @@ class FourBits(GroupCodes):
 class Nf4(FourBits):
     """C(x) = ‖x_b‖∞ times the nearest NormalFloat, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
-    The 16 values are quantiles of the normal distribution, divided by the largest, 8 above zero and 7 below. Halfway
-    goes to the lower one. Payload: two codes a byte and a float a group. π = 0.885 for B = 64, 0.792 for 128, 0.654
-    for 256.
+    The 16 values are quantiles of the normal distribution, divided by the largest, 8 above zero and 7 below.
+    π = 0.885 for B = 64, 0.792 for 128, 0.654 for 256.
 
     Source: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, 2023 (arXiv 2305.14314), appendix E, where
     it is for weights and scales are quantized too.
@@ -88,9 +87,8 @@ class Dynamic4(FourBits):
     """C(x) = ‖x_b‖∞ times the nearest dynamic value, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
     The 16 values are 0, 1, and in both signs one below 0.01, two below 0.1 and four below 1, equally spaced in each;
-    −1 is none, so that a negative maximum loses a ninth. Halfway goes to the lower one. Payload: two codes a byte and
-    a float a group. π = 0.871 for B = 64, 0.839 for 128, 0.815 for 256: it falls more slowly than int4's
-    and nf4's, but of normal vectors more is lost.
+    −1 is none, so that a negative maximum loses a ninth. π = 0.871 for B = 64, 0.839 for 128, 0.815 for 256: it falls
+    more slowly than int4's and nf4's, but of normal vectors more is lost.
 
     Source: Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, 2015 (arXiv 1511.04561), by the code of
     bitsandbytes for four bits, of which three at most are exponent.

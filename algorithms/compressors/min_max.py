@@ -15,8 +15,6 @@ _FLOOR = 1e-7  # added to the range, so that a constant vector has a step too
 
 
 class MinMaxCodes(NamedTuple):
-    """The payload of min-max codes: the receiver computes the lattice from the bounds."""
-
     codes: Tensor  # uint8 [..., d]
     bounds: Tensor  # [..., 2], min and max in the dtype of x
 
@@ -25,9 +23,8 @@ class MinMaxCodes(NamedTuple):
 class MinMaxUint8(Shardable):
     """C(x)_j = (code_j + L)/S with code_j = rint(x_j·S) − L in 0..255: 8d + 64 bits.
 
-    S = 255/(max − min + 10⁻⁷), L = rint(max·S) − 255; rint is half to even. Deterministic. Payload: uint8
-    codes, min and max. The levels are multiples of 1/S, so zero stays zero and every error is at most
-    (max − min + 10⁻⁷)/510 and at most |x_j|, up to rounding.
+    S = 255/(max − min + 10⁻⁷), L = rint(max·S) − 255; rint is half to even. The levels are multiples of 1/S, so zero
+    stays zero and every error is at most (max − min + 10⁻⁷)/510 and at most |x_j|, up to rounding.
 
     Contraction: ‖C(x) − x‖ ≤ ‖x‖ for all x. For ‖x‖∞ ≥ 10⁻⁷ the largest coordinate is at least 85 steps, hence off by
     1/170 of itself at most, and π ≥ 0.9999/d. But a vector with all |x_j| < 10⁻⁷/510 ≈ 2·10⁻¹⁰ becomes zero: π = 0,

@@ -17,8 +17,6 @@ _MAGNITUDES = (0.0, *(2.0**e for e in range(_SMALLEST, _LARGEST + 1)), float("na
 
 
 class Powers(NamedTuple):
-    """The payload of signed powers of two: nine bits a coordinate."""
-
     signs: Tensor  # uint8 [..., ⌈d/8⌉], 1 where x < 0
     exponents: Tensor  # uint8 [..., d], 0 for zero
     kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell

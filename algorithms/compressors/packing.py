@@ -20,10 +20,7 @@ def table(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -
 
 
 def pack(flags: Tensor) -> Tensor:
-    """Booleans [..., d] to uint8 [..., ⌈d/8⌉], padded with zero bits.
-
-    On the CPU numpy's packbits works on the tensor's own memory, many times faster than the torch expression.
-    """
+    """Booleans [..., d] to uint8 [..., ⌈d/8⌉], padded with zero bits."""
     if flags.device.type == "cpu":
         return torch.from_numpy(np.packbits(flags.numpy(), axis=-1))
     return pack_by_torch(flags)
@@ -68,34 +65,27 @@ def unpack_by_torch(packed: Tensor, d: int) -> Tensor:
 
 
 def pack_codes(codes: Tensor, bits: int) -> Tensor:
-    """Unsigned codes [..., d] below 2^bits, of any integer dtype, to uint8 [..., ⌈bits·d/8⌉].
+    """Unsigned codes [..., d] below 2^bits, of any dtype, to uint8 [..., ⌈bits·d/8⌉].
 
     Every code's highest bit comes first; the last byte is padded with zero bits. 1 ≤ bits ≤ 31.
     """
-    _check_bits(bits)
-    if bits == 8:
-        return codes.to(torch.uint8)
+    if bits in (1, 8):
+        return pack(codes.bool()) if bits == 1 else codes.to(torch.uint8)
     chunks = codes.split(_chunk(codes.device, codes.shape[-1]), -1)
     return torch.cat([_pack_chunk(chunk.to(torch.int32), bits) for chunk in chunks], -1)
 
 
 def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
     """The codes [..., d] that `pack_codes` was given, as uint8, or as int32 where bits > 8."""
-    _check_bits(bits)
-    if bits == 8:
-        return packed
+    if bits in (1, 8):
+        return unpack(packed, d).view(torch.uint8) if bits == 1 else packed
     chunk = _chunk(packed.device, -(-d // 8) * 8)
     chunks = packed.split(chunk // 8 * bits, -1)
     return torch.cat([_unpack_chunk(c, bits, min(chunk, d - n * chunk)) for n, c in enumerate(chunks)], -1)
 
 
 def packed_shard(packed: Tensor, bits: int, shard: Shard) -> Tensor:
-    """What the codes of a shard would be packed to, out of what those of the whole vector were.
-
-    Raises ValueError for a shard that does not begin on a whole byte.
-    """
-    if shard.begin % 8:
-        raise ValueError(f"coordinate {shard.begin}: not a multiple of 8, where a packed message cannot be cut")
+    """What the codes of a shard, which begins on a whole byte, are packed to, out of those of the whole vector."""
     return packed[..., bits * shard.begin // 8 : -(-bits * shard.end // 8)]
 
 
@@ -109,11 +99,6 @@ def _signs(dtype: torch.dtype, device: torch.device) -> Tensor:
 def _chunk(device: torch.device, d: int) -> int:
     """How many of d codes are taken at once: all of them on a GPU, whose kernels are better few and large."""
     return _CHUNK if device.type == "cpu" else max(d, 1)
-
-
-def _check_bits(bits: int) -> None:
-    if bits not in range(1, 32):
-        raise ValueError(f"bits={bits}: a packed code has 1 to 31 bits")
 
 
 def _pack_chunk(codes: Tensor, bits: int) -> Tensor:

@@ -12,10 +12,8 @@ from .top_k import Sparsifier, present, ragged
 
 
 class Sampled(NamedTuple):
-    """The payload of sampled coordinates: the receiver draws the same indices from the seed."""
-
     values: Tensor  # [..., k], in the dtype of x
-    seed: Tensor  # int64 [..., 1]
+    seed: Tensor  # int64 [..., 1], from which the receiver draws the same indices
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..utils.layout import Block, Layout, Split, check_layout, matrices_of
+from ..utils.layout import Layout, Split, check_layout, matrices_of
 from ..utils.linalg import cut, joined, orthonormal, product
 from ..utils.seeding import MessageKey
 from .base import Compressor
 
 
 class Factors(NamedTuple):
-    """The payload of matrices as two factors each."""
-
     p: Tensor  # orthonormal columns [..., Σ m·r], in the dtype of x
     right: Tensor  # Mᵀ P [..., Σ n·r]
     others: Tensor  # what is no matrix, as it is
@@ -45,7 +43,9 @@ class RankK(Compressor):
         matrices, others = self._split.apart(x)
         drawn = self._drawn(key).to(x).expand(*x.shape[:-1], -1)
         blocks = self._split.chosen
-        starts = zip(cut(matrices, [_shape(b) for b in blocks]), cut(drawn, self._sides(rows=False)), strict=True)
+        starts = zip(
+            cut(matrices, [(b.rows, b.columns) for b in blocks]), cut(drawn, self._sides(rows=False)), strict=True
+        )
         pairs = [(m, orthonormal(product(m, q))) for m, q in starts]
         none = others[..., :0]
         return Factors(
@@ -81,7 +81,3 @@ class RankK(Compressor):
             for seed in seeds.flatten().tolist()
         ]
         return torch.stack(draws).view(*seeds.shape, count)
-
-
-def _shape(block: Block) -> tuple[int, int]:
-    return block.rows, block.columns

@@ -17,8 +17,6 @@ from .shard import Shard, divisor, whole
 
 
 class Codes(NamedTuple):
-    """The payload of a scaled quantizer."""
-
     codes: Tensor  # uint8 [..., ⌈width·d/8⌉], level + top of every coordinate
     scale: Tensor  # [..., 1], in the dtype of x
 
@@ -138,7 +136,7 @@ def _check_bits(name: str, bits: int, most: int) -> None:
 class UniformQuantize(ScaledCodes):
     """C(x) = ‖x‖∞ times the nearest multiple of 1/(2^{b−1} − 1) in [−1, 1], half to even: b·d + 32 bits, b = `bits`.
 
-    2^b − 1 levels, 2 ≤ b ≤ 16. Deterministic. Payload: packed b-bit codes and ‖x‖∞.
+    2^b − 1 levels, 2 ≤ b ≤ 16.
     Every error is at most ‖x‖∞/(2(2^{b−1} − 1)). Since 0 is a level it is also at most |x_j|, and the largest
     coordinate has none: ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d.
 
@@ -164,7 +162,7 @@ class LogQuantize(ScaledCodes):
     """C(x) = ‖x‖∞ times the nearest of {0, ±2⁰, ±2⁻¹, …, ±2⁻ᴷ}, K = 2^{b−1} − 2: b·d + 32 bits, b = `bits`.
 
     2^b − 1 levels; of two that are equally near, the larger magnitude. 2 ≤ b ≤ 8: at 8 bits the smallest level is
-    2⁻¹²⁶, the smallest normal float32. Deterministic. Payload: packed b-bit codes and ‖x‖∞.
+    2⁻¹²⁶, the smallest normal float32.
     Since 0 is a level no coordinate's error exceeds the coordinate, and the largest one has none:
     ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d. Coordinates of at least 2⁻ᴷ‖x‖∞ are off by at most a third of themselves.
 

@@ -52,7 +52,6 @@ class Shard:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the whole vector."""
         return self.size == self.d
 
     def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:

@@ -10,13 +10,11 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from .base import Shardable
-from .packing import pack_codes, pack_signs, packed_shard, signed, unpack, unpack_codes
+from .packing import pack_codes, pack_signs, packed_shard, signed, unpack_codes
 from .shard import Shard, euclidean, whole
 
 
 class Signs(NamedTuple):
-    """The payload of scaled signs."""
-
     bits: Tensor  # uint8 [..., ⌈d/8⌉], 1 where x ≥ 0
     scale: Tensor  # [..., 1], in the dtype of x
 
@@ -69,8 +67,6 @@ class ScaledSign(Shardable):
 
 
 class Levels(NamedTuple):
-    """The payload of what has no scale."""
-
     codes: Tensor  # uint8 [..., ⌈width·d/8⌉]
     kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell
 
@@ -88,22 +84,16 @@ class Unscaled(Shardable):
     """Bits of one code."""
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Levels:
-        return Levels(self._packed(x), x[..., :0])
+        return Levels(pack_codes(self._codes(x), self.width), x[..., :0])
 
     def decode(self, payload: Levels, d: int) -> Tensor:
-        return self._values(self._unpacked(payload.codes, d).to(payload.kind.dtype))
+        return self._values(unpack_codes(payload.codes, self.width, d).to(payload.kind.dtype))
 
     def cut(self, payload: Levels, shard: Shard) -> Levels:
         return Levels(packed_shard(payload.codes, self.width, shard), payload.kind)
 
     def bits(self, d: int) -> int:
         return self.width * d
-
-    def _packed(self, x: Tensor) -> Tensor:
-        return pack_codes(self._codes(x).to(torch.int32), self.width)
-
-    def _unpacked(self, packed: Tensor, d: int) -> Tensor:
-        return unpack_codes(packed, self.width, d)
 
     @abstractmethod
     def _codes(self, x: Tensor) -> Tensor:
@@ -134,14 +124,8 @@ class Sign(Unscaled):
     def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return 2 if self.zero else 1
 
-    def _packed(self, x: Tensor) -> Tensor:
-        return super()._packed(x) if self.zero else pack_signs(x)
-
-    def _unpacked(self, packed: Tensor, d: int) -> Tensor:
-        return super()._unpacked(packed, d) if self.zero else unpack(packed, d)
-
     def _codes(self, x: Tensor) -> Tensor:
-        return x.sign() + 1
+        return x.sign() + 1 if self.zero else x >= 0
 
     def _values(self, codes: Tensor) -> Tensor:
         return codes - 1 if self.zero else codes.mul(2).sub_(1)

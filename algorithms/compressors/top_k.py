@@ -20,8 +20,7 @@ MANY = 2**16
 _SAMPLE = 2**15
 
 
-RATIO = 0.016
-"""The CD-Adam paper's (section 7.2): about one bit a coordinate."""
+RATIO = 0.016  # the CD-Adam paper's (section 7.2): about one bit a coordinate
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,6 @@ class Sparsifier(Shardable):
 
 
 class Sparse(NamedTuple):
-    """The payload of chosen coordinates."""
-
     values: Tensor  # [..., k], in the dtype of x
     indices: Tensor  # int32 [..., k], ascending, or packed, uint8; of a shard, from its beginning
 

@@ -1,11 +1,9 @@
-"""What is made of the messages of all workers: their mean, added up in worker order, (((w₁ + w₂) + w₃) + …)/n.
-
-Or something else in its place: a `Combine`.
-"""
+"""What a server makes of the messages of all workers: their mean, (((w₁ + w₂) + w₃) + …)/n, or another `Combine`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -16,17 +14,12 @@ from ..compressors.base import Compressor, Payload
 
 
 def mean_of(vectors: Iterable[Tensor]) -> Tensor:
-    """The mean [*T, d] of vectors [*T, d] that come one after the other, of which it holds one and the sum.
-
-    Raises ValueError where there are none.
-    """
+    """The mean [*T, d] of vectors [*T, d] that come one after the other, of which it holds one and the sum."""
     total, count = torch.zeros(()), 0
     for vector in vectors:
         total = total.add_(vector) if count else vector.clone()
         count += 1
         del vector  # before the next is made
-    if not count:
-        raise ValueError("no worker sent anything")
     return total.div_(count)
 
 
@@ -85,10 +78,5 @@ class SendersMean(Combine):
 
 def _senders_mean(messages: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
     """For vectors [*T, d] and where each was sent."""
-    total = senders = None
-    for vector, sent in messages:
-        total = vector if total is None else total + vector
-        senders = sent.to(vector.dtype) if senders is None else senders + sent
-    if total is None or senders is None:
-        raise ValueError("no worker sent anything")
-    return total / senders.clamp(min=1)
+    vectors, sent = zip(*messages, strict=True)
+    return reduce(torch.add, vectors) / torch.stack(sent).sum(0).clamp(min=1)

@@ -106,10 +106,9 @@ class Stage(Protocol):
 class Algorithm:
     """A method made of an uplink channel, a downlink channel and an update rule.
 
-    clip: the longest norm ‖u‖₂ of the aggregate u that replicas move by, whose direction stays; None for any. The
-    aggregate is what a replica received, before its update and weight decay: the signal g̃_t, in the rounds in which a
-    method sends momentum a momentum. What channels remember is not clipped. A subclass whose replicas do not move by
-    what they receive clips, by `clipped_aggregate`, the mean by which it moves.
+    clip: the largest norm ‖g̃_t‖₂ of what a replica hands to its update; a longer signal is shortened to it, and None
+    shortens none. Weight decay is added behind it, and what channels remember is not clipped. A subclass whose
+    replicas do not move by what they receive clips the mean by which it moves, with `clipped_aggregate`.
     combine: what the server makes of the workers' messages.
     """
 
@@ -120,8 +119,8 @@ class Algorithm:
     combine: Combine = field(default=Mean(), kw_only=True)
 
     is_coordinatewise: ClassVar[bool] = True
-    """Whether `aggregate` and `server_message` treat every coordinate apart, except in compressors and the norm they
-    clip by, so that a server may have a shard of the vector. Every subclass says so for itself."""
+    """Whether a server may have a shard of the vector, since it treats every coordinate apart but in compressors and
+    the norm to clip by. Every subclass says so for itself."""
 
     has_local_models: ClassVar[bool] = False
     """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and `local` steps."""
@@ -159,17 +158,14 @@ class Algorithm:
         return WorkerState(ids=ids, memory=self.uplink.start(like))
 
     def start_server(self, x: Tensor) -> ServerState:
-        """State of the server, for a model x [*T, d]."""
         return ServerState(aggregate=torch.zeros_like(x), memory=self.downlink.start(x))
 
     def start_replica(self, x: Tensor) -> ReplicaState:
-        """State of every replica, for a model x [*T, d]."""
         previous = x if self.looks_back else None
         return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x), previous=previous)
 
     def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
-        """What workers take for their gradients [*T, W, d] of round t, told those at the previous model on the same
-        batch, which in round 1 is the model itself. Only a method that looks back is asked."""
+        """What a method that looks back takes for gradients [*T, W, d], told those at the previous model."""
         return gradient
 
     def local(
@@ -212,10 +208,9 @@ class Algorithm:
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
     def mean(self, payloads: Payloads, d: int, t: int) -> Tensor:
-        """The mean message [*T, d] of all n workers, or what `combine` makes of them: the one place where it is done,
-        in worker order.
+        """The mean message [*T, d] of all n workers, or what `combine` makes of them, in worker order.
 
-        Payloads that come one after the other are decoded and added so: one dense message is held at a time.
+        Of payloads that come one after the other one dense message is held at a time.
         """
         if isinstance(payloads, tuple):
             return self.combine.of_stacked(payloads, self.uplink.codec(t), d)
@@ -253,12 +248,11 @@ class Algorithm:
         """This algorithm with other values of `hyperparameters`. Raises ValueError for one outside its range."""
         return replace(self, update=self.update.with_hyperparameters(**values))
 
-    def compressed_by(self, compressor: Compressor | None) -> Self:
-        """This algorithm with another compressor, or dense in both directions.
+    def with_compressor(self, compressor: Compressor | None) -> Self:
+        """This algorithm with another compressor where it has its uplink's now; with None dense in both directions.
 
-        What has a compressor of its own keeps it: a dense downlink, weights that come down. Raises ValueError where
-        nothing is compressed that another compressor could stand for, and where signs without a scale are, whose step
-        size would suit no other.
+        Raises ValueError where nothing is compressed, and where signs without a scale are, whose step size would suit
+        no other compressor.
         """
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
@@ -278,8 +272,10 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=downlink)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        """The step size that theory allows for full gradients of n workers, where f has smoothness L and the f_i L̃ =
-        √(mean_i L_i²): unless a subclass knows its own, EF21's. Raises ValueError where the compressor has no π."""
+        """The step size that theory allows for full gradients, EF21's unless a subclass knows its own.
+
+        f has smoothness L and the f_i of n workers L̃ = √(mean_i L_i²). Raises ValueError without a known π.
+        """
         return markov_step_size(smoothness, worker_smoothness, self.uplink.compressor.pi(d))
 
     def check(self, d: int) -> None:
@@ -289,18 +285,15 @@ class Algorithm:
         self.update.check(d)
 
 
-_MARGIN = 1e-6  # as in torch.nn.utils.clip_grad_norm_
-
-
 def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:
-    """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector of [..., d], each by its own norm; themselves where c is None.
+    """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector of [..., d], as torch clips; themselves where c is None.
 
     norm [..., 1]: instead of their own norms, for vectors that are parts of longer ones.
     """
     if most is None:
         return vectors
     norm = whole(vectors.shape[-1]).norm(vectors) if norm is None else norm
-    return vectors * (most / (norm + _MARGIN)).clamp(max=1.0)
+    return vectors * (most / (norm + 1e-6)).clamp(max=1.0)
 
 
 def markov_step_size(smoothness: float, worker_smoothness: float, pi: float) -> float:

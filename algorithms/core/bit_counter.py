@@ -41,13 +41,7 @@ class GroupedBitCounter(BitCounter):
 
     groups: list[BitCounter] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, groups: int) -> Self:
-        """Of so many groups, before the first round."""
-        return cls(groups=[BitCounter() for _ in range(groups)])
-
     def count_group(self, number: int, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
-        """Add round t of the algorithm of one group on its d coordinates."""
         self.groups[number].count(algorithm, d, t, dtype)
         self.count(algorithm, d, t, dtype)
 

@@ -1,7 +1,7 @@
 """One direction of the wire: a compressor and what sender and receiver remember between rounds.
 
-The sender of w_t keeps a memory; the receiver keeps its last signal. Uplink, W workers send and the server receives
-the mean of their messages; downlink, the server sends and every replica receives.
+The sender of w_t keeps a memory, the receiver its last signal. Up, W workers send and the server receives the mean of
+their messages; down, the server sends and every replica receives.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ Memory = Tensor | tuple[Tensor, ...] | None
 
 @dataclass(frozen=True)
 class Channel(ABC):
-    """What is sent, remembered and received in one direction.
-
-    In the first `dense_rounds` rounds vectors cross as they are, 32d bits each; a memory is then exact: no error is
-    left over, and ŵ = w.
-    """
+    """What is sent, remembered and received in one direction; for `dense_rounds` rounds w itself, 32d bits."""
 
     compressor: Compressor
     dense_rounds: int = 0

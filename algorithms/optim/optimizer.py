@@ -12,8 +12,8 @@ from torch import Tensor
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
 from ..comm.gather_broadcast import contact
 from ..core.algorithm import Algorithm
-from ..core.bit_counter import GroupedBitCounter
-from ..core.grouped import SideBySide, States
+from ..core.bit_counter import BitCounter, GroupedBitCounter
+from ..core.grouped import SideBySide
 from .flat_params import Flat
 from .optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
 from .param_groups import Settings, check_group, check_step_size, chosen, read_settings, with_settings
@@ -73,7 +73,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         group = dict(param_group)
         algorithm = self.algorithm
         if "compressor" in group:
-            algorithm = algorithm.compressed_by(group.pop("compressor"))
+            algorithm = algorithm.with_compressor(group.pop("compressor"))
         check_group(group, self._settable)
         super().add_param_group(group)
         self._of_groups.append(algorithm)
@@ -107,7 +107,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
         self._servers = initial.start_server(x) if self.rank == 0 else None
         self._wire = ConsistentGatherBroadcast(initial, self.seed) if self._is_distributed else None
-        self.meter = GroupedBitCounter.of(len(self.param_groups))
+        self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
         self._has_started = True
 
     @property
@@ -143,7 +143,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         usable = not wrong and is_finite(gradient) and not getattr(self, "found_inf", False)
         if not usable:
             gradient = torch.zeros_like(gradient)
-        replicas = self._replicas_at(x)
+        at = zip(self._replicas, x.split(self._initial.sizes), strict=True)
+        replicas = tuple(replace(replica, x=part) for replica, part in at)
         up, workers = current.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
         if self._wire:
             self._wire.algorithm = current
@@ -220,18 +221,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
         }
 
     def _read(self, active: Iterable[int]) -> Settings:
-        """What `param_groups` say of these groups."""
         return read_settings([self.param_groups[number] for number in active], self._settable)
 
     def _master(self) -> Tensor:
         """The parameters after the last round [d], as the replicas hold them."""
         parts = [replica.x for replica in self._replicas]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
-
-    def _replicas_at(self, x: Tensor) -> States:
-        """The replicas, at the parameters x [d]."""
-        parts = zip(self._replicas, x.split(self._initial.sizes), strict=True)
-        return tuple(replace(replica, x=part) for replica, part in parts)
 
     def _gradient(self) -> Tensor:
         """This worker's gradient [d], divided by the scale that torch.amp.GradScaler leaves where it is in use."""

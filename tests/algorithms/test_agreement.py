@@ -20,20 +20,14 @@ def drawn(d: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(d, generator=torch.Generator().manual_seed(d)).to(dtype)
 
 
-def around_rows(dtype: torch.dtype) -> list[int]:
-    """Lengths without a whole row, of a little less and more than some, and odd ones."""
-    row = ROW // dtype.itemsize
-    return [1, 7, 32, row - 1, row, row + 1, 3 * row + 5]
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_one_flipped_bit_anywhere_changes_the_digest(dtype: torch.dtype) -> None:
-    generator = torch.Generator().manual_seed(0)
-    for d in around_rows(dtype):
+    generator, row = torch.Generator().manual_seed(0), ROW // dtype.itemsize
+    for d in (1, 7, row - 1, row, 3 * row + 5):
         x = drawn(d, dtype)
         expected = digest(x)
         assert digest(x.clone()) == expected
-        places = {0, d - 1, *torch.randint(d, (20,), generator=generator).tolist()}
+        places = {0, d - 1, *torch.randint(d, (5,), generator=generator).tolist()}
         for place in places:
             for bit in (0, 8 * dtype.itemsize - 2, 8 * dtype.itemsize - 1):
                 changed = x.clone()
@@ -59,12 +53,6 @@ def test_coordinates_exchanged_and_a_zero_of_another_sign_change_it() -> None:
     swapped = signs.clone()
     swapped[[11, 19]] = torch.tensor([-2.0, 2.0])
     assert digest(signs) != digest(swapped)
-
-
-def test_digests_of_other_vectors_are_other_numbers_of_64_bits() -> None:
-    digests = [digest(drawn(d)) for d in range(1, 2000)]
-    assert len(set(digests)) == len(digests)
-    assert all(-(2**63) <= number < 2**63 for number in digests)
     assert digest(torch.zeros(5)) != digest(torch.zeros(6))
 
 

@@ -22,8 +22,3 @@ def test_workers_are_added_in_order(shape: tuple[int, ...], dtype: torch.dtype) 
     for found in (mean_of(x.unbind(-2)), mean_of_stacked(x), mean_of_stacked(x.mT.contiguous().mT)):
         assert found.numpy().tobytes() == expected  # the sign of zero too
     assert torch.equal(x, before)
-
-
-def test_nobody_has_no_mean() -> None:
-    with pytest.raises(ValueError, match="no worker"):
-        mean_of([])

@@ -44,7 +44,7 @@ from algorithms.compressors.packing import (
 from algorithms.compressors.shard import whole as all_of
 from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
 from algorithms.utils.seeding import MessageKey
-from experiments.contracts.test_compressor import TestCompressor
+from experiments.contracts.test_compressor import TestCompressor, vectors
 
 __all__ = ["TestCompressor"]
 
@@ -60,34 +60,11 @@ DOWN = MessageKey(seed=3, direction="down", round=5)
 D = 37  # no multiple of 8: signs are padded
 
 
-def _vectors() -> dict[str, torch.Tensor]:
-    """Batches [2, 3, D] of every kind that has hurt a compressor before."""
-    torch.manual_seed(0)
-    normal = torch.randn(2, 3, D, dtype=torch.float64)
-    sparse = normal * (torch.rand(2, 3, D) < 0.1)
-    one = torch.zeros(2, 3, D, dtype=torch.float64)
-    one[..., 5] = -2.5
-    return {
-        "random": normal,
-        "sparse": sparse,
-        "one coordinate": one,
-        "constant": torch.full_like(normal, -0.7),
-        "zero": torch.zeros_like(normal),
-        "negative zero": torch.full_like(normal, -0.0),
-        "huge": normal * 1e150,
-        "tiny": normal * 1e-150,
-        "heavy tailed": normal.sign() * normal.abs().exp() ** 3,
-        "ties": normal.sign(),
-    }
-
-
-VECTORS = _vectors()
-NORMAL = torch.randn(D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+VECTORS = vectors(D)
+NORMAL = VECTORS["random"][0, 0]
 VALUED = {
-    **{name: batch[0, 0] for name, batch in VECTORS.items() if name not in ("huge", "tiny")},
+    **{name: batch[0, 0] for name, batch in VECTORS.items()},
     "ones": torch.ones_like(NORMAL),
-    "huge": NORMAL * 1e30,
-    "tiny": NORMAL * 1e-30,
     "shifted": 1000 + NORMAL,
     "two-sided": NORMAL.sign() * (3 + 0.1 * NORMAL),
     "small range": 1e-9 * NORMAL,
@@ -95,29 +72,11 @@ VALUED = {
     "powers": 2.0 ** torch.arange(-18, 19, dtype=torch.float64),
     "a group of zeros": torch.where(torch.arange(D) < 10, 0.0, NORMAL),
 }
-every_vector = pytest.mark.parametrize("x", VECTORS.values(), ids=VECTORS)
 
 
 @pytest.fixture(params=COMPRESSORS, ids=str)
 def compressor(request):
     return request.param
-
-
-@every_vector
-@pytest.mark.parametrize(
-    ("norm", "formula"), [("l1", lambda r: 1 - r**2), ("l2", lambda r: 2 * (1 - r))], ids=["l1", "l2"]
-)
-def test_signs_have_the_error_their_formula_says(norm, formula, x):
-    """With r = ‖x‖₁/(√d‖x‖): (1 − r²)‖x‖² for l1, 2(1 − r)‖x‖² for l2, which does not contract sparse vectors."""
-    compressor, length = ScaledSign(norm), x.norm(dim=-1)
-    assert compressor.contractive == (norm == "l1")
-    if not x.any():
-        assert not compressor(x).any()
-        return
-    error = (compressor(x) - x).square().sum(-1) / length**2
-    expected = formula(x.abs().sum(-1) / (math.sqrt(D) * length))
-    there = length > 0
-    torch.testing.assert_close(error[there], expected[there], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e30, 1e-30])
@@ -126,15 +85,15 @@ def test_l2_signs_survive_squares_that_overflow(scale):
     torch.testing.assert_close(ScaledSign("l2")(x), torch.tensor([1.0, -1.0]) * (5 / math.sqrt(2) * scale))
 
 
-@pytest.mark.parametrize("compressor", COMPRESSORS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(compressor, dtype):
+def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(dtype):
     least = torch.nextafter(torch.zeros((), dtype=dtype), torch.ones((), dtype=dtype))
-    for scale in (least, torch.finfo(dtype).tiny):
-        x = VECTORS["random"].sign().to(dtype) * scale
-        sent = compressor(x, KEY)
-        assert sent.isfinite().all()
-        assert torch.equal(compressor.decode(compressor.encode(x, KEY), D), sent)
+    for compressor in COMPRESSORS:
+        for scale in (least, torch.finfo(dtype).tiny):
+            x = VECTORS["random"].sign().to(dtype) * scale
+            sent = compressor(x, KEY)
+            assert sent.isfinite().all()
+            assert torch.equal(compressor.decode(compressor.encode(x, KEY), D), sent)
 
 
 def uniform(d: int = D) -> list[float]:
@@ -180,13 +139,6 @@ def test_the_published_values_of_four_bits():
         assert kind.values == pytest.approx(published, rel=0, abs=2e-7)  # published as float32
 
 
-@pytest.mark.parametrize("d", [1, 7, 8, 9, 68, 300, 1001])
-def test_counted_bits_of_some_coordinates(d):
-    k = max(1, 5 * d // 100)
-    assert TopK(ratio=0.05).bits(d) == 64 * k
-    assert RandomK(ratio=0.05).bits(d) == 32 * k + 64
-
-
 @pytest.mark.parametrize(
     ("ratio", "d", "k"),
     [
@@ -226,12 +178,6 @@ def test_random_k_sends_distinct_coordinates_and_the_receiver_finds_them_from_th
     kept = decoded != 0
     assert kept.sum() == 40
     assert torch.equal(decoded[kept], x[kept])
-
-
-@pytest.mark.parametrize("compressor", [RandomK(k=1), Qsgd(), Natural()], ids=str)
-def test_what_is_random_needs_a_key(compressor):
-    with pytest.raises(ValueError, match="key"):
-        compressor(torch.ones(3))
 
 
 @pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
@@ -278,20 +224,12 @@ def test_blocks_are_each_block_alone_in_a_row(compressor):
     assert decoded.dtype == torch.float32
 
 
-def test_blocks_contract_as_the_worst_of_them():
-    blocks = Blocks(TopK(k=1), (30, 7))
-    assert (blocks.pi(37), TopK(k=1).pi(7)) == (1 / 30, 1 / 7)
-
-
-def test_a_vector_shorter_than_a_block_has_the_variance_of_its_length():
-    assert LinfDither(10).omega(4) == LinfDither(4).omega(4) < LinfDither(10).omega(10)
-
-
 def test_numbers_that_draws_alone_would_not_tell():
     x = VECTORS["random"]
     sent = RandomK(k=3, unbiased=True)(x, KEY)
     torch.testing.assert_close(sent[sent != 0], (x * (D / 3))[sent != 0])
     assert (Qsgd(1).omega(4), Qsgd(4).omega(4)) == (2, 0.25)
+    assert LinfDither(10).omega(4) == LinfDither(4).omega(4) < LinfDither(10).omega(10)
     assert [TopK(k=3, index_bits="packed").bits(d) for d in (8, 9)] == [3 * (32 + 3), 3 * (32 + 4)]
 
 
@@ -299,8 +237,8 @@ def test_one_block_of_signs_has_one_scale():
     blocks = Blocks(ScaledSign(), (2, 1))
     assert blocks(torch.tensor([1.0, -3.0, 10.0])).tolist() == [2, -2, 10]
     assert blocks.bits(3) == 2 + 32 + 1 + 32
-    blocks.check(3)
     assert hash(Blocks(ScaledSign(), [2, 1])) == hash(blocks)
+    assert Blocks(TopK(k=1), (30, 7)).pi(37) == 1 / 30  # of the worst of them
 
 
 MB = 2**18  # coordinates of 4 bytes
@@ -319,10 +257,9 @@ def test_buckets_are_filled_from_the_last_tensor_to_the_first(sizes, expected):
     assert buckets(sizes, mb=99) == (sum(sizes),)
 
 
-@pytest.mark.parametrize("compressor", [RandomK(k=3), Qsgd(), Natural()], ids=str)
-def test_blocks_of_one_size_draw_apart(compressor):
+def test_blocks_of_one_size_draw_apart():
     x = torch.randn(20, generator=torch.Generator().manual_seed(0)).repeat(2)
-    first, second = Blocks(compressor, (20, 20))(x, MessageKey(0, "down", 1)).split(20)
+    first, second = Blocks(Qsgd(), (20, 20))(x, MessageKey(0, "down", 1)).split(20)
     assert not torch.equal(first, second)
 
 
@@ -345,50 +282,22 @@ def test_log_quantize_by_hand():
     assert LogQuantize(3).encode(x).codes.tolist() == [0b11000010, 0b11010101, 0b00011010, 0b01100000]
 
 
-def _chances(compressor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gap between the two values each coordinate may get, and the chance of the outer one."""
-    if isinstance(compressor, Natural):
-        gap = 2.0 ** x.abs().log2().floor().clamp(min=-126)
-        return gap, torch.where(x.abs() < 2.0**-126, x.abs() / gap, x.abs() / gap - 1)
-    level = x.abs() / x.norm() * compressor.levels
-    return x.norm().expand_as(x) / compressor.levels, level - level.floor()
-
-
-DRAWS = 4000
-
-
-@pytest.mark.parametrize("name", ["sparse", "heavy tailed"])
-@pytest.mark.parametrize("compressor", [Qsgd(1), Qsgd(), Natural()], ids=str)
-def test_the_mean_is_x_and_the_variance_is_bounded(compressor, name):
-    """Over 4000 draws, to 5 standard deviations of the mean."""
-    x = VECTORS[name][0, 0].masked_fill(VECTORS[name][0, 0] == 0, 1e-3)
-    draws = compressor(x.expand(DRAWS, D), MessageKey(0, "up", 1, tuple(range(DRAWS))))
-    gap, chance = _chances(compressor, x)
-    variance = gap**2 * chance * (1 - chance)
-    assert ((draws.mean(0) - x).abs() <= 5 * (variance / DRAWS).sqrt() + 1e-12 * x.norm()).all()
-    errors = (draws - x).square().sum(-1)
-    assert (errors.mean() - variance.sum()).abs() <= 5 * errors.std() / math.sqrt(DRAWS) + 1e-12 * x.norm() ** 2
-    s = getattr(compressor, "levels", None)
-    bound = 1 / 8 if s is None else min(D / s**2, math.sqrt(D) / s)
-    assert variance.sum() <= bound * x.square().sum()
-
-
 def test_natural_at_the_ends_of_float32():
     smallest, largest = 2.0**-126, 2.0**127
     x = torch.tensor([smallest / 4, -smallest / 4, smallest, largest, 1.5 * largest, -1e200], dtype=torch.float64)
-    draws = Natural()(x.expand(DRAWS, 6), MessageKey(0, "up", 1, tuple(range(DRAWS))))
+    draws = Natural()(x.expand(1000, 6), MessageKey(0, "up", 1, tuple(range(1000))))
     assert set(draws[:, :2].abs().flatten().tolist()) == {0.0, smallest}
-    assert (draws[:, 0] / smallest).mean().item() == pytest.approx(1 / 4, abs=5 * math.sqrt(3 / 16 / DRAWS))
+    assert (draws[:, 0] / smallest).mean().item() == pytest.approx(1 / 4, abs=0.06)
     assert (draws[:, 2:] == torch.tensor([smallest, largest, largest, -largest])).all()
     assert torch.equal(Natural()(x[2:4].float(), DOWN), x[2:4].float())
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-@pytest.mark.parametrize("compressor", [MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd(), Natural()], ids=str)
-def test_what_is_not_finite_shows(compressor, bad):
+def test_what_is_not_finite_shows(bad):
     x = torch.randn(9)
     x[3] = bad
-    assert not compressor.decode(compressor.encode(x, DOWN), 9).isfinite().all()
+    for compressor in (MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd(), Natural()):
+        assert not compressor.decode(compressor.encode(x, DOWN), 9).isfinite().all()
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 7, 8, 9, 16])
@@ -425,14 +334,6 @@ def test_one_chunk_is_top_k_and_all_of_a_chunk_is_everything():
     assert torch.equal(ChunkTopK(5, 5)(x), x)
 
 
-@pytest.mark.parametrize("block", [8, 64, 256])
-def test_the_worst_group_of_int4_attains_its_constant(block):
-    x = torch.full((block,), 1 / 14 - 1e-12, dtype=torch.float64)
-    x[3] = 1
-    error = (Int4(block)(x) - x).square().sum() / x.square().sum()
-    assert float(error) == pytest.approx(1 - Int4(block).pi(block), rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("kind", "constants"), [(Nf4, (0.884, 0.792, 0.654)), (Dynamic4, (0.871, 0.839, 0.815))], ids=["nf4", "dynamic4"]
 )
@@ -463,6 +364,9 @@ def test_what_contracts_and_what_does_not():
     assert LinfDither(levels=7).omega(64) == pytest.approx(0.256, abs=5e-4)
     assert [Nuqsgd(levels=s).contractive for s in (2, 7)] == [False, True]
     assert Int4().pi(1000) == pytest.approx(0.757, abs=5e-4)
+    worst = torch.tensor([1.0] + [1 / 14 - 1e-12] * 63, dtype=torch.float64)  # which attains it
+    lost = (Int4(64)(worst) - worst).square().sum() / worst.square().sum()
+    assert float(lost) == pytest.approx(1 - Int4(64).pi(64), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +390,7 @@ def test_what_contracts_and_what_does_not():
         (lambda: BinMeans(1), "bits=1"),
         (lambda: BinMeans().check(2), "two would be lost"),
         (lambda: ChunkTopK(k=5, chunk=4), "k=5, chunk=4"),
-        (lambda: pack_codes(torch.zeros(3, dtype=torch.uint8), 0), "bits=0"),
+        *((lambda c=c: c(torch.ones(3)), "draws from a key") for c in (RandomK(k=1), Qsgd(), Natural())),
     ],
 )
 def test_nonsense_is_refused(make, message):

@@ -74,12 +74,11 @@ def test_a_group_is_an_optimizer_of_its_own(which: str) -> None:
     assert together.meter.payload_bytes == sum(optimizer.meter.payload_bytes for optimizer in alone)
 
 
-@pytest.mark.parametrize("along", ["estimate", "learnt"])
-def test_a_dense_group_of_diana_takes_gradient_steps(along: str) -> None:
+def test_a_dense_group_of_diana_takes_gradient_steps() -> None:
     """Nothing is learnt of it that a step would be a share of."""
     net, other = model(seed=0), model(seed=0)
     (weights, biases), (one, two) = parts(net), parts(other)
-    kind = diana(RandomK(k=2, unbiased=True), SGD(), rate=0.25, along=along)
+    kind = diana(RandomK(k=2, unbiased=True), SGD(), rate=0.25, along="learnt")
     together = CompressedOptimizer([{"params": weights}, {"params": biases, "compressor": None}], kind, lr=0.05)
     alone = CompressedOptimizer(one, kind, lr=0.05), torch.optim.SGD(two, lr=0.05)
     assert torch.allclose(train(net, together), train(other, *alone), rtol=1e-6)
@@ -162,9 +161,9 @@ def test_what_sends_all_cannot_compress_a_group() -> None:
 def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
     """A dense downlink, and the quantizer of weights that come down."""
     one, two = TopK(k=2), ScaledSign()
-    assert cd_adam(one, AMSGrad(), uplink_only=True).compressed_by(two) == cd_adam(two, AMSGrad(), uplink_only=True)
-    assert quantized_adam(one).compressed_by(two) == quantized_adam(two)
-    assert quantized_adam(one).compressed_by(two).downlink == quantized_adam(one).downlink
+    assert cd_adam(one, AMSGrad(), uplink_only=True).with_compressor(two) == cd_adam(two, AMSGrad(), uplink_only=True)
+    assert quantized_adam(one).with_compressor(two) == quantized_adam(two)
+    assert quantized_adam(one).with_compressor(two).downlink == quantized_adam(one).downlink
 
 
 def test_a_group_without_parameters_is_left_out() -> None:
@@ -250,27 +249,18 @@ def test_schedulers_do_what_they_do_to_torch_s_optimizers(schedule, kind: str) -
         ours = sgd(Identity(), SGD(momentum=0.9))
         reference = torch.optim.SGD(theirs, lr=0.05, momentum=0.9)
     optimizer = CompressedOptimizer([{"params": some} for some in parts(net)], ours, lr=0.05)
-    for one, two in zip(
-        train_double(net, optimizer, schedule(optimizer)),
-        train_double(other, reference, schedule(reference)),
-        strict=True,
-    ):
+    inputs = torch.linspace(-1, 1, 18, dtype=torch.float64).view(6, 3)
+    pairs = [(net, optimizer, schedule(optimizer)), (other, reference, schedule(reference))]
+    for _ in range(STEPS):
+        for module, stepped, scheduler in pairs:
+            stepped.zero_grad()
+            (module(inputs) - 1).square().mean().backward()
+            stepped.step()
+            scheduler.step()
+        one, two = (parameters_to_vector(module.parameters()) for module, *_ in pairs)
         torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-12)
     for one, two in zip(optimizer.param_groups, reference.param_groups, strict=True):
         assert one["lr"] == two["lr"]
-
-
-def train_double(net: torch.nn.Module, optimizer: torch.optim.Optimizer, scheduler: object) -> torch.Tensor:
-    """As `train`, for inputs of float64."""
-    inputs = torch.linspace(-1, 1, 18, dtype=torch.float64).view(6, 3)
-    path = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        (net(inputs) - 1).square().mean().backward()
-        optimizer.step()
-        scheduler.step()
-        path.append(parameters_to_vector(net.parameters()).detach().clone())
-    return torch.stack(path)
 
 
 @pytest.mark.parametrize("name", ["naive", "naive natural", "cd_adam", "onebit_adam", "quantized_adam"])

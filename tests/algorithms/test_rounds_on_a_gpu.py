@@ -60,11 +60,8 @@ LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide"
 SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]
 COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
 CASES = [
-    (ScaledSign(), METHODS),
-    (Natural(), ["marina"]),
-    (UniformQuantize(), ["econtrol", "naive"]),  # without a known π, which econtrol refuses
-    (Identity(), ["muon", "powersgd", "dion"]),
-    (SHAPED[1], ["demo"]),
+    (ScaledSign(), ["cd_adam", "quantized_adam"]),
+    (Identity(), ["muon"]),
     *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
 ]
 NAMED = {
@@ -124,17 +121,13 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
         workers = path.local(gradients, workers, replica, lr, t)
         for stage in path.stages(t, lr):
             up, workers = stage.worker(gradients, workers, replica, lr, t, 0)
-            up = crossed(up, 2) if is_packed else up
+            up = from_bytes(to_bytes(up, 2), up, 2) if is_packed else up
             down, server = stage.server(up, server, t, 0)
-            down = crossed(down, 1) if is_packed else down
+            down = from_bytes(to_bytes(down, 1), down, 1) if is_packed else down
             replica = stage.replica(down, replica, lr, t)
             assert {tensor.device for tensor in (*tensors(up), *tensors(down), replica.x, replica.signal)} == {GPU}
         if path.stages(t, lr):
             workers = path.sync_workers(workers, replica, t)
-
-
-def crossed(payload, lead: int):
-    return from_bytes(to_bytes(payload, lead), payload, lead)
 
 
 def draws(compressor: Compressor) -> bool:
@@ -145,11 +138,12 @@ def draws(compressor: Compressor) -> bool:
 
 @pytest.mark.parametrize("compressor", [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))], ids=str)
 def test_a_message_stays_on_the_gpu(compressor: Compressor, gpu: PretendedGpu) -> None:
-    """But for what is drawn on the CPU, and the seeds that random_k's receiver reads."""
+    """As a round does."""
     x, key = torch.zeros(TRIALS, WORKERS, D, device=GPU), MessageKey(SEED, "up", 1, (0, 1))
     for _ in range(2):  # the first makes the tables
         gpu.crossings.clear()
-        payload = crossed(compressor.encode(x, key), 2)
+        sent = compressor.encode(x, key)
+        payload = from_bytes(to_bytes(sent, 2), sent, 2)
         decoded = [compressor(x, key)]
         if isinstance(compressor, RandomK):
             with pytest.raises(RuntimeError):  # a number of the GPU's
@@ -186,6 +180,7 @@ def test_a_round_stays_on_the_gpu(
             ), one
 
 
+@pytest.mark.slow
 def test_every_compressor_and_method_is_tried() -> None:
     assert {*NAMED["compressor"].values()} <= {type(compressor) for compressor in COMPRESSORS}
     assert {one[0] for one in product(METHODS, COMPRESSORS, OPTIONS) if algorithm(*one)} == set(METHODS)

@@ -9,7 +9,6 @@ import torch
 from algorithms.compressors import ChunkTopK, DctTopK, TopK
 from algorithms.compressors import top_k as largest
 from algorithms.compressors.packing import unpack_codes
-from algorithms.compressors.shard import whole
 from algorithms.utils.layout import laid_out
 
 D = 70_001
@@ -30,15 +29,14 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("k", [1, 1_120, D // 2, D])
 @pytest.mark.parametrize("name", SIZES)
-def test_they_are_those_of_a_stable_sort(name: str, k: int) -> None:
+def test_they_are_those_of_a_stable_sort(name: str) -> None:
     size = SIZES[name].astype(np.float32)
-    expected = np.sort(np.argsort(-size, kind="stable")[:k])
-    found = largest.largest(torch.from_numpy(size).expand(2, 1, -1), k)
-    assert found.shape == (2, 1, k)
-    assert np.array_equal(found[0, 0].numpy(), expected)
-    assert np.array_equal(found[1, 0].numpy(), expected)
+    order = np.argsort(-size, kind="stable")
+    for k in (1, 1_120, D // 2, D):
+        found = largest.largest(torch.from_numpy(size).expand(2, 1, -1), k)
+        assert found.shape == (2, 1, k)
+        assert np.array_equal(found.flatten(0, 1).numpy(), [np.sort(order[:k])] * 2)
 
 
 def test_a_sample_that_misleads_costs_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +57,6 @@ def test_long_vectors_are_compressed_as_short_ones_are(name: str, monkeypatch: p
     assert found.numpy().tobytes() == compressor(x).numpy().tobytes()
     for one, other in zip(payload, compressor.encode(x), strict=True):
         assert torch.equal(one, other)
-    assert int(compressor._keep(x, whole(D)).sum()) == compressor.count(D)
 
 
 def test_a_vector_with_nan_has_a_payload_of_the_usual_size() -> None:
