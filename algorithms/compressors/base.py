@@ -168,21 +168,9 @@ class Wrapper(Compressor):
 
     compressor: Compressor
 
-    @property
-    def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.compressor.contractive
-
-    @property
-    def unbiased(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.compressor.unbiased
-
-    @property
-    def keeps_zero(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.compressor.keeps_zero
-
-    @property
-    def is_scaled(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.compressor.is_scaled
+    def __post_init__(self) -> None:
+        for assumption in ("contractive", "unbiased", "keeps_zero", "is_scaled"):
+            object.__setattr__(self, assumption, getattr(self.compressor, assumption))  # the class is frozen
 
 
 @dataclass(frozen=True)

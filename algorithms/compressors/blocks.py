@@ -45,6 +45,7 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "sizes", tuple(self.sizes))  # a list would not hash
         if not self.sizes or min(self.sizes) < 1:
             raise ValueError(f"sizes={self.sizes}: it takes one block or more, of one coordinate or more")

@@ -70,10 +70,9 @@ class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
 
     32 bits an index is a convention: `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
-
-    Of equal magnitudes the lower index is kept, so that every device agrees. Of a vector with NaN a message has its
-    size, and nothing else is promised. π = k/d. On shards of several processes
-    the k-th largest magnitude is found byte by byte: counts over all of them for every byte of a float.
+    Of equal magnitudes the lower index is kept. Of a vector with NaN a message has its size, and nothing else is
+    promised. π = k/d. On shards the k-th largest magnitude is found by counts over all of them for every byte of a
+    float.
     Source: Assumption 4.1's canonical example.
     """
 
@@ -129,7 +128,7 @@ class TopK(Sparsifier):
 
 
 def _width(d: int) -> int:
-    """⌈log₂ d⌉, bits of one of d coordinates; 1 at least."""
+    """⌈log₂ d⌉, 1 at least."""
     return max(1, (d - 1).bit_length())
 
 
@@ -152,8 +151,9 @@ def _threshold(magnitude: Tensor, shard: Shard, k: int) -> tuple[Tensor, Tensor]
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
         byte = (pattern >> shift) & 255
-        mine = _histogram(torch.where(alike, byte, 256))[..., :256]
-        everyones = torch.stack(shard.everyones(mine, [256] * (len(shard.cuts) - 1)))
+        counts = pattern.new_zeros(*pattern.shape[:-1], 256, dtype=torch.int32)
+        counts.scatter_add_(-1, byte.long(), alike.to(torch.int32))
+        everyones = torch.stack(shard.everyones(counts, [256] * (len(shard.cuts) - 1)))
         numbers = everyones.sum(0, dtype=torch.int32)
         from_here_on = numbers.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
         chosen = (from_here_on >= left).sum(-1, keepdim=True).sub_(1).clamp_(min=0)
@@ -168,16 +168,9 @@ _WHOLE_NUMBERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def _largest(magnitude: Tensor, k: int) -> Tensor:
-    """The k largest magnitudes, in any order."""
     if k and _is_long(magnitude):
         return magnitude.gather(-1, largest(magnitude, k))
     return magnitude.topk(k, sorted=False).values
-
-
-def _histogram(byte: Tensor) -> Tensor:
-    """How many of [..., m] are 0, 1, …, 256: int32 [..., 257]."""
-    numbers = byte.new_zeros(*byte.shape[:-1], 257, dtype=torch.int32)
-    return numbers.scatter_add_(-1, byte.long(), numbers.new_ones(()).expand(byte.shape))
 
 
 def ragged(flags: Tensor, most: int | None = None) -> Tensor:
@@ -238,22 +231,16 @@ def largest(size: Tensor, k: int) -> Tensor:
 
 
 def _largest_of(row: np.ndarray, k: int) -> np.ndarray:
-    places = _candidates(row, k)
+    sample = row[:: max(len(row) // _SAMPLE, 1)]
+    expected = k / len(row) * len(sample)
+    rank = int(expected + 4 * expected**0.5) + 2  # four standard deviations beyond what is expected above the k-th
+    places = np.arange(len(row))
+    if rank < len(sample):
+        above = np.flatnonzero(row >= np.partition(sample, -rank)[-rank])
+        places = above if len(above) >= k else places
     among = row[places]
     threshold = np.partition(among, -k)[-k]
     kept = among > threshold
     kept[np.flatnonzero(among == threshold)[: k - np.count_nonzero(kept)]] = True
     found = places[kept]
     return found if len(found) == k else np.resize(found if len(found) else places, k)
-
-
-def _candidates(row: np.ndarray, k: int) -> np.ndarray:
-    """Where the k largest are, and some others, in order."""
-    sample = row[:: max(len(row) // _SAMPLE, 1)]
-    expected = k / len(row) * len(sample)
-    rank = int(expected + 4 * expected**0.5) + 2  # four standard deviations beyond what is expected above the k-th
-    if rank < len(sample):
-        places = np.flatnonzero(row >= np.partition(sample, -rank)[-rank])
-        if len(places) >= k:
-            return places
-    return np.arange(len(row))

@@ -272,11 +272,14 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=downlink)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        """The step size that theory allows for full gradients, EF21's unless a subclass knows its own.
+        """The step size up to which theory has convergence for full gradients: EF21's, unless a subclass knows its own.
 
-        f has smoothness L and the f_i of n workers L̃ = √(mean_i L_i²). Raises ValueError without a known π.
+        γ = 1/(L + L̃√(β/θ)), θ = 1 − √(1−π), β = (1−π)/θ, so that √(β/θ) = √(1−π)/(1 − √(1−π)). `smoothness` is L of
+        f, `worker_smoothness` L̃ = √(mean_i L_i²). Raises ValueError where the compressor has no known π.
+        Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1, which is about a dense downlink.
         """
-        return markov_step_size(smoothness, worker_smoothness, self.uplink.compressor.pi(d))
+        root = (1 - self.uplink.compressor.pi(d)) ** 0.5
+        return 1 / (smoothness + worker_smoothness * root / (1 - root))
 
     def check(self, d: int) -> None:
         """Raise ValueError when a channel or the update cannot take d coordinates."""
@@ -294,14 +297,3 @@ def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> 
         return vectors
     norm = whole(vectors.shape[-1]).norm(vectors) if norm is None else norm
     return vectors * (most / (norm + 1e-6)).clamp(max=1.0)
-
-
-def markov_step_size(smoothness: float, worker_smoothness: float, pi: float) -> float:
-    """γ = 1/(L + L̃√(β/θ)) for gradient descent on a Markov sequence, up to which EF21 is proven to converge.
-
-    θ = 1 − √(1−π) and β = (1−π)/θ, so that √(β/θ) = √(1−π)/(1 − √(1−π)). `smoothness` is L of f,
-    `worker_smoothness` L̃ = √(mean_i L_i²), `pi` the compressor's contraction (Assumption 4.1), k/d for top-k.
-    Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1, which is about a dense downlink.
-    """
-    root = (1 - pi) ** 0.5
-    return 1 / (smoothness + worker_smoothness * root / (1 - root))

@@ -1,7 +1,6 @@
 """Where communication is counted."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
 
 import torch
 
@@ -44,8 +43,3 @@ class GroupedBitCounter(BitCounter):
     def count_group(self, number: int, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
         self.groups[number].count(algorithm, d, t, dtype)
         self.count(algorithm, d, t, dtype)
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """What `dataclasses.asdict` gave."""
-        return cls(**{**saved, "groups": [BitCounter(**part) for part in saved["groups"]]})

@@ -2,9 +2,6 @@
 
 from math import cos, pi
 
-COOL_DOWN = 0.2
-"""The share of the rounds in which `wsd` comes down."""
-
 
 def constant(t: int, rounds: int) -> float:
     """α_t = α."""
@@ -36,7 +33,7 @@ def wsd(t: int, rounds: int) -> float:
 
     Warm-up, stable, decay: Hu et al. 2024 (MiniCPM); the line over the last 20 % is of Hägele et al. 2024.
     """
-    return min(1.0, (rounds - t + 1) / (COOL_DOWN * rounds))
+    return min(1.0, (rounds - t + 1) / (0.2 * rounds))
 
 
 SCHEDULES = {
@@ -49,8 +46,6 @@ SCHEDULES = {
 }
 """By configured name; each takes the round t (from 1) and the number of rounds T."""
 
-_FALLING = ("cosine", "wsd")
-
 
 def factor(schedule: str, t: int, rounds: int, *, warmup: int = 0, final: float = 0.0) -> float:
     """α_t/α in round t of T, with W = `warmup` rounds in front of the schedule's own T − W:
@@ -61,6 +56,6 @@ def factor(schedule: str, t: int, rounds: int, *, warmup: int = 0, final: float 
     With W = 100, the cosine and `final` = 0.1 these are nanoGPT's step sizes (karpathy/nanoGPT, train.py, `get_lr`).
     """
     share = SCHEDULES[schedule](max(t - warmup, 1), rounds - warmup)
-    if schedule in _FALLING:
+    if schedule in ("cosine", "wsd"):
         share = final + (1 - final) * share
     return share * t / (warmup + 1) if t <= warmup else share

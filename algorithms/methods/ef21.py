@@ -24,7 +24,7 @@ def ef21(
     Wire: one message of C up, 64k bits with top-k, and 32d bits or one message of C down.
     Source: Richtárik, Sokolov and Fatkhullin 2021, whose setting is the default. The CD-Adam paper's section 7.2 has
     it in both directions from zero, with k = 0.016d: the preset `ef21_both_ways`. EF21-BC (2021, arXiv 2110.03294)
-    chooses C apart for both directions: `downlink_compressor`. The step size of theory is `markov_step_size`. EF21-W
+    chooses C apart for both directions: `downlink_compressor`. The step size of theory is `step_size`. EF21-W
     (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C, with mean_i L_i for L̃.
     Differences: The authors start from random points and give the last worker the rows that do not divide; here x₁ =
     0 and these rows are left out. They count 32 bits for each of k values; here an index costs 32 bits too, and the

@@ -58,7 +58,11 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
         worker = saved.part(f"worker-{optimizer.rank}")
     else:
         _check_mean(optimizer, own["worker"], before)
-        worker = dict(leaves(own["worker"])) | _mean([saved.part(f"worker-{rank}") for rank in range(before)])
+        workers = [saved.part(f"worker-{rank}") for rank in range(before)]
+        worker = dict(leaves(own["worker"]))
+        for name, leaf in workers[0].items():
+            if leaf.is_floating_point():  # not the worker's number
+                worker[name] = torch.stack([one[name] for one in workers]).mean(0)
         about["of"]["workers"] = optimizer.workers
     found = {"worker": worker, "replica": alike, "server": saved.part("server") if optimizer.rank == 0 else {}}
     state = {
@@ -70,7 +74,6 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
 
 
 def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int) -> None:
-    """Raise ValueError where workers have what other workers cannot start from."""
     change = f"this state is of {before} workers, not {optimizer.workers}, and every worker has"
     algorithms = optimizer.algorithms
     for algorithm, worker in zip(algorithms, [own] if len(algorithms) == 1 else own.values(), strict=True):
@@ -81,12 +84,6 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
         if worker["memory"] is not None and not algorithm.uplink.is_carried_by_the_mean:
             kind = type(algorithm.uplink).__name__
             raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
-
-
-def _mean(workers: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Of what workers remember; not of their numbers."""
-    names = [name for name, leaf in workers[0].items() if leaf.is_floating_point()]
-    return {name: torch.stack([worker[name] for worker in workers]).mean(0) for name in names}
 
 
 def _nested(found: dict[str, Any], like: Any) -> Any:

@@ -20,7 +20,6 @@ from ..registry import load_method
 from .flat_params import Flat
 from .optimizer_state import check_state, state_digest, to_device
 
-_STEP_SIZE = 0.0  # gradients do not depend on one
 _OF_GRADIENTS = (
     "start_workers",
     "worker_message",
@@ -39,13 +38,12 @@ class CompressedGradients:
     """The mean gradient of all ranks as a method's two channels deliver it: the state of DDP's hook.
 
     Every process of the default group is a worker, and rank 0 is the server too. A round is one backward pass that
-    DDP synchronises. The gradients of all buckets are one vector [d] in the order of the parameters, whatever buckets
-    DDP forms, compressed as a whole (by tensor where the compressor is a `Blocks`), and cross when the last bucket is
-    ready. What is remembered is float32 where parameters are of 16 bits.
+    DDP synchronises: the gradients of all buckets are one vector [d] in the order of the parameters, which crosses
+    when the last is ready. What is remembered is float32 where parameters are of 16 bits.
 
-    `t` counts rounds. In a round in which some rank's gradient is not finite all ranks receive NaN, as they would
-    from an uncompressed sum; memories and `t` stay as they were, and `skipped` counts it. `meter` counts what one
-    worker sent and received. `state_dict` holds this rank's memories; save and load it on every rank.
+    `t` counts rounds. Where some rank's gradient is not finite all ranks receive NaN, memories and `t` stay as they
+    were, and `skipped` counts the round. `meter` counts what one worker sent and received. `state_dict` holds this
+    rank's memories; save and load it on every rank.
     """
 
     def __init__(
@@ -82,8 +80,7 @@ class CompressedGradients:
         params, gradients = bucket.parameters(), bucket.gradients()
         for param, gradient in zip(params, gradients, strict=True):
             if param not in self._place:
-                found = f"a parameter {list(param.shape)} that is not among those given"
-                raise ValueError(f"DDP has {found}: give ddp_model.parameters()")
+                raise ValueError("DDP has a parameter that is not among those given: give ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
         self._ready.append((params, gradients, bucket.buffer(), future))
         if bucket.is_last():
@@ -100,7 +97,8 @@ class CompressedGradients:
 
     def state_dict(self) -> dict:
         """This rank's state, in nested dicts of tensors and numbers, with a digest."""
-        return {**(state := self._state()), "digest": state_digest(state)}
+        state = self._state()
+        return {**state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Go on from what `state_dict` gave on the same rank.
@@ -119,8 +117,8 @@ class CompressedGradients:
         """g̃_t [d] for this worker's gradient [d]; NaN where a rank's gradient is not finite."""
         t, usable = self.t + 1, is_finite(gradient)
         sent = gradient if usable else torch.zeros_like(gradient)
-        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, _STEP_SIZE, t, self.seed)
-        down, server = self._wire.step(up, self._server, self._flat.read(), _STEP_SIZE, t, usable)
+        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self.seed)
+        down, server = self._wire.step(up, self._server, self._flat.read(), 0.0, t, usable)
         if down is None:
             self.skipped += 1
             return torch.full_like(gradient, torch.nan)

@@ -11,10 +11,8 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 class Flat:
-    """Parameters side by side as a vector [d], of float32 where they are of 16 bits.
+    """Parameters side by side as a vector [d]; of float32, as the master copy, where they are of 16 bits.
 
-    A parameter of 16 bits is what a coordinate of the vector rounds to: small steps add up in the vector, which is
-    the master copy, although the parameter does not move at first.
     Raises ValueError for no parameters, for those of which this process has a part, and for dtypes or devices that do
     not fit into one vector.
     """
@@ -48,7 +46,6 @@ class Flat:
         torch._foreach_copy_(self.params, pieces)  # pyright: ignore[reportPrivateImportUsage]
 
     def places(self) -> dict[Tensor, slice]:
-        """Where in the vector every parameter stands."""
         ends = accumulate(self.sizes)
         places = (slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True))
         return dict(zip(self.params, places, strict=True))
@@ -84,6 +81,5 @@ def _working(dtype: torch.dtype) -> torch.dtype:
 
 
 def _is_sharded(param: Tensor) -> bool:
-    """Whether it is a distributed tensor (FSDP 2, tensor parallelism), or FSDP 1's flat parameter or a view into one:
-    told by what each alone has, since importing them takes seconds."""
+    """Whether it is a distributed tensor or FSDP 1's flat parameter: importing their classes would take seconds."""
     return any(getattr(param, name, None) for name in ("placements", "_is_flat_param", "_fsdp_flattened"))

@@ -85,7 +85,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 raise
 
     def _start(self) -> None:
-        """Set up the states before the first round, alike on all ranks. Sets nothing where it raises."""
+        """Set up the states before the first round, alike on all ranks, or nothing where it raises."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
         active = [number for number, params in enumerate(groups) if params]
         flat = Flat([param for params in groups for param in params])
@@ -121,9 +121,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
     ) -> Tensor | None:
         """One round: send this worker's gradient, receive the server's message, update; or skip, as all ranks do.
 
-        Returns what `closure` returned, if one was given to compute the gradient. Raises Disagreement where a rank
-        differs from the others, ValueError for a step size or hyperparameter outside its range, and LostContact.
-        Then nothing has changed.
+        Returns what `closure` returned. Raises Disagreement where a rank differs from the others, ValueError for a
+        step size or hyperparameter outside its range, and LostContact. Then nothing has changed.
         """
         loss = None
         if closure is not None:
@@ -176,8 +175,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
 
         Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, number
-        of coordinates or parameter groups; then nothing has changed. Ranks that load states of different rounds, or
-        not all of which load one, raise Disagreement in the next step.
+        of coordinates or parameter groups; then nothing has changed.
         """
         groups = state_dict.get("param_groups") if isinstance(state_dict, dict) else None
         if isinstance(groups, list) and len(groups) != len(self.param_groups):
@@ -194,7 +192,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = to_parts(here["replica"], self._replicas)
         self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
         self.t, self.skipped = here["t"], here["skipped"]
-        self.meter = GroupedBitCounter.from_dict(here["meter"])
+        groups = [BitCounter(**part) for part in here["meter"]["groups"]]
+        self.meter = GroupedBitCounter(**{**here["meter"], "groups": groups})
         self._flat.write(self._master())
 
     def _state(self) -> dict:

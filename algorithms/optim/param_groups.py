@@ -17,10 +17,7 @@ Settings = list[dict[str, Any]]
 
 
 def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
-    """An algorithm, made where it is a name, and its hyperparameters as all groups begin with them.
-
-    options: of the method's function where `algorithm` is a name, and hyperparameters. Raises ValueError.
-    """
+    """An algorithm, made where it is a name, and its hyperparameters as all groups begin with them."""
     own = parameters(algorithm) if isinstance(algorithm, str) else []
     if isinstance(algorithm, str):
         algorithm = load_method(algorithm, **{name: value for name, value in options.items() if name in own})
@@ -46,7 +43,7 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:
-    """What groups say of lr and hyperparameters, which are of the form of those in `like`. Raises ValueError."""
+    """What groups say of lr and hyperparameters, of the form of those in `like`."""
     return [{name: _plain(name, group[name], like[name]) for name in like} for group in groups]
 
 
@@ -60,7 +57,6 @@ def with_settings(algorithms: SideBySide, settings: Settings) -> SideBySide:
 
 
 def check_step_size(lr: float) -> None:
-    """Raise ValueError for one that is negative or not finite."""
     if not 0 <= lr < inf:
         raise ValueError(f"lr={lr}: must be finite and not negative")
 

@@ -29,17 +29,14 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Of its coordinates."""
         return prod(self.shape)
 
     @property
     def rows(self) -> int:
-        """m."""
         return self.shape[0]
 
     @property
     def columns(self) -> int:
-        """n."""
         return self.size // self.shape[0]
 
     def of(self, vectors: Tensor) -> Tensor:
@@ -66,10 +63,8 @@ def of_vectors(sizes: Iterable[int]) -> Layout:
 
 def with_ends(layout: Layout) -> Layout:
     """The first of the matrices as an embedding and the last as the head, where layers follow one another."""
-    ends: dict[Block, Role] = {}
     matrices = [block for block in layout if block.role == "matrix"]
-    if matrices:
-        ends = {matrices[0]: "embedding", matrices[-1]: "head"}
+    ends: dict[Block, Role] = {**dict.fromkeys(matrices[:1], "embedding"), **dict.fromkeys(matrices[-1:], "head")}
     return tuple(replace(block, role=ends.get(block, block.role)) for block in layout)
 
 

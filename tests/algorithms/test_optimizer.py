@@ -40,11 +40,8 @@ def rank_of_two(rank: int, target: Path, names: list[str]) -> None:
     dist.init_process_group("gloo", init_method=f"file://{target}/store", rank=rank, world_size=2)
     paths = {}
     for name in names:
-        net, path, algorithm = (
-            model(seed=rank),
-            [],
-            ALGORITHMS[name],
-        )  # ranks start apart: rank 0's parameters are the ones that count
+        algorithm, path = ALGORITHMS[name], []
+        net = model(seed=rank)  # ranks start apart: rank 0's parameters are the ones that count
         optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05, seed=3)
         for t in range(ROUNDS):
             if t == ROUNDS // 2:

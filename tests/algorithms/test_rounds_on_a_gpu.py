@@ -11,32 +11,21 @@ import torch
 import yaml
 from hydra.utils import get_object
 from pretended_gpu import GPU, PretendedGpu, pretended_gpu
+from test_compressors import COMPRESSORS as OF_VECTORS
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import (
-    BinMeans,
     Blocks,
-    ChunkTopK,
-    ChunkTopKBins,
     Compressor,
     DctTopK,
-    Dynamic4,
     Identity,
-    Int4,
     LinfDither,
-    LogQuantize,
-    MinMaxUint8,
     Natural,
-    Nf4,
     Nuqsgd,
     Qsgd,
     RandomK,
     RankK,
     ScaledSign,
-    Sign,
-    SignMean,
-    TopK,
-    UniformQuantize,
 )
 from algorithms.compressors.base import tensors
 from algorithms.core.algorithm import Algorithm
@@ -50,12 +39,7 @@ D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
 SEED = 1
 """With which a coin of p = 0.5 shows heads in rounds 1 and 2, tails in 3."""
 METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
-WHOLE: list[Compressor] = [
-    Identity(), ScaledSign(), ScaledSign("l2"), TopK(k=3), RandomK(k=3), RandomK(k=3, unbiased=True), MinMaxUint8(),
-    LogQuantize(), UniformQuantize(), UniformQuantize(11), Qsgd(), Natural(), Sign(), Sign(zero=True), SignMean(4),
-    TopK(k=3, index_bits="packed"), Int4(10), LinfDither(10, 1), Nuqsgd(10), BinMeans(), ChunkTopK(3, 10),
-    ChunkTopKBins(3, 10), Nf4(10), Dynamic4(10),
-]  # fmt: skip
+WHOLE = [one for one in OF_VECTORS if not isinstance(one, Blocks)]
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "matrix")])
 SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]
 COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]

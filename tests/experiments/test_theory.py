@@ -8,7 +8,9 @@ from reference.plain_loop import LAMBDA, parts
 from reference.plain_loop import local_gradient as gradient
 from run_support import go, rows
 
-from algorithms.core.algorithm import markov_step_size
+from algorithms.compressors import TopK
+from algorithms.core.update_rules import SGD
+from algorithms.methods.ef21 import ef21
 from common.errors import UsageError
 from data.embedded import breast_cancer
 from data.libsvm import load
@@ -51,9 +53,10 @@ def test_published_values_are_met(name, smoothness, worker_smoothness, step, tmp
     (tmp_path / f"{name}.xz").symlink_to(SHARED / f"{name}.xz")
     task = LogisticRegression(load(name, tmp_path), workers=20, seed=0)
     assert task.smoothness() == pytest.approx((smoothness, worker_smoothness), rel=1e-3)
-    assert markov_step_size(*task.smoothness(), pi=1 / task.d) == pytest.approx(step, rel=1e-3)
-    assert markov_step_size(smoothness, worker_smoothness, pi=1 / task.d) == pytest.approx(step, rel=3e-6)
-    assert markov_step_size(smoothness, worker_smoothness, pi=1) == 1 / smoothness
+    algorithm = ef21(TopK(k=1), SGD())
+    assert algorithm.step_size(*task.smoothness(), 20, task.d) == pytest.approx(step, rel=1e-3)
+    assert algorithm.step_size(smoothness, worker_smoothness, 20, task.d) == pytest.approx(step, rel=3e-6)
+    assert algorithm.step_size(smoothness, worker_smoothness, 20, 1) == 1 / smoothness
 
 
 def test_ef21_as_its_authors_run_it(tmp_path):
