@@ -26,13 +26,6 @@ def pack(flags: Tensor) -> Tensor:
     return pack_by_torch(flags)
 
 
-def pack_signs(x: Tensor) -> Tensor:
-    """pack(x >= 0), of numbers [..., d]."""
-    if x.device.type == "cpu":
-        return torch.from_numpy(np.packbits(x.numpy() >= 0, axis=-1))
-    return pack_by_torch(x >= 0)
-
-
 def unpack(packed: Tensor, d: int) -> Tensor:
     """The booleans [..., d] that `pack` was given, from uint8 [..., ⌈d/8⌉]."""
     if packed.device.type == "cpu":
@@ -41,7 +34,7 @@ def unpack(packed: Tensor, d: int) -> Tensor:
 
 
 def signed(packed: Tensor, d: int, magnitude: Tensor) -> Tensor:
-    """m where `pack_signs` was given x ≥ 0 and −m elsewhere, [..., d], for magnitudes m [..., 1] and in their dtype.
+    """m where `pack` was given true and −m elsewhere, [..., d], for magnitudes m [..., 1] and in their dtype.
 
     Eight coordinates at a time, by what a byte stands for: a third of the time of unpacking and multiplying.
     """

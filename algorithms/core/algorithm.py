@@ -272,7 +272,7 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=downlink)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        """The step size up to which theory has convergence for full gradients: EF21's, unless a subclass knows its own.
+        """The step size that theory allows for full gradients: EF21's, unless a subclass knows its own.
 
         γ = 1/(L + L̃√(β/θ)), θ = 1 − √(1−π), β = (1−π)/θ, so that √(β/θ) = √(1−π)/(1 − √(1−π)). `smoothness` is L of
         f, `worker_smoothness` L̃ = √(mean_i L_i²). Raises ValueError where the compressor has no known π.
