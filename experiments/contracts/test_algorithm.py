@@ -4,7 +4,7 @@ The fixture `build_algorithm` is what is tested: one of the `cases` of a functio
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import Parameter
@@ -117,7 +117,7 @@ class TestAlgorithm:
     def test_is_distributed_as_simulated(self, build_algorithm: Case) -> None:
         """Two ranks hold the simulation's model, and the same signal and moments, bit for bit in every round."""
         simulated = run_of(build_algorithm)
-        for t, (_, _, (first, second)) in enumerate(two_ranks_of(build_algorithm), 1):
+        for t, (_, _, (first, second)) in enumerate(two_ranks(build_algorithm), 1):
             with given(f"round {t}"):
                 assert_same(first.x, simulated[t].replica.x, "x on two ranks and simulated")
                 assert_same(second, first, "the second rank and the first")
@@ -186,7 +186,7 @@ class TestAlgorithm:
     def test_counts_its_bits(self, build_algorithm: Case) -> None:
         """Bits and bytes counted are those of what is sent, up and down, in every round."""
         algorithm = build_algorithm()
-        for t, (up, down, _) in enumerate(two_ranks_of(build_algorithm), 1):
+        for t, (up, down, _) in enumerate(two_ranks(build_algorithm), 1):
             meter = BitCounter()
             meter.count(algorithm, D, t, torch.float64)
             ups, downs = tuple(part[0, 0] for part in tensors(up)), tuple(part[0] for part in tensors(down))
@@ -226,13 +226,6 @@ def run_of(build: Case) -> list[ClusterState]:
     return states(build(), start(2), LRS)
 
 
-@cache
-def two_ranks_of(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
-    """The same on two ranks."""
-    torch.manual_seed(1)
-    return list(two_ranks(build))
-
-
 def states(
     algorithm: Algorithm, x: Tensor, lr: float | Tensor, rounds: int = ROUNDS, slope: float = 1
 ) -> list[ClusterState]:
@@ -253,12 +246,14 @@ def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
     return algorithm.variance_reduced_gradient(found, gradients(previous.unsqueeze(-2), workers.ids), workers, t)
 
 
-def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState]]]:
+@cache
+def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
     """What went up and down and the replicas of two ranks, after every round; the first rank is the server too.
 
     Each has an algorithm object of its own, and whatever goes from one to the other is bytes.
     """
-    ranks, states = (build(), build()), []
+    torch.manual_seed(1)
+    ranks, states, rounds = (build(), build()), [], []
     for algorithm, ids in zip(ranks, torch.arange(WORKERS).split(WORKERS // 2), strict=True):
         workers, server = algorithm.start_workers(start(2), ids), algorithm.start_server(start(2))
         states.append(ClusterState(workers, server, algorithm.start_replica(start(2))))
@@ -282,4 +277,5 @@ def two_ranks(build: Case) -> Iterator[tuple[Payload, Payload, list[ReplicaState
                 state.replica = stage.replica(message, state.replica, LRS, t)
         for algorithm, state in zip(ranks, states, strict=True) if ups else ():
             state.workers = algorithm.sync_workers(state.workers, state.replica, t)
-        yield tuple(ups), tuple(downs), [state.replica for state in states]
+        rounds.append((tuple(ups), tuple(downs), [state.replica for state in states]))
+    return rounds

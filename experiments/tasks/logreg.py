@@ -74,7 +74,10 @@ class LogisticRegression:
         self._rows = dataset.features[used]  # a_j [nm, d], in worker order
         self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
-        self._forward, self._backward = _products(self._rows[self._own], own)
+        blocks = _by_worker(self._rows[self._own], own)
+        # [d, T] goes forward at a model of all, [Wd, T] at workers' own; [Wm, T] goes back to every worker's own sum.
+        self._forward, self._apart = _torch_csr(self._rows[self._own]), _torch_csr(blocks)
+        self._backward = _torch_csr(blocks.T.tocsr())
 
     @staticmethod
     def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
@@ -160,18 +163,13 @@ class LogisticRegression:
 
     @cached_property
     def _whole(self) -> tuple[Tensor, Tensor]:
-        """The products over the rows of all workers."""
+        """Forward and backward over the rows of all workers."""
         if len(self._ids) == self.workers:
             return self._forward, self._backward
-        return _products(self._rows, self.workers)
+        return _torch_csr(self._rows), _torch_csr(_by_worker(self._rows, self.workers).T.tocsr())
 
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return self.regularization * 2 * x / (1 + x * x) ** 2
-
-    @cached_property
-    def _apart(self) -> Tensor:
-        """The forward product with every worker's columns in a block of their own, for models of their own."""
-        return _torch_csr(_by_worker(self._rows[self._own], len(self._ids)))
 
     def _batch(self, t: int) -> tuple[sp.csr_array, Tensor]:
         """The rows a_j that the workers at hand draw in round t, in worker order, and their labels."""
@@ -200,35 +198,17 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
     return float(eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
 
 
-def _products(rows: sp.csr_array, workers: int) -> tuple[Tensor, Tensor]:
-    """For rows [nm, d] of n workers what [d, T] is multiplied by forward, and [nm, T] backward: the block-diagonal
-    transpose [nd, nm], which gives every worker's own sum."""
-    return _torch_csr(rows), _torch_csr(_by_worker(rows, workers).T.tocsr())
-
-
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
     """Rows [nm, d] of n workers, in worker order, each worker's columns moved to a block of its own: [nm, nd]."""
     count, d = shape(rows)
-    index = _index(rows.nnz, count, workers * d)
+    index = np.int32 if max(rows.nnz, count, workers * d) < 2**31 else np.int64  # int32 is about twice as fast
     entries = np.diff(rows.indptr[:: count // workers])
-    columns = np.repeat(np.arange(workers, dtype=index) * d, entries)
-    columns += rows.indices
+    columns = np.repeat(np.arange(workers, dtype=index) * d, entries) + rows.indices
     return sp.csr_array((rows.data, columns, rows.indptr.astype(index, copy=False)), shape=(count, workers * d))
 
 
-def _index(*sizes: int) -> type:
-    """The dtype of the indices of a matrix."""
-    return np.int32 if max(sizes) < 2**31 else np.int64  # int32 is about twice as fast
-
-
 def _torch_csr(matrix: sp.csr_array) -> Tensor:
-    index = _index(matrix.nnz, *shape(matrix))
+    parts = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(index, copy=False)),
-            torch.from_numpy(matrix.indices.astype(index, copy=False)),
-            torch.from_numpy(matrix.data),
-            size=shape(matrix),
-            check_invariants=True,
-        )
+        return torch.sparse_csr_tensor(*parts, size=shape(matrix), check_invariants=True)

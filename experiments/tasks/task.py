@@ -33,7 +33,6 @@ class Task(Protocol):
     rows: int  # of a worker
     batch_size: int | None  # rows of a worker in a round; None: all
     evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is measured
-    nbytes: Callable[[int], int]  # that data take in a process of so many workers; without it plans leave them out
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
     layout: Layout  # of these tensors, with shapes and roles; without it all are vectors
 

@@ -103,7 +103,9 @@ class Trainer:
         if self.verified:
             return
         begin = time.perf_counter()
-        self._check()
+        for trial, worker in self._first_nonfinite.nonzero().tolist():
+            t = int(self._first_nonfinite[trial, worker])
+            self._fail(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
         self.seconds += time.perf_counter() - begin  # a GPU was waited for, whose time belongs to its rounds
         self.verified = True
 
@@ -144,18 +146,14 @@ class Trainer:
         return state if state is None or self.cluster.cuts is None else self.cluster.served(state).clone()
 
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
-        """What the method sees of the workers' gradients [T, W, d] of round t, and their new statistics.
-
-        They are taken at the models that workers have. A method that looks back is told them at the previous model as
-        well: of one round they are on one batch.
-        """
+        """What the method sees of the workers' gradients [T, W, d] of round t, and their new statistics."""
         workers, replica = self.state.workers, self.state.replica
         if workers.x is None:
             gradients, statistics = self.task.gradients(replica.x, self.statistics, t)
         else:
             gradients, statistics = self.task.gradients_at(workers.x, self.statistics, t)
         gradients = self._clipped(gradients, t)
-        if replica.previous is not None:
+        if replica.previous is not None:  # on the same batch
             earlier = self._clipped(self.task.gradients(replica.previous, self.statistics, t)[0], t)
             gradients = self.cluster.algorithm.variance_reduced_gradient(gradients, earlier, workers, t)
         return gradients, statistics
@@ -164,9 +162,10 @@ class Trainer:
         """The gradients, no longer than `clip`; the round in which one was first not finite is noted."""
         finite = torch.isfinite(gradients.sum(-1))
         self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
-        self.verified = self.task.device.type == "cpu"
-        if self.verified:
-            self._check()
+        is_cpu = self.task.device.type == "cpu"
+        self.verified = is_cpu and bool(finite.all())
+        if is_cpu:
+            self.verify()
         return clipped(gradients, self.clip)
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
@@ -182,11 +181,6 @@ class Trainer:
                 found[name] = torch.linalg.vector_norm(vector - mean, dim=-1)
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
         return found if second_moment is None else {**found, "second_moment": second_moment.sum(-1)}
-
-    def _check(self) -> None:
-        for trial, worker in self._first_nonfinite.nonzero().tolist()[:1]:
-            t = int(self._first_nonfinite[trial, worker])
-            self._fail(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
 
     def _check_state(self) -> None:
         """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
