@@ -120,7 +120,7 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
                 world_size=place.size,
                 timeout=within,
             )
-            ranks = Group(place.local_rank, place.local_size)
+            ranks = Group(place.local_rank)
     except (LostContact, ValueError) as error:
         raise RunError(unreachable.format(error)) from error
     try:

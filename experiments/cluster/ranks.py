@@ -22,13 +22,12 @@ def shares(workers: int, ranks: int) -> list[int]:
 
 
 class Ranks:
-    """A process among `size`, of number `rank`, which is `local_rank` of `local_size` on its machine; as it is, the
-    only one.
+    """A process among `size`, of number `rank`, which is `local_rank` on its machine; as it is, the only one.
 
     Rank 0 writes, logs and decides; the others learn from it. All ranks call the same methods in the same order.
     """
 
-    rank, size, local_rank, local_size = 0, 1, 0, 1
+    rank, size, local_rank = 0, 1, 0
 
     @property
     def is_first(self) -> bool:
@@ -73,9 +72,8 @@ class Ranks:
 class Group(Ranks):
     """Those of the default process group, over CPU tensors. Every method raises LostContact."""
 
-    def __init__(self, local_rank: int, local_size: int) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.local_rank, self.local_size = local_rank, local_size
+    def __init__(self, local_rank: int) -> None:
+        self.rank, self.size, self.local_rank = dist.get_rank(), dist.get_world_size(), local_rank
         self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `any_before`, and not yet answered
         # A group of its own, since a collective that ran into its time-out closes the connections of its group.
         self._roll_call = cast(dist.ProcessGroup, dist.new_group(backend="gloo"))

@@ -1,6 +1,7 @@
 """Workers shared over the ranks of a process group, on the wire path."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,10 +19,9 @@ from experiments.cluster.base import Cluster
 class Torchrun(Cluster):
     """A cluster whose workers are shared over the ranks, in order of ranks: `shares` is how many each has.
 
-    Every round n messages go to the server on rank 0, and one comes back to all. A server decodes and adds up the
-    payloads that arrived in the order of workers, as the simulation does, so that both give the same bits on the same
-    CPU with `threads=1`. Several threads, and a GPU, may add up a long vector in another order where it is the only
-    one of its process: the last bit of its scale is then another.
+    Every round n messages go to the server on rank 0, and one comes back to all. A server adds up the payloads in the
+    order of workers, as the simulation does, so that both give the same bits on the same CPU with `threads=1`.
+    Several threads, and a GPU, may add up a long vector in another order where it is the only one of its process.
     """
 
     _wire: Any  # a GatherBroadcast, or a ShardedServer
@@ -71,8 +71,8 @@ class Sharded(Torchrun):
         self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int, timeout: float
     ) -> None:
         super().__init__(algorithm, ids, shares, seed)
-        self._cuts = self.cuts = cuts(algorithm, d, len(shares))
-        self._wire = ShardedServer(algorithm, seed, shares, self._cuts, timeout)
+        self.cuts = cuts(algorithm, d, len(shares))
+        self._wire = ShardedServer(algorithm, seed, shares, self.cuts, timeout)
         self._receiver = algorithm.unpacked()  # the wire decodes what comes down
 
     def start_server(self, x: Tensor) -> ServerState | None:
@@ -90,8 +90,8 @@ class Sharded(Torchrun):
                 dist.send(server.aggregate.contiguous(), dst=0)
             return None
         parts, lead = [server.aggregate], server.aggregate.shape[:-1]
-        for rank in range(1, len(self._cuts) - 1):
-            theirs = server.aggregate.new_empty(*lead, self._cuts[rank + 1] - self._cuts[rank])
+        for rank, (begin, end) in [*enumerate(pairwise(self.cuts or ()))][1:]:
+            theirs = server.aggregate.new_empty(*lead, end - begin)
             with contact():
                 dist.recv(theirs, src=rank)
             parts.append(theirs)

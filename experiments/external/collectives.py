@@ -29,9 +29,8 @@ METHODS = {
 class Collectives:
     """The bytes that this process handed to collectives and was given back, by the group's method that was called.
 
-    They are those of the tensors: an all-reduce of d floats is 4d handed in and 4d given back, however a ring or a
-    tree moves them; of what is gathered a process's own part counts among what it is given back; a broadcast is
-    handed in by its root and given back to all others.
+    An all-reduce of d floats is 4d handed in and 4d given back, however a ring or a tree moves them; of what is
+    gathered a process's own part is given back too; a broadcast is handed in by its root and given to all others.
     """
 
     handed: Counter[str] = field(default_factory=Counter)
@@ -40,12 +39,8 @@ class Collectives:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count every collective that Python calls on any process group of this process within.
-
-        `torch.distributed.all_reduce` and all others end in a method of the group, wherever and by whatever name they
-        were imported, so that a hook needs no change. Those that torch's C++ calls by itself, as
-        DistributedDataParallel without a hook does, are not seen.
-        """
+        """Count every collective that Python calls on any process group of this process within: all end in a method
+        of the group. Those that torch's C++ calls, as DistributedDataParallel without a hook does, are not seen."""
         before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in METHODS}
         for name in before:
             setattr(dist.ProcessGroup, name, self._counted(name, getattr(dist.ProcessGroup, name)))

@@ -13,11 +13,7 @@ from algorithms.utils.layout import Layout
 
 
 class Carrier(nn.Module):
-    """A model of the parameter tensors of a layout, whose loss has the gradient that it is told.
-
-    Strategies take modules and their gradients, and tasks give vectors. Its loss Σ_k x_k g_k for a vector g has the
-    gradient g, exactly, in tensors of the shapes that a network's own would have.
-    """
+    """A model of the parameter tensors of a layout, whose loss Σ_k x_k g_k for a vector g has the gradient g."""
 
     def __init__(self, x: Tensor, layout: Layout) -> None:
         super().__init__()
@@ -25,7 +21,6 @@ class Carrier(nn.Module):
         self.blocks = nn.ParameterList(part.clone() for part in self._parts(x))
 
     def forward(self, gradient: Tensor) -> Tensor:
-        """The loss for a gradient [d]."""
         products = [(x * g).sum() for x, g in zip(self.blocks, self._parts(gradient), strict=True)]
         return torch.stack(products).sum()
 
@@ -52,8 +47,8 @@ class Strategy(ABC):
 class Hooked(Strategy):
     """A communication hook of DistributedDataParallel's, with an optimizer of torch's beside it.
 
-    hook and state are what `register_comm_hook` takes. optimizer makes one of parameters; its step sizes are those of
-    the run. Buckets are DDP's own, of 25 MiB after a first one of 1 MiB.
+    hook and state are what `register_comm_hook` takes. optimizer makes one of parameters; its step sizes are those
+    of the run.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
 from data.dataset import Text
-from experiments.models.dropout import key_masks
+from experiments.models.transformer import key_masks
 from experiments.tasks.network import NetworkTask, check_counts
 from plots.runs.columns import Column, column
 

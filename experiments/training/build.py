@@ -139,11 +139,8 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed for what is asked for next, for the rest of the process.
-
-    By default every vector beyond 32 MiB comes from the system anew, which zeroes its pages one fault at a time: with
-    the vectors of a large network that takes longer than to compute with them.
-    """
+    """Let glibc keep what is freed for what is asked for next: by default every vector beyond 32 MiB comes from the
+    system anew, which zeroes its pages; for a large network that takes longer than to compute with them."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt:
         mallopt(_MMAP_MAX, 0)
@@ -151,13 +148,12 @@ def keep_freed_memory() -> None:
 
 
 def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
-    ids = ranks.ids(run.cluster.workers)
+    n = run.cluster.workers
     if not isinstance(ranks, Group):
-        return Simulated(algorithm, len(ids), run.seed)
-    each = shares(run.cluster.workers, ranks.size)
+        return Simulated(algorithm, n, run.seed)
     if run.cluster.server == "sharded":
-        return Sharded(algorithm, ids, each, run.seed, d, run.cluster.timeout)
-    return Torchrun(algorithm, ids, each, run.seed)
+        return Sharded(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, d, run.cluster.timeout)
+    return Torchrun(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed)
 
 
 def check(run: RunConfig) -> None:

@@ -27,10 +27,9 @@ from plots.runs.columns import column, declare, higher_is_better
 def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -> RunFolder:
     """Bring the run of a checked configuration to its end, whatever of it is already there.
 
-    A finished run is left as it is. Ctrl-C, termination and a terminal that closes, of any rank, end it with
-    Interrupted after the round at hand or, where there are several ranks, the next. Whatever ends it early, the last
-    whole round is checkpointed first, and the same call goes on from there; where one of several ranks fails, whose
-    workers' memories are then missing, it is the checkpoint before.
+    Ctrl-C, termination and a terminal that closes, of any rank, end it with Interrupted after the round at hand or,
+    where there are several ranks, the next. Whatever ends it early, the last whole round is checkpointed first, and
+    the same call goes on from there; where one of several ranks fails, from the checkpoint before.
     """
     ranks = ranks or Ranks()
     folder = RunFolder.of(run, ranks)

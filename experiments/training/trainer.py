@@ -21,11 +21,9 @@ from experiments.tasks.task import Task
 class Trainer:
     """Trains all trials of a run, one per step size, in one batch, with the workers of this process.
 
-    `lrs` are as configured, in units of `unit`: the step size of a trial is lr · unit, before the schedule, which is
-    a function of the round and of `rounds`. Every worker's gradient is clipped to the norm `clip`, if there is one,
-    before the method sees it. Where a method looks back rows hold `gradient_calls`, those of a worker so far.
-    `t` is the number of rounds done. `verified` says whether all of them are known to be finite: on a GPU that is
-    looked at only where rows are due, so that nothing waits for it in between.
+    The step size of a trial is lr · unit, before the schedule, a function of the round and of `rounds`. Gradients are
+    clipped to the norm `clip` before the method sees them. `t` is the number of rounds done. `verified` says whether
+    all of them are known to be finite: on a GPU that is looked at only where rows are due.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class Trainer:
     def step(self, diagnose: bool = False) -> None:
         """One round. With `diagnose` the errors of its compressed gradient are kept for the next `evaluate`.
 
-        Raises RunError where a gradient is not finite, and LostContact where another process is gone.
+        Raises RunError where a gradient is not finite, and LostContact.
         """
         begin, t = time.perf_counter(), self.t + 1
         gradients, self.statistics = self._gradients(t)
@@ -169,10 +167,8 @@ class Trainer:
         return clipped(gradients, self.clip)
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
-        """‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, and Σ_k v̂_k where the update has it.
-
-        w = mean_i w_i is the mean of what the workers wanted to send, their gradients for most methods.
-        """
+        """‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, w the mean of what the workers wanted to send, and
+        Σ_k v̂_k where the update has it."""
         replica = self.state.replica
         # Of a copy: the order of a sum goes by alignment and strides, in which processes differ.
         found = {"mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1)}

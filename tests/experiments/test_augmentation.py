@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.tasks.augmentation import augmented, draws, normalised
+from experiments.tasks.images import augmented, draws, normalised
 
 ROWS = np.arange(100, 147)  # of one worker
 

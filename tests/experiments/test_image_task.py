@@ -19,8 +19,7 @@ from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
-from experiments.tasks.augmentation import augmented, draws, normalised
-from experiments.tasks.images import ImageClassification
+from experiments.tasks.images import ImageClassification, augmented, draws, normalised
 from experiments.training.build import build_trainer
 
 WORKERS, SEED, WIDTH, BATCH = 3, 5, 4, 20

@@ -6,10 +6,9 @@ from reference import transformer as plain
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from experiments.models.dropout import KeyedDropout, key_masks
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
-from experiments.models.transformer import transformer
+from experiments.models.transformer import KeyedDropout, key_masks, transformer
 
 SIZES = {"context": 9, "layers": 2, "width": 12}
 
