@@ -1,4 +1,4 @@
-"""Keys that follow from others: rounds from epochs, a data file's hash, the precision that the machine is fast in."""
+"""Keys that follow from others: rounds from epochs, a data file's hash."""
 
 import hashlib
 from pathlib import Path
@@ -23,18 +23,6 @@ def complete(config: Config) -> None:
             f"warmup_rounds={config['warmup_rounds']}: of {config['rounds']} rounds; leave some for the schedule"
         )
     _pin_files(task)
-    if task.get("precision") == "auto":
-        task["precision"] = fast_precision(config["device"])  # the run is known by the answer
-
-
-def fast_precision(device: str) -> str:
-    """What `precision=auto` stands for: `bf16` on GPUs and on CPUs with AVX-512-BF16 or AMX, `float32` elsewhere,
-    where convolutions in bf16 take about ten times as long."""
-    import torch
-
-    is_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
-    is_fast = is_gpu or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return "bf16" if is_fast else "float32"
 
 
 def _count_in_epochs(config: Config, task: Config, workers: int) -> None:

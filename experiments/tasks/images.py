@@ -49,7 +49,7 @@ class ImageClassification(NetworkTask):
         alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
         padding: int = 4,  # black pixels around an image, out of which it is cropped
         flip: bool = True,  # mirror each image with probability 1/2
-        precision: Literal["auto", "float32", "tf32", "bf16"] = "float32",  # of convolutions; auto: what is fast here
+        precision: Literal["float32", "tf32", "bf16"] = "float32",  # of convolutions
         evaluation_rows: int | None = None,  # training images of loss and gradient norm, the first so many; null: all
         evaluation_batch: int = 1000,  # images at a time
         cuda_graphs: Place[bool] = True,  # on a GPU, replay a round's forward and backward passes as one graph

@@ -50,7 +50,7 @@ class LanguageModel(NetworkTask):
         ids: Sequence[int] | None = None,
         batch_size: int = 12,  # windows of a worker and round
         context: int = 64,  # characters of a window, besides the one that follows
-        precision: Literal["auto", "float32", "tf32", "bf16"] = "float32",  # of products; auto: what is fast here
+        precision: Literal["float32", "tf32", "bf16"] = "float32",  # of products
         evaluation_windows: int = 200,  # of the training part, for its loss and gradient norm
         evaluation_batch: int = 64,  # windows at a time
     ) -> None:

@@ -16,8 +16,7 @@ class NetworkTask(ABC):
     """A task whose model is a network in float32.
 
     `precision` is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16`
-    autocast; parameters, statistics and everything communicated stay float32. What `auto` is here says
-    `experiments.config.derived`.
+    autocast; parameters, statistics and everything communicated stay float32.
     """
 
     dtype = torch.float32

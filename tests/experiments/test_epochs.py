@@ -54,7 +54,7 @@ def test_refusals(overrides, message):
         (
             [*DIGITS, "task.precision=half"],
             False,
-            r"task\.precision=half: must be .auto., .float32.,",
+            r"task\.precision=half: must be .float32., .tf32.",
         ),
     ],
     ids=["absent", "not of use", "precision"],
