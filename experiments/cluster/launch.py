@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from algorithms.comm.gather_broadcast import LostContact, contact
@@ -115,7 +116,7 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
             store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=within))
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
-                store=dist.PrefixStore(start, store),
+                store=PrefixStore(start, store),
                 rank=place.rank,
                 world_size=place.size,
                 timeout=within,
