@@ -36,8 +36,8 @@ class FlatModel:
             if isinstance(layer, BATCH_NORM):
                 layer.num_batches_tracked = None
         self.module = module
-        self.vector = self._joined(list(module.parameters()), device)
-        self.statistics = self._joined(list(module.buffers()), device)
+        self.vector = self._joined("parameters", device)
+        self.statistics = self._joined("buffers", device)
         self._parameters = tuple(module.parameters())
         self.layout = self._laid_out()
         self.sizes = tuple(block.size for block in self.layout)
@@ -59,13 +59,22 @@ class FlatModel:
 
         return laid_out(block(name, tensor) for name, tensor in self.module.named_parameters())
 
-    def _joined(self, tensors: list[Tensor], device: torch.device | str) -> Tensor:
-        """One vector with the values of all the tensors, each of which becomes its view."""
-        vector = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=torch.float32, device=device)
+    def _joined(self, kind: str, device: torch.device | str) -> Tensor:
+        """One vector with the values of all `parameters` or `buffers`, each of which its view replaces."""
+        slots = [
+            (layer, name, tensor)
+            for layer in self.module.modules()
+            for name, tensor in getattr(layer, f"named_{kind}")(recurse=False, remove_duplicate=False)
+        ]
+        tensors = list(dict.fromkeys(tensor for _, _, tensor in slots))  # each once
+        vector, views = torch.empty(sum(tensor.numel() for tensor in tensors), device=device), {}
         for part, tensor in zip(vector.split([tensor.numel() for tensor in tensors]), tensors, strict=True):
             view = part.view(self._as_it_lies(tensor).shape)
             view = view.permute(0, 3, 1, 2) if self._reorders(tensor) else view
-            tensor.data = view.copy_(tensor.detach())
+            view.copy_(tensor.detach())
+            views[tensor] = nn.Parameter(view) if kind == "parameters" else view
+        for layer, name, tensor in slots:
+            setattr(layer, name, views[tensor])
         return vector
 
     def _as_it_lies(self, tensor: Tensor) -> Tensor:
