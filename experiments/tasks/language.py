@@ -91,13 +91,14 @@ class LanguageModel(NetworkTask):
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         gradients = x.new_empty(len(x), len(self._ids), self.d)
+        starts = torch.from_numpy(np.stack([self._starts(worker, t) for worker in self._ids])).to(self.device)
         self.model.module.train()
         for trial in range(len(x)):
             for place, worker in enumerate(self._ids):
                 if place < x.shape[1]:  # or it is all workers'
                     self.model.vector.copy_(x[trial, place])
                 key_masks(self.model.module, self.seed, worker, t)
-                loss = self._loss(self._windows(self._starts(worker, t)))
+                loss = self._loss(self._windows(starts[place]))
                 self.model.gradient(loss, gradients[trial, place])
         return gradients, statistics
 
@@ -132,11 +133,10 @@ class LanguageModel(NetworkTask):
                 f"not give as many logits for each: set task.model.characters={alphabet}"
             )
 
-    def _starts(self, worker: int, t: int) -> Tensor:
+    def _starts(self, worker: int, t: int) -> np.ndarray:
         """Where the windows of a worker in round t start in the training part: int64 [batch_size]."""
         random = np.random.default_rng(keyed_seed(self.seed, "windows", worker, t))
-        starts = worker * self.length + random.integers(0, self.length - self.context, self.batch_size)
-        return torch.from_numpy(starts).to(self.device)
+        return worker * self.length + random.integers(0, self.length - self.context, self.batch_size)
 
     def _windows(self, starts: Tensor) -> Tensor:
         """The windows of the training part that start there, int64 [N, context + 1]."""

@@ -34,7 +34,7 @@ def task(length: int = 2000, context: int = 8, workers: int = 4, **options) -> L
 
 def windows(made: LanguageModel, t: int) -> Tensor:
     """Those of round t, [W, batch_size, context + 1]."""
-    return torch.stack([made._windows(made._starts(worker, t)) for worker in range(made.workers)])
+    return torch.stack([made._windows(torch.from_numpy(made._starts(worker, t))) for worker in range(made.workers)])
 
 
 def both(rounds: int, workers: int) -> tuple[Trainer, plain.Weights, plain.Weights]:
@@ -67,12 +67,12 @@ def test_every_worker_draws_from_its_own_part():
     for worker, some in enumerate(found):
         part = bytes(train[worker * 450 : (worker + 1) * 450])
         assert all(part.find(bytes(window.tolist())) >= 0 for window in some.to(torch.uint8))
-    starts = torch.stack([made._starts(worker, 1) for worker in range(4)])
+    starts = torch.from_numpy(np.stack([made._starts(worker, 1) for worker in range(4)]))
     for worker, some in enumerate(starts - 450 * torch.arange(4)[:, None]):
         assert (some.min(), some.max()) >= (0, 430), worker
         assert some.max() + 8 < 450
     assert not torch.equal(starts[0], starts[1] - 450)
-    assert not torch.equal(starts[0], made._starts(0, 2))
+    assert not torch.equal(starts[0], torch.from_numpy(made._starts(0, 2)))
 
 
 @pytest.mark.parametrize("length", [2000, 2010, 2090, 2100])
