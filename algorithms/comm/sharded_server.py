@@ -236,7 +236,6 @@ class _OnShard(Wrapper):
 
 
 def _needs_norm(algorithm: Algorithm) -> bool:
-    """Whether its server clips by a norm of the whole aggregate."""
     return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
 
 
@@ -251,7 +250,6 @@ def _shardable(compressor: Compressor) -> Shardable:
 
 
 def _sizes(payload: Payload) -> Tensor:
-    """The last axes of its tensors: int64."""
     found = list(tensors(payload))
     return torch.tensor([tensor.shape[-1] for tensor in found], device=found[0].device)
 

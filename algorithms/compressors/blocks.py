@@ -95,7 +95,6 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
             yield block, None if key is None else key._replace(direction=f"{key.direction}/{number}")
 
     def _within(self, shard: Shard) -> slice:
-        """The numbers of the blocks of a shard."""
         begins = [0, *accumulate(self.sizes)]
         return slice(begins.index(shard.begin), begins.index(shard.end))
 

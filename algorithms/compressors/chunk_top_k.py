@@ -77,7 +77,6 @@ class ChunkTopK(Shardable):
 
     @property
     def _width(self) -> int:
-        """⌈log₂ s⌉."""
         return (self.chunk - 1).bit_length()
 
     def _count(self, d: int) -> int:

@@ -53,7 +53,6 @@ class Chunks:
         return _divisor(block.rows, self.side), _divisor(block.columns, self.side)
 
     def _turned(self, chunks: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """L X Rᵀ of chunks X [..., h, w]."""
         return product(product(left, chunks), right.mT) if self.dct else chunks
 
 

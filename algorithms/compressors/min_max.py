@@ -55,7 +55,6 @@ class MinMaxUint8(Shardable):
         return 8 * d + 64
 
     def _quantize(self, x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
-        """Codes [..., d], whole numbers in the dtype of x, and bounds [..., 2]."""
         bounds = torch.cat([shard.smallest(x), shard.largest(x)], -1)
         steps, lower = self._lattice(bounds)
         return ((x * steps).round() - lower).clamp(0, 255), bounds
@@ -65,7 +64,6 @@ class MinMaxUint8(Shardable):
         return (codes + lower) / steps
 
     def _lattice(self, bounds: Tensor) -> tuple[Tensor, Tensor]:
-        """S and L, each [..., 1]."""
         low, high = bounds.split(1, -1)
         finite = torch.finfo(bounds.dtype).max / 4 / bounds.abs().amax(-1, keepdim=True)  # so that no x·S overflows
         steps = torch.minimum(255 / (high - low + _FLOOR), finite)

@@ -65,7 +65,6 @@ class Natural(Shardable):
         return 1 / 8
 
     def _codes(self, x: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        """int32 [..., d] in 0..255."""
         size = x.abs()
         fraction, exponent = torch.frexp(size)  # size = fraction · 2^exponent, 1/2 ≤ fraction < 1
         below = size < 2.0**_SMALLEST

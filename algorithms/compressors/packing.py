@@ -84,7 +84,6 @@ def packed_shard(packed: Tensor, bits: int, shard: Shard) -> Tensor:
 
 @cache
 def _signs(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The signs that each byte stands for, [256, 8]."""
     signs = tuple(1.0 if byte & place else -1.0 for byte in range(256) for place in _PLACES)
     return table(signs, dtype, device).view(256, 8)
 

@@ -88,5 +88,4 @@ def _lies_in(indices: Tensor, shard: Shard) -> Tensor:
 
 
 def _scattered(values: Tensor, indices: Tensor, d: int) -> Tensor:
-    """Zero vectors [..., d] with values at the indices."""
     return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices, values)

@@ -114,7 +114,6 @@ class GroupCodes(ScaledCodes):
         return groups.abs().amax(-1)
 
     def _each(self, scale: Tensor, d: int) -> Tensor:
-        """Every coordinate's scale [..., d]."""
         return scale.repeat_interleave(self.block, -1)[..., :d]
 
 

@@ -115,7 +115,6 @@ class TopK(Sparsifier):
         return indices if self.index_bits == 32 else pack_codes(indices, _width(d))
 
     def _received(self, payload: Sparse, d: int) -> Tensor:
-        """The indices, int64 [..., k]."""
         values, indices = payload
         return (indices if self.index_bits == 32 else unpack_codes(indices, _width(d), values.shape[-1])).long()
 
@@ -128,7 +127,6 @@ class TopK(Sparsifier):
 
 
 def _width(d: int) -> int:
-    """⌈log₂ d⌉, 1 at least."""
     return max(1, (d - 1).bit_length())
 
 
@@ -192,7 +190,6 @@ def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
 
 
 def _indices(flags: Tensor, k: int) -> Tensor:
-    """Where the flags [..., d] are set, k of them in every row: int64 [..., k], ascending."""
     if flags.device.type == "cpu":
         found = flags.nonzero()[:, -1]
         if len(found) == k * flags[..., 0].numel():  # else vectors have NaN, and messages must have their size still

@@ -77,6 +77,5 @@ class SendersMean(Combine):
 
 
 def _senders_mean(messages: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """For vectors [*T, d] and where each was sent."""
     vectors, sent = zip(*messages, strict=True)
     return reduce(torch.add, vectors) / torch.stack(sent).sum(0).clamp(min=1)

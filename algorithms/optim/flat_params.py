@@ -5,7 +5,6 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor
-from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors  # one call for all, as in torch's DDP
 
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -37,13 +36,14 @@ class Flat:
         x = self._vector(self.params)
         if master is None or self._stored == {self.dtype}:
             return x
-        return torch.where(self._rounded(master) == x, master, x)
+        pieces = zip(master.split(self.sizes), self.params, strict=True)
+        return torch.where(self._vector([piece.to(param.dtype) for piece, param in pieces]) == x, master, x)
 
     @torch.no_grad()
     def write(self, x: Tensor) -> None:
-        """Set the parameters to a vector [d], rounded where they are of 16 bits."""
-        pieces = _unflatten_dense_tensors(x, self.params)
-        torch._foreach_copy_(self.params, pieces)  # pyright: ignore[reportPrivateImportUsage]
+        """Set the parameters to a vector [d]."""
+        for param, piece in zip(self.params, x.split(self.sizes), strict=True):
+            param.copy_(piece.view(param.shape))
 
     def places(self) -> dict[Tensor, slice]:
         ends = accumulate(self.sizes)
@@ -63,17 +63,7 @@ class Flat:
 
     @torch.no_grad()
     def _vector(self, tensors: list[Tensor]) -> Tensor:
-        if len({tensor.dtype for tensor in tensors}) > 1:
-            return torch.cat([tensor.reshape(-1).to(self.dtype) for tensor in tensors])
-        x = _flatten_dense_tensors(tensors)
-        return x.to(self.dtype, copy=len(tensors) == 1)  # of one tensor it is a view
-
-    def _rounded(self, x: Tensor) -> Tensor:
-        """What the parameters are after `write`."""
-        if len(self._stored) == 1:
-            return x.to(self.params[0].dtype).to(self.dtype)
-        pieces = zip(x.split(self.sizes), self.params, strict=True)
-        return torch.cat([piece.to(param.dtype).to(self.dtype) for piece, param in pieces])
+        return torch.cat([tensor.reshape(-1).to(self.dtype) for tensor in tensors])
 
 
 def _working(dtype: torch.dtype) -> torch.dtype:

@@ -223,7 +223,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return read_settings([self.param_groups[number] for number in active], self._settable)
 
     def _master(self) -> Tensor:
-        """The parameters after the last round [d], as the replicas hold them."""
         parts = [replica.x for replica in self._replicas]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 

@@ -62,7 +62,6 @@ def check_step_size(lr: float) -> None:
 
 
 def _plain(name: str, value: Any, like: Any) -> float | tuple[float, ...]:
-    """A setting as a float, or as a tuple of as many as `like` has."""
     try:
         if not isinstance(like, tuple):
             return float(value)
