@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.compressors import (
     Blocks,
@@ -15,6 +16,7 @@ from algorithms.compressors import (
     ScaledSign,
     TopK,
 )
+from algorithms.core.algorithm import Algorithm, clipped
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.apmsqueeze import apmsqueeze
@@ -25,6 +27,7 @@ from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
+from experiments.cluster.base import Simulated
 
 ROUNDS = 8
 SIZES = (15, 5, 10, 2)  # of the parameter tensors of `model`
@@ -57,3 +60,34 @@ def loss(net: torch.nn.Module, worker: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(100 + worker)
     inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
     return (net(inputs) - targets).square().mean()
+
+
+def vector(net: torch.nn.Module) -> torch.Tensor:
+    """All parameters, copied."""
+    return parameters_to_vector(net.parameters()).detach().clone()
+
+
+def train(net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int) -> torch.Tensor:
+    """x after every step [steps, 32] of worker 0."""
+    path = []
+    for _ in range(steps):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss(net, 0).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        path.append(vector(net))
+    return torch.stack(path)
+
+
+def simulated(algorithm: Algorithm, workers: int, clip: float | None = None) -> torch.Tensor:
+    """x after every round [ROUNDS, d] of the same training in the simulated cluster, gradients clipped to `clip`."""
+    net, cluster = model(seed=0), Simulated(algorithm, workers, seed=3)
+    state, path = cluster.start(vector(net)), []
+    for t in range(1, ROUNDS + 1):
+        vector_to_parameters(state.replica.x.clone(), net.parameters())
+        each = [torch.autograd.grad(loss(net, worker), list(net.parameters())) for worker in range(workers)]
+        gradients = torch.stack([parameters_to_vector(gradient) for gradient in each])
+        state = cluster.round(clipped(gradients, clip), state, 0.05, t)
+        path.append(state.replica.x)
+    return torch.stack(path)

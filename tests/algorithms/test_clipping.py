@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from optimizer_support import ALGORITHMS, ROUNDS, loss, model
-from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
+from optimizer_support import ALGORITHMS, ROUNDS, loss, model, simulated, vector
+from torch.nn.utils import clip_grad_norm_
 
 from algorithms.compressors import Identity
 from algorithms.core.algorithm import clipped
@@ -41,19 +41,6 @@ def test_a_norm_that_is_not_positive_is_refused(most):
         replace(sgd(Identity(), SGD()), clip=most)
 
 
-def trained(algorithm, workers: int, clip: float | None) -> torch.Tensor:
-    """x [d] after ROUNDS rounds of the simulated cluster, every worker's gradient clipped to `clip`."""
-    net = model(seed=0)
-    cluster = Simulated(algorithm, workers, seed=3)
-    state = cluster.start(parameters_to_vector(net.parameters()).detach())
-    for t in range(1, ROUNDS + 1):
-        vector_to_parameters(state.replica.x.clone(), net.parameters())
-        each = [torch.autograd.grad(loss(net, worker), list(net.parameters())) for worker in range(workers)]
-        gradients = torch.stack([parameters_to_vector(gradient) for gradient in each])
-        state = cluster.round(clipped(gradients, clip), state, 0.05, t)
-    return state.replica.x
-
-
 def test_clipped_workers_and_a_clipped_mean_are_torchs_adamw():
     """Two workers whose gradients are clipped, their mean clipped again, decoupled decay behind that."""
     algorithm = replace(adam(Identity(), Adam(form="torch", weight_decay=0.1, decoupled=True)), clip=0.1)
@@ -73,8 +60,8 @@ def test_clipped_workers_and_a_clipped_mean_are_torchs_adamw():
         norms.append(clip_grad_norm_(net.parameters(), 0.1).item())
         optimizer.step()
     assert max(norms) > 0.1 > min(norms)
-    expected = parameters_to_vector(net.parameters()).detach()
-    torch.testing.assert_close(trained(algorithm, 2, clip=0.3), expected, rtol=0, atol=1e-5)
+    expected = vector(net)
+    torch.testing.assert_close(simulated(algorithm, 2, clip=0.3)[-1], expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["amsgrad", "cd_adam", "onebit_adam", "quantized_adam"])
@@ -87,9 +74,9 @@ def test_in_a_loop_of_ones_own_both_norms_are_those_of_a_run(name):
         loss(net, 0).backward()
         clip_grad_norm_(net.parameters(), 0.3)
         optimizer.step()
-    ours = parameters_to_vector(net.parameters()).detach()
-    torch.testing.assert_close(ours, trained(algorithm, 1, clip=0.3), rtol=1e-4, atol=1e-5)
-    assert not torch.allclose(ours, trained(ALGORITHMS[name], 1, clip=None), rtol=1e-4, atol=1e-5)
+    ours = vector(net)
+    torch.testing.assert_close(ours, simulated(algorithm, 1, clip=0.3)[-1], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours, simulated(ALGORITHMS[name], 1)[-1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["naive", "cd_adam", "onebit_adam", "quantized_adam"])

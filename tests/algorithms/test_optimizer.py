@@ -6,33 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model, simulated, train, vector
 
 from algorithms.compressors import ScaledSign, TopK
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.optim.optimizer_state import leaves
-from experiments.cluster.base import Simulated
 
 FAST = ["cd_adam", "naive natural", "quantized_adam clipped"]
-
-
-def simulated(algorithm, workers: int) -> torch.Tensor:
-    """x after every round [ROUNDS, d] of the same training in the simulated cluster."""
-    net = model(seed=0)
-    cluster = Simulated(algorithm, workers, seed=3)
-    state, path = cluster.start(parameters_to_vector(net.parameters()).detach()), []
-    for t in range(1, ROUNDS + 1):
-        vector_to_parameters(state.replica.x.clone(), net.parameters())
-        gradients = [
-            parameters_to_vector(torch.autograd.grad(loss(net, worker), list(net.parameters())))
-            for worker in range(workers)
-        ]
-        state = cluster.round(torch.stack(gradients), state, 0.05, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
 
 
 def rank_of_two(rank: int, target: Path, names: list[str]) -> None:
@@ -52,7 +34,7 @@ def rank_of_two(rank: int, target: Path, names: list[str]) -> None:
             optimizer.zero_grad()
             loss(net, rank).backward()
             optimizer.step()
-            path.append(parameters_to_vector(net.parameters()).detach().clone())
+            path.append(vector(net))
         paths[name] = torch.stack(path)
     torch.save(paths, target / f"paths-{rank}.pt")
 
@@ -82,12 +64,12 @@ def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
     assert first.item() == pytest.approx(loss(model(seed=0), 0).item())
     scheduler.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
-    before = parameters_to_vector(net.parameters()).detach().clone()
+    before = vector(net)
     first = optimizer.state_dict()["replica"]
     optimizer.step(closure)
     replica = optimizer.state_dict()["replica"]
     direction = replica["moments"]["m"] / (replica["moments"]["v_hat"] + 1e-8).sqrt()
-    torch.testing.assert_close(parameters_to_vector(net.parameters()), before - 0.01 * direction)
+    torch.testing.assert_close(vector(net), before - 0.01 * direction)
     assert not torch.equal(first["x"], replica["x"])
 
 
@@ -142,22 +124,20 @@ def trained(steps: int = 3, **options) -> tuple[torch.nn.Module, CompressedOptim
     """A network after some steps with CD-Adam, and its optimizer."""
     net = model(seed=0)
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], **{"lr": 0.1, **options})
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss(net, 0).backward()
-        optimizer.step()
+    if steps:
+        train(net, optimizer, steps=steps)
     return net, optimizer
 
 
 def refused(state: object, match: str) -> None:
     """A state is refused, and leaves no trace."""
     net, optimizer = trained(steps=1)
-    before, x = optimizer.state_dict(), parameters_to_vector(net.parameters()).detach().clone()
+    before, x = optimizer.state_dict(), vector(net)
     with pytest.raises(ValueError, match=match):
         optimizer.load_state_dict(state)
     assert optimizer.state_dict()["digest"] == before["digest"]
     assert optimizer.param_groups[0]["lr"] == 0.1
-    assert torch.equal(parameters_to_vector(net.parameters()), x)
+    assert torch.equal(vector(net), x)
 
 
 @pytest.mark.parametrize("foreign", ["adam", {}, None, [1], {"of": 3}, "damaged"], ids=str)
@@ -212,11 +192,11 @@ def test_a_step_size_that_is_negative_or_not_finite_is_refused(lr):
         trained(lr=lr)
     net, optimizer = trained()
     optimizer.param_groups[0]["lr"] = lr
-    before, x = optimizer.state_dict(), parameters_to_vector(net.parameters()).detach().clone()
+    before, x = optimizer.state_dict(), vector(net)
     with pytest.raises(ValueError, match=f"lr={lr}: must be finite and not negative"):
         optimizer.step()
     assert optimizer.state_dict()["digest"] == before["digest"]
-    assert torch.equal(parameters_to_vector(net.parameters()), x)
+    assert torch.equal(vector(net), x)
     optimizer.param_groups[0]["lr"] = 0.0  # as a warm-up of the step size begins
     optimizer.step()
     assert optimizer.t == 4
@@ -233,7 +213,7 @@ def test_alone_it_is_a_cluster_of_one_that_skips_a_gradient_which_is_not_finite(
         if step == at:
             net[2].bias.grad[1] = torch.nan
         optimizer.step()
-        assert torch.equal(parameters_to_vector(net.parameters()), expected[step if step < at else step - 1])
+        assert torch.equal(vector(net), expected[step if step < at else step - 1])
     assert (optimizer.t, optimizer.skipped) == (ROUNDS, 1)
 
 
@@ -255,7 +235,7 @@ def test_a_grad_scaler_is_used_as_with_torch_optim(unscale):
         scaler.update()
         if optimizer.t > t:
             t += 1
-            assert torch.equal(parameters_to_vector(net.parameters()), expected[t - 1])
+            assert torch.equal(vector(net), expected[t - 1])
     assert optimizer.skipped == 2
     assert scaler.get_scale() == 2.0**58
     assert not hasattr(optimizer, "grad_scale")

@@ -2,10 +2,12 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
-from optimizer_support import ALGORITHMS, loss, model
+from optimizer_support import ALGORITHMS, loss, model, vector
+from optimizer_support import train as train_for
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
@@ -30,20 +32,7 @@ def parts(net: torch.nn.Module) -> tuple[list, list]:
     return [param for param in params if param.dim() > 1], [param for param in params if param.dim() == 1]
 
 
-def train(net: torch.nn.Module, *optimizers: torch.optim.Optimizer, schedulers: tuple = (), steps: int = STEPS):
-    """x after every step [steps, 32]."""
-    path = []
-    for _ in range(steps):
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        loss(net, 0).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-        for scheduler in schedulers:
-            scheduler.step()
-        path.append(parameters_to_vector(net.parameters()).detach().clone())
-    return torch.stack(path)
-
+train = partial(train_for, steps=STEPS)
 
 OWN = {
     "lr": ({"lr": 0.01}, SIGN),
@@ -117,7 +106,7 @@ def test_an_aggregate_is_clipped_by_the_norm_of_all_groups(kind: str) -> None:
         reference.zero_grad(), loss(other, 0).backward()
         clip_grad_norm_(other.parameters(), 0.1)
         reference.step()
-        torch.testing.assert_close(parameters_to_vector(net.parameters()), parameters_to_vector(other.parameters()))
+        torch.testing.assert_close(vector(net), vector(other))
 
 
 def test_a_group_may_be_added_before_the_first_step() -> None:
@@ -207,12 +196,12 @@ def test_a_state_of_other_groups_is_refused() -> None:
 def test_a_wrong_hyperparameter_is_refused_in_the_step_and_changes_nothing() -> None:
     net, optimizer = grouped()
     train(net, optimizer, steps=2)
-    before, x = optimizer.state_dict()["digest"], parameters_to_vector(net.parameters()).detach().clone()
+    before, x = optimizer.state_dict()["digest"], vector(net)
     optimizer.param_groups[1]["betas"] = (1.0, 0.99)
     with pytest.raises(ValueError, match=r"beta1=1\.0"):
         optimizer.step()
     assert optimizer.state_dict()["digest"] == before
-    assert torch.equal(parameters_to_vector(net.parameters()), x)
+    assert torch.equal(vector(net), x)
     optimizer.param_groups[1]["betas"] = (0.9, 0.99)
     optimizer.step()
     assert optimizer.t == 3

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ALGORITHMS, loss, model
+from optimizer_support import ALGORITHMS, loss, model, vector
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -18,11 +18,6 @@ from experiments.cluster.base import Simulated
 
 STEPS = 5
 SIGN = cd_adam(ScaledSign(), AMSGrad())
-
-
-def vector(net: torch.nn.Module) -> torch.Tensor:
-    """All parameters, copied."""
-    return parameters_to_vector(net.parameters()).detach().clone()
 
 
 def test_gradients_of_several_backward_calls_are_one_message() -> None:
