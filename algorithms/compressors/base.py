@@ -76,10 +76,6 @@ class Compressor(ABC):
         """ω of E‖C(x) − x‖² ≤ ω‖x‖², for an unbiased C on d coordinates. Raises ValueError where none is stated."""
         raise ValueError(f"{self}: has no known variance constant ω; take random_k_unbiased, natural or qsgd")
 
-    def partitioned(self, other: Compressor) -> Compressor:
-        """Another compressor with this one's partition into blocks."""
-        return other
-
     @abstractmethod
     def bits(self, d: int) -> int:
         """Bits of one message of d coordinates, as the literature counts them: a float is 32 bits."""

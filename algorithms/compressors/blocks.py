@@ -79,9 +79,6 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
     def omega(self, d: int) -> float:
         return max(self.compressor.omega(size) for size in self.sizes)
 
-    def partitioned(self, other: Compressor) -> Compressor:
-        return Blocks(other, self.sizes)
-
     def check(self, d: int) -> None:
         if sum(self.sizes) != d:
             raise ValueError(f"blocks of {sum(self.sizes)} coordinates in all: the vectors have d = {d}")

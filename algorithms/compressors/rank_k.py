@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..utils.layout import Layout, Split, check_layout, matrices_of
-from ..utils.linalg import cut, joined, orthonormal, product
+from ..utils.linalg import cut, joined, product
 from ..utils.seeding import MessageKey
 from .base import Compressor
 
@@ -46,7 +46,7 @@ class RankK(Compressor):
         starts = zip(
             cut(matrices, [(b.rows, b.columns) for b in blocks]), cut(drawn, self._sides(rows=False)), strict=True
         )
-        pairs = [(m, orthonormal(product(m, q))) for m, q in starts]
+        pairs = [(m, torch.linalg.qr(product(m, q)).Q) for m, q in starts]
         none = others[..., :0]
         return Factors(
             joined([p for _, p in pairs], none), joined([product(m.mT, p) for m, p in pairs], none), others

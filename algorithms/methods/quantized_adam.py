@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from torch import Tensor
 
 from ..compressors.base import Compressor
+from ..compressors.blocks import Blocks
 from ..compressors.scaled_codes import UniformQuantize
 from ..core.algorithm import Algorithm, ReplicaState, WorkerState
 from ..core.channels import Direct, ErrorFeedback, dense
@@ -83,9 +84,11 @@ def quantized_adam(
     Source: Chen, Shen, Huang and Liu 2021, of which the abstract is at hand: the quantizers, their levels and the
     order of the steps are this project's reading.
     """
+    weights = UniformQuantize(weight_bits)
+    quantizer = Blocks(weights, compressor.sizes) if isinstance(compressor, Blocks) else weights
     return QuantizedAdam(
         uplink=ErrorFeedback(compressor),
-        downlink=dense() if uplink_only else Direct(compressor.partitioned(UniformQuantize(weight_bits))),
+        downlink=dense() if uplink_only else Direct(quantizer),
         update=SGD(),
         beta=beta,
         theta=theta,

@@ -16,11 +16,6 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(*flat).view(*lead, a.shape[-2], b.shape[-1])
 
 
-def orthonormal(a: Tensor) -> Tensor:
-    """Orthonormal columns [..., m, r] that span those of A [..., m, r], r ≤ m, by Householder's QR; of zero, any."""
-    return torch.linalg.qr(a).Q
-
-
 def joined(matrices: Sequence[Tensor], others: Tensor) -> Tensor:
     """Matrices [..., m, n] side by side as vectors, and others [..., k] behind them."""
     return torch.cat([*(matrix.flatten(-2) for matrix in matrices), others], -1)

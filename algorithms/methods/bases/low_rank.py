@@ -15,7 +15,7 @@ from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, St
 from ...core.channels import Channel
 from ...core.update_rules import Moments
 from ...utils.layout import Block, Layout, Split, check_layout
-from ...utils.linalg import cut, joined, orthonormal, product
+from ...utils.linalg import cut, joined, product
 from ...utils.seeding import MessageKey, keyed_seed
 
 
@@ -183,7 +183,7 @@ class LeftFactor(_Averaging):
         """P, and in the signal the mean of all that is no matrix."""
         split, sides = self.of.split, self.of.side(rows=True)
         left, others = self._received(payload, t).tensor_split([sides], -1)
-        p = [orthonormal(one) for one in self.of.factors(left, rows=True)]
+        p = [torch.linalg.qr(one).Q for one in self.of.factors(left, rows=True)]
         signal = split.together(split.apart(state.signal)[0], others)
         return replace(state, p=joined(p, left[..., :0]), signal=signal)
 
