@@ -86,16 +86,11 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
             raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
 
 
-def _nested(found: dict[str, Any], like: Any) -> Any:
+def _nested(found: dict[str, Any], like: Any, name: str = "") -> Any:
     """Tensors by dotted names in nested dicts such as `like`, which also has what is no tensor."""
     if isinstance(like, dict):
-        return {
-            name: _nested(
-                {rest.partition(".")[2]: leaf for rest, leaf in found.items() if rest.partition(".")[0] == name}, part
-            )
-            for name, part in like.items()
-        }
-    return found.get("")
+        return {key: _nested(found, part, f"{name}.{key}" if name else key) for key, part in like.items()}
+    return found.get(name)
 
 
 def _digest(tensors: dict[str, Tensor]) -> Tensor:
@@ -110,9 +105,7 @@ class _Saved:
         try:
             found = FileSystemReader(folder).read_metadata().state_dict_metadata
         except (OSError, CheckpointException) as error:
-            raise ValueError(
-                f"{folder}: no checkpoint of torch.distributed.checkpoint lies there ({error})"
-            ) from error
+            raise ValueError(f"{folder}: no checkpoint of torch.distributed.checkpoint lies there") from error
         self._kinds = {
             name: kind
             for name, kind in found.items()
