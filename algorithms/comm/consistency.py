@@ -124,7 +124,6 @@ def digest(vector: Tensor) -> int:
 
 
 def is_finite(vector: Tensor) -> bool:
-    """Whether every coordinate is."""
     # The sum of squares is the fastest pass; where it is not finite it may have overflowed.
     return bool(vector.dot(vector).isfinite()) or bool(vector.isfinite().all())
 

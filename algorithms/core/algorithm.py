@@ -187,7 +187,7 @@ class Algorithm:
     def worker(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
     ) -> tuple[Payload, WorkerState]:
-        """What the workers send for their gradients [*T, W, d] in round t, with step size lr (a float or [*T, 1])."""
+        """What the workers send for their gradients [*T, W, d] in round t, with step size lr, a float or [*T, 1]."""
         wanted, moments = self.worker_message(gradient, state, replica, lr, t)
         payload, memory = self.uplink.send(wanted, state.memory, MessageKey(seed, "up", t, tuple(state.ids.tolist())))
         return payload, replace(state, memory=memory, moments=moments)
@@ -203,7 +203,6 @@ class Algorithm:
     def server_message(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
     ) -> tuple[Payload, ServerState]:
-        """What the server sends for its aggregate; `norm` as `clipped_aggregate` has it."""
         payload, memory = self.downlink.send(aggregate, state.memory, MessageKey(seed, "down", t))
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
@@ -227,7 +226,6 @@ class Algorithm:
     def apply_signal(
         self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
     ) -> ReplicaState:
-        """The replica after it received a signal; `norm` as `clipped_aggregate` has it."""
         x, moments = self.update.step(state.x, self.clipped_aggregate(signal, norm), state.moments, lr, t)
         return ReplicaState(x=x, signal=signal, moments=moments, previous=state.x if self.looks_back else None)
 
@@ -241,7 +239,7 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=self.downlink.unpacked())
 
     def hyperparameters(self) -> dict[str, Any]:
-        """What may be another number in every round, under the names that torch's optimizers and schedulers use."""
+        """What may change from round to round, under the names that torch's optimizers and schedulers use."""
         return self.update.hyperparameters()
 
     def with_hyperparameters(self, **values: Any) -> Self:
