@@ -51,7 +51,7 @@ done
 for figure in figure_3_vgg16 figure_3_wrn16_4; do
     item "$figure-0" "$small task.precision=float32" experiments.reproduce figure=$figure budget=full "seeds=[0]" jobs=1 $once
 done
-item one_rank "-k cpu" pytest -p no:cacheprovider -o addopts= tests/cluster/test_one_rank.py -k cuda
+item one_rank "-k cpu" pytest -p no:cacheprovider -o addopts= tests/cluster/test_torchrun.py -k cuda
 # nanoGPT's run, whose readme has 1.4697 as its best held-out loss.
 shakespeare="experiments.run task=text/shakespeare_base $once"
 item language-adamw "$small" $shakespeare algorithm=adamw lr=0.001 update.beta2=0.99 weight_decay=0.1

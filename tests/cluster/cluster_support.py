@@ -28,7 +28,6 @@ from common.errors import exit_with_message
 from experiments.cluster.base import Simulated
 from experiments.config.schema import RunConfig
 from experiments.external.collectives import METHODS, flow, nbytes
-from experiments.run import main as run_command
 from experiments.run_store.checkpoint import rounds
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
@@ -145,11 +144,6 @@ def _rank(act: Callable[[], object], environment: dict[str, str], said: str) -> 
     act()
 
 
-def command(*overrides: str) -> None:
-    """`python -m experiments.run` with these arguments."""
-    run_command(list(overrides))
-
-
 def run_each(runs: list[RunConfig]) -> None:
     """Several runs one after the other in one launch."""
     with exit_with_message(), session(runs) as (ranks, display):
@@ -186,7 +180,7 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def results_of(folder: Path, *stages: tuple[int, Callable[[], dict]]) -> list[list[dict]]:
+def results_of(folder: Path, *stages: tuple[int, Callable[[], Any]]) -> list[list[Any]]:
     """What each stage's function returned on each of its ranks: first so many of one launch call the first, …"""
     fine(launched(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
     return [
@@ -195,7 +189,7 @@ def results_of(folder: Path, *stages: tuple[int, Callable[[], dict]]) -> list[li
     ]
 
 
-def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], dict]], ...]) -> None:
+def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) -> None:
     for stage, (size, act) in enumerate(stages):
         if (rank := this_rank()) < size:
             place, patience = f"file://{folder}/store-{stage}", timedelta(seconds=120)

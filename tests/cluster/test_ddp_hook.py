@@ -3,6 +3,7 @@
 One launch of two ranks goes through all cases; the oracle is the harness's own round, with its own update rule.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -48,7 +49,6 @@ ALGORITHMS = {
 }
 OTHERS = {
     "1-bit Adam": onebit_adam(ScaledSign("l2"), STEPS, warmup=3),
-    "1-bit Adam on gradients": onebit_adam(ScaledSign("l2"), STEPS, warmup=3, signal="gradient"),
     "QAdam": qadam(MinMaxUint8(), STEPS, warmup=3),
     "Quantized Adam": quantized_adam(TopK(k=5)),
 }
@@ -97,18 +97,29 @@ def trained(
     befalls: Callable[[torch.nn.Module], torch.Tensor | None] = lambda net: None,
     scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
     dtype: torch.dtype = torch.float64,
+    restart: bool = False,
 ) -> dict:
-    """x after every step, in a loop as anyone writes it, and what the hook counted."""
-    net, rank = network(dtype=dtype), dist.get_rank()
-    model = DistributedDataParallel(net, bucket_cap_mb=bucket)  # pyright: ignore[reportArgumentType]: it takes floats
-    state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler)
-    model.register_comm_hook(state, hook)
-    optimizer, path = optimizer_of(list(model.parameters()), algorithm.update), []
+    """x after every step, in a loop as anyone writes it, and what the hook counted; all objects may be made anew."""
+
+    def begin() -> tuple:
+        model = DistributedDataParallel(network(dtype=dtype), bucket_cap_mb=bucket)  # pyright: ignore
+        state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler)
+        model.register_comm_hook(state, hook)
+        return model, optimizer_of(list(model.parameters()), algorithm.update), state
+
+    (model, optimizer, state), path, rank = begin(), [], dist.get_rank()
     for step in range(1, STEPS + 1):
+        if restart and step == STEPS // 2:
+            file = BytesIO()
+            torch.save([one.state_dict() for one in (model, optimizer, state)], file)
+            file.seek(0)
+            model, optimizer, state = begin()
+            for one, saved in zip((model, optimizer, state), torch.load(file, weights_only=True), strict=True):
+                one.load_state_dict(saved)
         optimizer.zero_grad()
         value = loss(model, rank, step)
         if step == AT and rank == RANKS - 1:
-            more = befalls(net)
+            more = befalls(model.module)
             value = value if more is None else value + more
         (scaler.scale(value) if scaler else value).backward()
         if scaler:
@@ -116,7 +127,7 @@ def trained(
             scaler.update()
         else:
             optimizer.step()
-        path.append(vector(net))
+        path.append(vector(model))
     counted = {"t": state.t, "skipped": state.skipped, "bits": state.meter.bits, "bytes": state.meter.payload_bytes}
     return {"x": torch.stack(path), "memory": state._worker.memory, **counted}
 
@@ -146,32 +157,6 @@ def accumulated() -> dict:
         found[name] = parameters_to_vector([param.grad for param in model.parameters()])  # pyright: ignore
         found[f"{name} rounds"] = state.t
     return found
-
-
-def restarted() -> torch.Tensor:
-    """x after every step, where all objects are made anew after the fourth and load what the old ones saved."""
-    rank, path = dist.get_rank(), []
-    net = network()
-    model, state = hooked(net, SIGN, seed=3)
-    optimizer = optimizer_of(list(model.parameters()), SIGN.update)
-    for step in range(1, STEPS + 1):
-        if step == STEPS // 2:
-            saved = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "hook": state.state_dict()}
-            file = BytesIO()
-            torch.save(saved, file)
-            file.seek(0)
-            saved = torch.load(file, weights_only=True)
-            net = network()
-            net.load_state_dict(saved["net"])
-            model, state = hooked(net, SIGN, seed=3)
-            optimizer = optimizer_of(list(model.parameters()), SIGN.update)
-            optimizer.load_state_dict(saved["optimizer"])
-            state.load_state_dict(saved["hook"])
-        optimizer.zero_grad()
-        loss(model, rank, step).backward()
-        optimizer.step()
-        path.append(vector(net))
-    return torch.stack(path)
 
 
 def damaged() -> str:
@@ -211,7 +196,7 @@ def everything() -> dict:
     results["not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER(init_scale=2.0**10))
     results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
     results["accumulated"] = accumulated()
-    results["restarted"] = restarted()
+    results["restarted"] = trained(SIGN, restart=True)
     results["damaged"] = damaged()
     results["of another kind"] = refused(lambda: hooked(network(), SIGN)[1].load_state_dict({"t": 1}))
     results["unknown"] = refused(partial(hooked, network(), "cd_adm"))
@@ -268,7 +253,7 @@ def test_a_round_with_an_infinite_gradient_is_left_out_and_the_scale_is_not_reme
 
 def test_a_restart_from_saved_states_changes_no_bit(ranks: list[dict]) -> None:
     for results in ranks:
-        assert torch.equal(results["restarted"], results["cd_adam"]["x"])
+        assert torch.equal(results["restarted"]["x"], results["cd_adam"]["x"])
 
 
 def test_two_backward_passes_are_one_round(ranks: list[dict]) -> None:
@@ -284,28 +269,22 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
     torch.testing.assert_close(found["x"].double(), harness(SIGN), rtol=0, atol=4 * LR)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_is_not_a_compressed_gradient_is_refused(name: str, ranks: list[dict]) -> None:
-    for results in ranks:
-        assert results[name].startswith("ValueError: ")
-        assert "use CompressedOptimizer" in results[name]
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
+        *((name, r"ValueError: .*use CompressedOptimizer") for name in OTHERS),
         ("frozen", "ValueError: no parameter requires a gradient"),
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
         ("damaged", "ValueError: this state is damaged: "),
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
-        ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam?"),
+        ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam"),
         ("option", "ValueError: uplink_only: options are only for an algorithm given by name"),
-        ("too few", "ValueError: DDP has a parameter that is not among those given: give ddp_model.parameters()"),
+        ("too few", "ValueError: DDP has a parameter that is not among those given"),
         ("too many", "ValueError: DDP does not have all of the parameters given: give ddp_model.parameters()"),
     ],
 )
 def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]) -> None:
     for results in ranks:
-        assert results[name].startswith(said)
+        assert re.match(said, results[name])

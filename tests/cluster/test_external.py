@@ -1,12 +1,11 @@
 """External strategies: what they send is counted, and they come to what this project's own methods come to."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import torch.distributed as dist
@@ -20,13 +19,12 @@ from algorithms.methods.powersgd import powersgd
 from algorithms.utils.layout import laid_out
 from common.errors import UsageError
 from experiments.cluster.base import Simulated
-from experiments.cluster.launch import join_ranks, launch
 from experiments.config.schema import RunConfig
 from experiments.external import record as external
 from experiments.external.collectives import Collectives
-from experiments.external.strategy import Carrier, Hooked, Strategy
-from experiments.report import main as report
+from experiments.external.strategy import Carrier, Hooked
 from experiments.training.session import session
+from plots.runs.find import find
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = ("task=digits", "task.rows=64", "task.batch_size=4", "rounds=8", "eval_every=2")
@@ -46,33 +44,73 @@ def examples() -> Iterator[None]:
         yield
 
 
-# What is counted
+# Everything in one launch of two ranks
 
 
-def _send_everything(found: Path) -> None:
+def _send_everything() -> tuple:
     x, y, z = (torch.arange(6, dtype=kind) for kind in (torch.float32, torch.float16, torch.float64))
-    with join_ranks(launch(), "cpu", 60):
-        first, counted = dist.get_rank() == 0, Collectives()
-        both = [torch.empty(6), torch.empty(6)]
+    first, counted = dist.get_rank() == 0, Collectives()
+    both = [torch.empty(6), torch.empty(6)]
+    all_reduce(x)
+    with counted.counting():
         all_reduce(x)
-        with counted.counting():
-            all_reduce(x)
-            dist.all_reduce(y, async_op=True).get_future().wait()
-            dist.group.WORLD.allreduce([z]).wait()
-            dist.broadcast(x, src=1)
-            dist.reduce(x, dst=0)
-            dist.all_gather(both, x)
-            dist.gather(y, [y.clone(), y.clone()] if first else None, dst=0)
-            dist.scatter(torch.empty(6), both if first else None, src=0)
-            dist.all_to_all_single(torch.empty(6), x)
-            dist.send(z, 1) if first else dist.recv(z, 0)
-        all_reduce(x)
-    torch.save((counted.handed, counted.given), found / f"{int(not first)}.pt")
+        dist.all_reduce(y, async_op=True).get_future().wait()
+        dist.group.WORLD.allreduce([z]).wait()
+        dist.broadcast(x, src=1)
+        dist.reduce(x, dst=0)
+        dist.all_gather(both, x)
+        dist.gather(y, [y.clone(), y.clone()] if first else None, dst=0)
+        dist.scatter(torch.empty(6), both if first else None, src=0)
+        dist.all_to_all_single(torch.empty(6), x)
+        dist.send(z, 1) if first else dist.recv(z, 0)
+    all_reduce(x)
+    return counted.handed, counted.given
 
 
-def test_what_is_handed_to_collectives_and_given_back_is_counted(tmp_path: Path) -> None:
-    fine(launched(tmp_path, 2, partial(_send_everything, tmp_path)))
-    (handed, given), other = (torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in (0, 1))
+def _gradients(x: torch.Tensor, t: int) -> torch.Tensor:
+    """Of two workers [2, 103], at models [2, 103] or at one [103]."""
+    noise = torch.randn(2, 3, 103, dtype=torch.float64, generator=torch.Generator().manual_seed(t))
+    return (1 + noise[:, 0] ** 2) * (x - noise[0, 1]) + noise[:, 2]
+
+
+def _followed() -> torch.Tensor:
+    """The models [rounds, 103] of this rank on quadratics; the strategy is gone before its group is."""
+    carrier = Carrier(torch.zeros(103, dtype=torch.float64), SHAPES)
+    state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1)
+    strategy, models = Hooked(carrier, powerSGD_hook, state, partial(torch.optim.SGD, lr=LR)), []
+    for t in range(1, ROUNDS + 1):
+        strategy.step(_gradients(carrier.vector(), t)[dist.get_rank()], LR)
+        models.append(carrier.vector())
+    return torch.stack(models)
+
+
+def _bring_to_end(runs: list[RunConfig], found: Path | None = None) -> None:
+    with session(runs) as (ranks, display):
+        for run in runs:
+            external.bring_to_end(run, display, ranks)
+        if found:
+            torch.save((_send_everything(), _followed()), found / f"{dist.get_rank()}.pt")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of torch's hooks, the first of them asked for twice, and what each rank counted and came to."""
+    place = tmp_path_factory.mktemp("external")
+    names = ("torch_allreduce", "torch_fp16", "torch_powersgd")
+    runs = [configuration(*THEIRS, f"algorithm={name}", f"results_dir={place}") for name in names]
+    said = fine(launched(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]], place)))
+    assert "already finished" in said[0]
+    assert [run.state for run in find(place)] == ["finished"] * 3
+    return place
+
+
+def _of_ranks(place: Path) -> tuple:
+    """What was counted, and the models, of either rank."""
+    return tuple(zip(*(torch.load(place / f"{rank}.pt", weights_only=False) for rank in (0, 1)), strict=True))
+
+
+def test_what_is_handed_to_collectives_and_given_back_is_counted(place: Path) -> None:
+    ((handed, given), other), _ = _of_ranks(place)
     # Six numbers each: 12, 24 or 48 bytes.
     dense = {"allreduce": 24 + 12 + 48, "reduce": 24, "allgather": 24, "gather": 12, "all_to_all_single": 24}
     assert +handed == dense | {"scatter": 48, "send": 48}
@@ -80,26 +118,6 @@ def test_what_is_handed_to_collectives_and_given_back_is_counted(tmp_path: Path)
                       "all_to_all_single": 24}  # fmt: skip
     assert +other[0] == dense | {"broadcast": 24}
     assert +other[1] == {"allreduce": 84, "allgather": 48, "scatter": 24, "all_to_all_single": 24, "recv": 48}
-
-
-# Whole runs
-
-
-def _bring_to_end(runs: list[RunConfig]) -> None:
-    with session(runs) as (ranks, display):
-        for run in runs:
-            external.bring_to_end(run, display, ranks)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of torch's hooks, the first of them asked for twice."""
-    place = tmp_path_factory.mktemp("external")
-    names = ("torch_allreduce", "torch_fp16", "torch_powersgd")
-    runs = [configuration(*THEIRS, f"algorithm={name}", f"results_dir={place}") for name in names]
-    said = fine(launched(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]])))
-    assert "already finished" in said[0]
-    return place
 
 
 def _rows(place: Path, name: str) -> list[dict[str, float]]:
@@ -136,13 +154,6 @@ def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
     assert ours[-1]["bits_up"] == 32 * floats * 8
 
 
-def test_their_curves_and_ours_are_in_one_figure(place: Path) -> None:
-    go(*DIGITS, "algorithm=sgd", f"results_dir={place}")
-    report([f"results_dir={place}", f"out={place / 'curves.csv'}"])
-    found = pd.read_csv(place / "curves.csv")
-    assert {"sgd", "torch_powersgd", "torch_fp16"} <= {*found["algorithm"]}
-
-
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -165,9 +176,6 @@ def test_a_strategy_needs_a_rank_a_worker(tmp_path: Path) -> None:
     assert stopped([*THEIRS, "algorithm=torch_fp16"]) == 2  # as a method of experiments.run
 
 
-# Strategies against methods, on quadratics
-
-
 def test_a_carrier_has_the_gradient_that_it_is_told() -> None:
     x, gradient = torch.randn(2, 103, generator=torch.Generator().manual_seed(0))
     carrier = Carrier(x, SHAPES)
@@ -176,53 +184,19 @@ def test_a_carrier_has_the_gradient_that_it_is_told() -> None:
     assert torch.equal(torch.cat([block.grad.flatten() for block in carrier.blocks]), gradient)
 
 
-def _gradients(x: torch.Tensor, t: int) -> torch.Tensor:
-    """Of two workers [2, 103], at models [2, 103] or at one [103]."""
-    noise = torch.randn(2, 3, 103, dtype=torch.float64, generator=torch.Generator().manual_seed(t))
-    return (1 + noise[:, 0] ** 2) * (x - noise[0, 1]) + noise[:, 2]
-
-
-def _follow(make: Callable[[Carrier], Strategy], found: Path) -> None:
-    """The models of every worker after each round."""
-    with join_ranks(launch(), "cpu", 60):
-        torch.save(_followed(make), found / f"{dist.get_rank()}.pt")
-
-
-def _followed(make: Callable[[Carrier], Strategy]) -> torch.Tensor:
-    """The models [rounds, 103] of this rank; the strategy is gone with this function, before its group is."""
-    carrier = Carrier(torch.zeros(103, dtype=torch.float64), SHAPES)
-    strategy, models = make(carrier), []
-    for t in range(1, ROUNDS + 1):
-        strategy.step(_gradients(carrier.vector(), t)[dist.get_rank()], LR)
-        models.append(carrier.vector())
-    return torch.stack(models)
-
-
-def _models(found: Path, make: Callable[[Carrier], Strategy]) -> torch.Tensor:
-    """[rounds, 2, 103]"""
-    fine(launched(found, 2, partial(_follow, make, found)))
-    return torch.stack([torch.load(found / f"{rank}.pt") for rank in (0, 1)], 1)
-
-
-def _torch_powersgd(carrier: Carrier) -> Strategy:
-    state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1)
-    return Hooked(carrier, powerSGD_hook, state, partial(torch.optim.SGD, lr=LR))
-
-
-@pytest.mark.slow
-def test_the_hook_takes_powersgd_s_steps(tmp_path: Path) -> None:
-    theirs = _models(tmp_path, _torch_powersgd)
-    assert torch.equal(theirs[:, 0], theirs[:, 1])
+def test_the_hook_takes_powersgd_s_steps(place: Path) -> None:
+    _, (theirs, others) = _of_ranks(place)
+    assert torch.equal(theirs, others)
     # Two rounds of means; then the method, from the Q that the hook draws. Without momentum it steps by 2D.
     cluster = Simulated(powersgd(Identity(), SHAPES, momentum=0.0), 2, seed=0)
     x = torch.zeros(103, dtype=torch.float64)
     for t in (1, 2):
         x = x - LR * _gradients(x, t).mean(0)
-        torch.testing.assert_close(theirs[t - 1, 0], x)
+        torch.testing.assert_close(theirs[t - 1], x)
     torch.manual_seed(np.random.RandomState(0).randint(1_000_000_000))
     q = torch.randn(8, 2, dtype=torch.float64).reshape(1, 16)
     state = cluster.start(x.unsqueeze(0))
     state = replace(state, replica=replace(state.replica, q=q))
     for t in range(3, ROUNDS + 1):
         state = cluster.round(_gradients(state.replica.x[0], t).unsqueeze(0), state, LR / 2, t)
-        torch.testing.assert_close(theirs[t - 1, 0], state.replica.x[0], rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(theirs[t - 1], state.replica.x[0], rtol=1e-9, atol=1e-11)

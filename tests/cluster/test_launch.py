@@ -1,15 +1,13 @@
 """What the environment of a launcher says, and what is answered where it says nonsense."""
 
+import time
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import command, fine, free_port, launched
-from run_support import SMALL, configuration, go, stopped, timeless, where
+from run_support import configuration
 
-from common.errors import UsageError
+from common.errors import UsageError, exit_with_message
 from experiments.cluster.launch import Launch, launch
 from experiments.training.build import device_of
 
@@ -105,10 +103,7 @@ def test_slurms_lists(variables: dict[str, str], field: str, value: object, set_
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        *(("SLURM_PROCID", "nine"), ("SLURM_STEP_NUM_TASKS", ""), ("SLURM_NODEID", "7")),
-        *((TASKS, ""), (NODES, ""), ("MASTER_PORT", "http")),
-    ],
+    [("SLURM_PROCID", "nine"), ("SLURM_STEP_NUM_TASKS", ""), ("SLURM_NODEID", "7"), (TASKS, ""), (NODES, "")],
 )
 def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
     set_(SRUN | {name: value})
@@ -116,14 +111,23 @@ def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
         launch()
 
 
-@pytest.mark.parametrize("variables", [{"RANK": "nine"}, {"SLURM_PROCID": ""}, {"RANK": "1"}])
-def test_a_variable_by_that_name_of_something_else(
-    variables: dict[str, str], results: str, set_: Set, capsys: pytest.CaptureFixture
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        # A process alone says what is wrong, whatever RANK may mean to others.
+        *((one, "error: so it is\n") for one in ({"RANK": "nine"}, {"RANK": "1"}, {"SLURM_PROCID": ""})),
+        (TORCHRUN, ""),
+        (TORCHRUN | {"LOCAL_RANK": "0"}, "error: rank 5: so it is\n"),  # the first one of another machine
+    ],
+)
+def test_who_says_what_is_wrong(
+    variables: dict, said: str, set_: Set, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """A process alone says what is wrong, whatever RANK may mean to others."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     set_(variables)
-    assert stopped([*SMALL, results, "sede=3"]) == 2
-    assert "did you mean seed?" in capsys.readouterr().err
+    with pytest.raises(SystemExit), exit_with_message():
+        raise UsageError("so it is")
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(("seen", "task", "device"), [(1, 3, "cuda:0"), (2, 3, "cuda:1"), (8, 3, "cuda:3")])
@@ -133,19 +137,7 @@ def test_gpus_of_a_task_of_srun(
     """With --gpus-per-task a task sees its own GPUs alone, unless --gpu-bind=none shows it all."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: seen)
+    with pytest.raises(UsageError, match="start one rank a GPU"):
+        device_of(configuration("task=digits", "device=cuda"), seen)
     set_(SRUN | {"SLURM_GPUS_PER_TASK": "1"})
     assert device_of(configuration("task=digits"), task) == device
-
-
-@pytest.mark.slow
-def test_tasks_of_srun_run_together(results: str, tmp_path: Path) -> None:
-    size, port = 2, free_port()
-
-    def task(rank: int) -> dict[str, str]:
-        step = {"SLURM_STEP_NUM_TASKS": str(size), "SLURM_STEP_TASKS_PER_NODE": str(size), "SLURM_NODEID": "0"}
-        mine = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "MASTER_PORT": str(port)}
-        return SRUN | step | mine | {"SLURM_STEP_NODELIST": "localhost"}
-
-    run = (*SMALL, "lr=[0.001,0.003]", "threads=1")
-    fine(launched(tmp_path, size, partial(command, *run, results), environment=task))
-    assert timeless(where(*run, results)) == timeless(go(*run, f"results_dir={tmp_path / 'alone'}"))

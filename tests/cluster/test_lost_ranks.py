@@ -1,24 +1,40 @@
-"""A rank that dies, hangs or fails: the others end with a message, and the run goes on from its checkpoint."""
+"""A rank that dies, hangs, fails or never comes: the others end with a message, and the run goes on."""
 
+import os
+import signal
+import socket
+import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import assert_same, at_round, fine, kill, launched, run_each, this_rank, variant
+from cluster_support import (
+    Launch,
+    as_torchrun,
+    assert_same,
+    at_round,
+    free_port,
+    kill,
+    launched,
+    run_each,
+    this_rank,
+    variant,
+)
 from run_support import go, status
 from torch import Tensor
 
-from common.errors import DataError
 from experiments.config.identity import folder
-from experiments.config.schema import RunConfig
-from experiments.training import build
+from experiments.config.schema import ClusterConfig, RunConfig
 from experiments.training.trainer import Trainer
 
 COMMAND = (
     *("task=logreg/breast_cancer", "rounds=9", "eval_every=3", "checkpoint_every=4", "lr=[0.003,0.01]"),
     *("cluster.workers=4", "threads=1"),
 )
+TIMEOUT = 1.5
 
 
 @pytest.fixture
@@ -27,13 +43,8 @@ def run(tmp_path: Path) -> RunConfig:
     return variant(*COMMAND, results=tmp_path / "results")
 
 
-def _goes_on(run: RunConfig, tmp_path: Path, round: int) -> None:
-    """Whether the run comes to the same end as one that no rank was lost from."""
-    [said, other] = fine(launched(tmp_path / "again", 2, partial(run_each, [run])))
-    assert f"resumed at round {round}: {folder(run)}" in said
-    assert other == ""
-    expected = go(*COMMAND, f"results_dir={tmp_path / 'alone'}")
-    assert_same(folder(run), expected)
+def _with_timeout(run: RunConfig, seconds: float) -> RunConfig:
+    return replace(run, cluster=ClusterConfig(workers=4, timeout=seconds))
 
 
 def _one_message(said: str, path: Path) -> bool:
@@ -53,50 +64,47 @@ def _fail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("do", "rank", "size"),
-    [
-        (kill, 1, 2),
-        *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0, 2), (_fail, 1, 2))),
-    ],
+    ("do", "rank"), [(kill, 1), *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0), (_fail, 1)))]
 )
-def test_a_rank_that_dies_or_crashes(do: Callable, rank: int, size: int, run: RunConfig, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", size, partial(at_round, 7, rank, do, partial(run_each, [run])))
-    lost = ranks.pop(rank)
-    if do is kill:
-        assert lost.code == -9
-        assert "error" not in lost.said
-    else:
-        assert "ZeroDivisionError: by what?" in lost.said
-    assert [left.code for left in ranks] == [1] * (size - 1)
-    for number, left in zip([number for number in range(size) if number != rank], ranks, strict=True):
-        assert left.said.startswith(f"error: rank {number}: ") or number == 0
-        assert _one_message(left.said, folder(run)), left.said
+def test_a_rank_that_dies_or_crashes(
+    do: Callable, rank: int, run: RunConfig, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, do, partial(run_each, [run])))
+    lost, left = ranks[rank], ranks[1 - rank]
+    assert lost.code == -9 if do is kill else "ZeroDivisionError: by what?" in lost.said
+    assert left.code == 1
+    assert left.said.startswith("error: rank 1: ") == (rank == 0)
+    assert _one_message(left.said, folder(run)), left.said
     # Of the first rank that is killed nobody is there to say so.
     assert status(folder(run))["status"] == ("running" if (do, rank) == (kill, 0) else "failed")
-    _goes_on(run, tmp_path, round=4)
+    go(*COMMAND, f"results_dir={run.results_dir}")  # all workers in one process, as none of those before had them
+    assert f"resumed at round 4: {folder(run)}" in capsys.readouterr().err.replace("\n", "")
+    assert_same(folder(run), go(*COMMAND, f"results_dir={tmp_path / 'alone'}"))
 
 
-def _without_data(rank: int, act: partial) -> None:
-    """One rank finds no data."""
-    build_task = build.build_task
-
-    def failing(*arguments: object) -> object:
-        if this_rank() == rank:
-            raise DataError("breast_cancer: not on this machine")
-        return build_task(*arguments)
-
-    build.build_task = failing
-    act()
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [1, 0])
-def test_a_rank_without_data(rank: int, run: RunConfig, tmp_path: Path) -> None:
-    ranks = launched(tmp_path / "first", 2, partial(_without_data, rank, partial(run_each, [run])))
-    assert [ended.code for ended in ranks] == [1, 1]
-    assert ranks[rank].said.endswith(("error: ", "error: rank 1: ")[rank] + "breast_cancer: not on this machine\n")
-    assert _one_message(ranks[1 - rank].said, folder(run)), ranks[1 - rank].said
-    assert not (folder(run) / "status.json").exists()
+@pytest.mark.parametrize(("how", "silent", "size"), [(_stop, 0, 2), (_stop, 2, 3), (partial(time.sleep, 600), 1, 2)])
+def test_a_rank_that_does_not_answer_is_named(
+    how: Callable, silent: int, size: int, run: RunConfig, tmp_path: Path
+) -> None:
+    hanging = partial(at_round, 7, silent, how, partial(run_each, [_with_timeout(run, TIMEOUT)]))
+    launch = Launch(tmp_path / "first", size, hanging)
+    for number, process in enumerate(launch.ranks):
+        if number != silent:
+            process.join(60)
+    ranks = launch.ended(timeout=0)  # which kills the silent one, as a launcher does
+    ranks.pop(silent)
+    for rank in ranks:
+        assert rank.code == 1
+        assert _one_message(rank.said, folder(run)), rank.said
+    assert f"no answer from rank {silent}; lost contact" in ranks[0].said
+    assert status(folder(run))["status"] == ("failed" if silent else "running")
+    assert status(folder(run)).get("error", "").startswith(f"no answer from rank {silent}; " if silent else "")
+    assert_same(go(*COMMAND, f"results_dir={run.results_dir}"), go(*COMMAND, f"results_dir={tmp_path / 'alone'}"))
 
 
 def _spoiled(act: partial) -> None:
@@ -117,3 +125,40 @@ def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Pat
     assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said
     assert _one_message(first.said, folder(run)), first.said
     assert status(folder(run))["status"] == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rank", "taken"), [(0, False), (1, False), (1, True)])
+def test_ranks_that_never_come_or_a_port_that_never_answers(
+    rank: int, taken: bool, run: RunConfig, tmp_path: Path
+) -> None:
+    begin = time.monotonic()
+    with closing(socket.socket()) as listener:  # takes what it is sent
+        listener.bind(("127.0.0.1", 0 if taken else free_port()))
+        port = listener.getsockname()[1]
+        listener.listen() if taken else listener.close()
+        act = partial(run_each, [_with_timeout(run, TIMEOUT)])
+        [ended] = Launch(tmp_path / "lost", 1, act, lambda _: as_torchrun(rank, 2, port)).ended(timeout=60)
+    assert ended.code == 1
+    assert f"error: {'rank 1: ' * rank}the other ranks could not be reached at 127.0.0.1:{port} (" in ended.said
+    assert "Traceback" not in ended.said
+    assert time.monotonic() - begin < TIMEOUT + 10
+    assert not folder(run).exists()
+
+
+@pytest.mark.slow
+def test_one_signal_ends_a_rank_that_waits_for_the_others(run: RunConfig, tmp_path: Path) -> None:
+    port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
+    waiting = Launch(tmp_path / "waiting", 1, act, lambda _: as_torchrun(0, 2, port))
+    deadline = time.monotonic() + 60
+    while not _answers(port):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(waiting.ranks[0].pid, signal.SIGINT)
+    [rank] = waiting.ended(timeout=10)
+    assert (rank.code, rank.said) == (-signal.SIGINT, "")
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -1,6 +1,6 @@
-"""Ranks that have not the same: before anything starts, and in the middle of a run."""
+"""Launches that cannot be, and ranks that have not the same: before anything starts, and in the middle of a run."""
 
-import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import at_round, fine, interrupt, launched, run_each, this_rank, variant
-from run_support import go, rows, status, timeless
+from cluster_support import as_torchrun, at_round, interrupt, launched, results_of, run_each, this_rank, variant
+from run_support import SMALL, go, rows, small, status, stopped, timeless
 
-from experiments.cluster.launch import join_ranks, launch
+from experiments.cluster.ranks import Group
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.run_store import environment
@@ -22,57 +22,109 @@ from experiments.training import runner
 from experiments.training.trainer import Trainer
 
 COMMON = ("task=logreg/breast_cancer", "rounds=12", "eval_every=6", "checkpoint_every=4", "cluster.workers=6")
+CD_ADAM = (*COMMON, "algorithm=cd_adam")
+
+# In this process, as one rank of several of which no other is there
 
 
-def _another(override: str, results: Path) -> None:
-    """One rank is given other settings than the others. None gets so far that it loads anything."""
-    runner.build_trainer = partial(exit, 77)
-    run_each([variant(*COMMON, *([override] * this_rank()), results=results)])
+@pytest.fixture
+def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Makes this process one of several."""
+
+    def become(rank: int, size: int) -> None:
+        for name, value in as_torchrun(rank, size, 1).items():
+            monkeypatch.setenv(name, value)
+
+    return become
 
 
 @pytest.mark.parametrize(
-    ("key", "override"),
+    ("overrides", "parts"),
     [
-        pytest.param("lr", "lr=0.01", marks=pytest.mark.slow),
-        ("compressor._target_", "compressor=top_k"),
-        pytest.param("verify_every", "verify_every=5", marks=pytest.mark.slow),
+        (["cluster.workers=1"], ["cluster.workers=1", "too few for 2 ranks", "start 1 ranks or fewer"]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                (["ranks=2", "cluster.workers=4"], ["leave out torchrun or srun"]),
+                (["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
+                (["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
+                (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
+                (["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
+                (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
+                (["-m", "cluster.workers=4", "seed=0,1"], ["leave out torchrun or srun, and set ranks=2"]),
+            ]
+        ),
     ],
 )
-def test_other_settings_are_refused_before_anything_is_written(key: str, override: str, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    first, second = launched(tmp_path, 2, partial(_another, override, results))
-    assert (first.code, second.code) == (2, 2)
-    here, there = (runner._settings(variant(*COMMON, *more, results=results))[key] for more in ((), (override,)))
-    assert f"error: {key}: {there} on rank 1, {here} on rank 0; start all" in first.said
-    assert "Traceback" not in first.said + second.said
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_wrong_launch(
+    overrides: list[str], parts: list[str], results: str, tmp_path: Path, as_rank: Callable,
+    capsys: pytest.CaptureFixture,
+) -> None:  # fmt: skip
+    as_rank(0, 2)
+    assert stopped([*SMALL, results, *overrides]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert all(part in said for part in parts), said
     assert not (tmp_path / "results").exists()
 
 
-def _edited(results: Path) -> None:
-    """One rank runs other code."""
-    if this_rank() == 1:
+def test_runs_of_one_launch_are_connected_once(as_rank: Callable, capsys: pytest.CaptureFixture) -> None:
+    as_rank(0, 2)
+    with pytest.raises(SystemExit) as stop:
+        run_each([small("cluster.workers=4", f"cluster.timeout={seconds}") for seconds in (3, 4)])
+    assert stop.value.code == 2
+    assert "cluster.timeout: must be the same for all runs of one launch" in capsys.readouterr().err
+
+
+# Of ranks that are connected
+
+SETTINGS = {
+    "compressor=top_k": "error: compressor._target_: algorithms:TopK on rank 1, ",
+    "lr=0.01": "error: lr: ",
+    "verify_every=5": "error: verify_every: 5 on rank 1, ",
+}
+
+
+def _another(what: str, results: Path) -> None:
+    """The second rank is given another setting, or has other code, libraries or data. Nobody waits to speak."""
+    facts, is_odd = LogisticRegression.facts, this_rank() == 1
+    time.sleep = lambda seconds: None
+    if what != "data":  # is found before anything is loaded
+        runner.build_trainer = partial(exit, 77)
+    if what == "code" and is_odd:
         runner.loaded = lambda packages: loaded(packages) | {"algorithms.core.channels": "0" * 16}
-    run_each([variant(*COMMON, results=results)])
-
-
-def _older(results: Path) -> None:
-    """One rank has another version of a library."""
-    if this_rank() == 1:
+    if what == "libraries" and is_odd:
         runner.versions = lambda: environment.versions() | {"numpy": "1.0"}
-    run_each([variant(*COMMON, results=results)])
+    if what == "data" and is_odd:
+        LogisticRegression.facts = lambda task: facts(task) | {"data_sha256": "another"}
+    run_each([variant(*COMMON, *([what] * is_odd if what in SETTINGS else ()), results=results)])
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("what", "said"),
     [
-        (_edited, "algorithms/core/channels.py: 0000000000000000 on rank 1"),
-        pytest.param(_older, "numpy: 1.0 on rank 1", marks=pytest.mark.slow),
+        ("compressor=top_k", SETTINGS["compressor=top_k"]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                *list(SETTINGS.items())[1:],
+                ("code", "algorithms/core/channels.py: 0000000000000000 on rank 1"),
+                ("libraries", "numpy: 1.0 on rank 1"),
+                ("data", "data_sha256: another on rank 1, "),
+            ]
+        ),
     ],
 )
-def test_other_code_or_libraries_are_refused(act: Callable, said: str, tmp_path: Path) -> None:
-    first, second = launched(tmp_path, 2, partial(act, tmp_path / "results"))
+def test_what_ranks_do_not_have_alike_is_refused_before_anything_is_written(
+    what: str, said: str, tmp_path: Path
+) -> None:
+    first, second = launched(tmp_path, 2, partial(_another, what, tmp_path / "results"))
     assert (first.code, second.code) == (2, 2)
     assert said in first.said
+    assert "Traceback" not in first.said + second.said
+    assert what == "data" or not (tmp_path / "results").exists()
 
 
 def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
@@ -83,8 +135,7 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
         if trainer.t + 1 == round and this_rank() == rank:
             part, name = what.split() if " " in what else ("replica", what)
             state = getattr(trainer.state, part)
-            vector = getattr(state, name)
-            changed = vector.clone()
+            changed = getattr(state, name).clone()
             changed.view(torch.int64)[0, 3] ^= 1 << 10  # the last one may be lost where the next message is added
             trainer.state = replace(trainer.state, **{part: replace(state, **{name: changed})})
         step(trainer, diagnose)
@@ -96,25 +147,30 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
 @pytest.mark.parametrize(
     ("what", "rank", "ranks", "round", "kept", "said"),
     [
-        pytest.param("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0", marks=pytest.mark.slow),
-        pytest.param("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not", marks=pytest.mark.slow),
-        pytest.param("signal", 2, 3, 12, 6, "rank 2: the ", marks=pytest.mark.slow),
         ("server memory", 0, 2, 8, 6, "rank 1: what the server remembers of the signal is not that of rank 0"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
+                ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
+                ("signal", 2, 3, 12, 6, "rank 2: the "),
+            ]
+        ),
     ],
 )
 def test_a_flipped_bit_of_a_replica_ends_the_run(
     what: str, rank: int, ranks: int, round: int, kept: int, said: str, tmp_path: Path
 ) -> None:
     """Found at an evaluation, before a checkpoint, and at both at once."""
-    run = variant(*COMMON, "algorithm=cd_adam", results=tmp_path / "results")
+    run = variant(*CD_ADAM, results=tmp_path / "results")
     for ended in launched(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
         assert ended.code == 1
         assert said in ended.said
     path = folder(run)
     assert status(path)["status"] == "failed"
     assert max(row["round"] for row in rows(path)) == kept  # nothing of what came after is
-    fine(launched(tmp_path / "second", ranks, partial(run_each, [run])))
-    alone = go(*COMMON, "algorithm=cd_adam", f"results_dir={tmp_path / 'alone'}")
+    alone, again = (go(*CD_ADAM, f"results_dir={tmp_path / place}") for place in ("alone", "results"))
+    assert again == path
     assert timeless(path) == timeless(alone)
 
 
@@ -135,48 +191,33 @@ def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_is_compared_before_it_is_saved(tmp_path: Path) -> None:
-    run = variant(*COMMON, results=tmp_path / "results")
-    stopped = partial(at_round, 9, 0, interrupt, partial(_flipped, "x", 1, 9, run))
-    assert [ended.code for ended in launched(tmp_path / "ranks", 2, stopped)] == [1, 1]
-    assert rounds(folder(run) / "checkpoint")[0] == 8
+@pytest.mark.parametrize(
+    ("overrides", "round", "does"),
+    [
+        ((), 9, interrupt),  # a run that is stopped is compared before it is saved
+        (("eval_every=12", "checkpoint_every=100", "verify_every=1"), 8, partial(exit, 77)),
+    ],
+)
+def test_it_is_found_before_anything_else_happens(
+    overrides: tuple, round: int, does: Callable, tmp_path: Path
+) -> None:
+    run = variant(*COMMON, *overrides, results=tmp_path / "results")
+    act = partial(at_round, 9, 0, does, partial(_flipped, "x", 1, round, run))
+    assert [ended.code for ended in launched(tmp_path / "ranks", 2, act)] == [1, 1]
+    assert rounds(folder(run) / "checkpoint")[:1] == [8] * (does is interrupt)
 
 
-@pytest.mark.slow
-def test_verify_every_finds_it_sooner(tmp_path: Path) -> None:
-    run = variant(*COMMON, "eval_every=12", "checkpoint_every=100", "verify_every=1", results=tmp_path / "results")
-    late = partial(at_round, 9, 0, partial(exit, 77), partial(_flipped, "x", 1, 8, run))
-    assert [ended.code for ended in launched(tmp_path / "ranks", 2, late)] == [1, 1]
-
-
-def _other_data(results: Path) -> None:
-    """One rank reads other data."""
-    facts = LogisticRegression.facts
-    if this_rank() == 1:
-        LogisticRegression.facts = lambda task: facts(task) | {"data_sha256": "another"}
-    run_each([variant(*COMMON, results=results)])
-
-
-@pytest.mark.slow
-def test_other_data_are_refused(tmp_path: Path) -> None:
-    first, second = launched(tmp_path, 2, partial(_other_data, tmp_path / "results"))
-    assert (first.code, second.code) == (2, 2)
-    assert "data_sha256: another on rank 1, " in first.said
-
-
-def _asked(target: Path) -> None:
+def _asked() -> list[bool]:
     """Rank 1 says yes in the second and the fifth of seven questions; the fourth and sixth are waited for."""
-    heard = []
-    with join_ranks(launch(), "cpu", 60) as ranks:
-        before = ranks.any_before
-        for number, ask in enumerate((before, before, before, ranks.any, before, ranks.any, before)):
-            heard.append(ask(ranks.rank == 1 and number in (1, 4)))
-        ranks.wait()
-    (target / f"heard-{ranks.rank}.json").write_text(json.dumps(heard))
+    ranks = Group(this_rank(), 3)
+    before = ranks.any_before
+    asks = (before, before, before, ranks.any, before, ranks.any, before)
+    heard = [ask(ranks.rank == 1 and number in (1, 4)) for number, ask in enumerate(asks)]
+    ranks.wait()
+    return heard
 
 
 @pytest.mark.slow
 def test_what_is_asked_before_is_heard_at_the_next_question_that_nobody_waits_for(tmp_path: Path) -> None:
-    fine(launched(tmp_path, 3, partial(_asked, tmp_path)))
-    heard = [json.loads((tmp_path / f"heard-{rank}.json").read_text()) for rank in range(3)]
+    [heard] = results_of(tmp_path, (3, _asked))
     assert heard == [[False, False, True, False, False, False, False]] * 3

@@ -99,27 +99,25 @@ def loading(source: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def launch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[dict]]]:
-    """What was saved, and what the ranks came to: of the three that saved it, and of each number of OTHERS."""
-    folder = tmp_path_factory.mktemp("saved")
-    return folder, results_of(
-        folder, (SAVED, partial(saving, folder)), *((n, partial(loading, folder)) for n in OTHERS)
-    )
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of what was saved."""
+    return tmp_path_factory.mktemp("saved")
 
 
 @pytest.fixture(scope="module")
-def folder(launch: tuple[Path, list[list[dict]]]) -> Path:
+def launch(folder: Path) -> list[list[dict]]:
+    """What the ranks came to: of the three that saved it, and of each number of OTHERS."""
+    return results_of(folder, (SAVED, partial(saving, folder)), *((n, partial(loading, folder)) for n in OTHERS))
+
+
+@pytest.fixture(scope="module")
+def saved(launch: list[list[dict]]) -> list[dict]:
     return launch[0]
 
 
-@pytest.fixture(scope="module")
-def saved(launch: tuple[Path, list[list[dict]]]) -> list[dict]:
-    return launch[1][0]
-
-
-@pytest.fixture(scope="module", params=range(len(OTHERS)), ids=map(str, OTHERS))
-def others(request: pytest.FixtureRequest, launch: tuple[Path, list[list[dict]]]) -> list[dict]:
-    return launch[1][1 + request.param]
+@pytest.fixture(params=[1, 2], ids=map(str, OTHERS))
+def others(request: pytest.FixtureRequest, launch: list[list[dict]]) -> list[dict]:
+    return launch[request.param]
 
 
 @pytest.mark.parametrize("name", CASES)

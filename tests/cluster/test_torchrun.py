@@ -1,4 +1,4 @@
-"""The command line and torchrun itself: a run with ranks of its own, Ctrl-C and a rank that is killed."""
+"""The command line and torchrun itself: ranks of its own, Ctrl-C, ranks that are killed, and one rank alone."""
 
 import json
 import os
@@ -8,32 +8,47 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import LAUNCHERS, assert_same
-from run_support import SMALL, go, run_command, status, where
+import torch
+from cluster_support import LAUNCHERS, assert_same, fine, launched
+from run_support import SMALL, go, run_command, status, timeless, where
 
-from experiments.config.compose import CONF
+from experiments import reproduce
+from experiments.config.compose import ROOT
+from plots.runs.find import find
 
-ROOT = CONF.parent
+pytestmark = pytest.mark.slow
+
 LONG = (
     *("task=logreg/breast_cancer", "rounds=3000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3"),
     *("cluster.workers=4", "threads=1"),
 )
+DIGITS = ("task=digits", "task.model.width=4", "task.precision=float32", "rounds=12", "eval_every=4", "threads=1")
+FIGURE = [
+    "figure=demo",
+    'figure.grid=[["task=logreg/breast_cancer cluster.workers=4 rounds=20 eval_every=10"],["algorithm=cd_adam"]]',
+    "figure.claims=[]",
+    "seeds=[0,1]",
+]
 
 ALONE = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 ALONE |= {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+ALONE["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 """The environment of a command that no launcher started."""
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 
 @contextmanager
-def torchrun(ranks: int, *arguments: str) -> Iterator[subprocess.Popen]:
+def torchrun(ranks: int, *arguments: str, restarts: int = 0) -> Iterator[subprocess.Popen]:
     """The command line, as a process group of its own, that is killed if it is still there at the end."""
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"),
-            *("-m", "experiments.run", *arguments),
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"),
+            *(f"--nproc-per-node={ranks}", f"--max-restarts={restarts}", "-m", "experiments.run", *arguments),
         ],
         cwd=ROOT,
         env=ALONE,
@@ -55,7 +70,6 @@ def _spoken(said: str) -> list[str]:
     return [line for line in said.splitlines() if "torch/distributed" not in line]
 
 
-@pytest.mark.slow
 def test_a_run_with_ranks_of_its_own(results: str, tmp_path: Path) -> None:
     run = (*SMALL, "threads=1", "cluster.workers=4", "lr=[0.001,0.003]")
     run_command([*run, results, "ranks=2"])
@@ -75,19 +89,20 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return go(*LONG, f"results_dir={tmp_path_factory.mktemp('long')}")
 
 
-def _until_there(file: Path, process: subprocess.Popen) -> None:
+def _until(path: Path, rounds: int, process: subprocess.Popen) -> None:
+    """A checkpoint of that round or a later one is there."""
     deadline = time.monotonic() + 60
-    while not file.exists() and time.monotonic() < deadline:
+    while not any(int(file.parent.name) >= rounds for file in path.glob("checkpoint/*/shared.pt")):
+        assert time.monotonic() < deadline
         assert process.poll() is None, process.stdout.read()
         time.sleep(0.002)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_loses_nothing(how: signal.Signals, long_run: Path, results: str) -> None:
     path = where(*LONG, results)
     with torchrun(2, *LONG, results) as process:
-        _until_there(path / "checkpoint", process)
+        _until(path, 50, process)
         os.killpg(process.pid, how)
         said, _ = process.communicate(timeout=200)
     assert process.returncode != 0
@@ -97,3 +112,39 @@ def test_ctrl_c_loses_nothing(how: signal.Signals, long_run: Path, results: str)
     assert "lost contact" not in said
     assert {str(round)} <= {entry.name for entry in (path / "checkpoint").iterdir()}
     assert_same(go(*LONG, results), long_run)
+
+
+def test_a_rank_that_is_killed_twice_costs_the_rounds_since_the_checkpoint(long_run: Path, results: str) -> None:
+    """torchrun starts the ranks again, which find each other."""
+    path = where(*LONG, results)
+    with torchrun(3, *LONG, results, restarts=3) as process:
+        for rounds in (100, 300):
+            _until(path, rounds, process)
+            ranks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(ranks[-1]), signal.SIGKILL)
+        said, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert said.count("resumed at round") == 2
+    assert_same(path, long_run)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_a_gpu)])
+@pytest.mark.parametrize("algorithm", ["ef21", "onebit_adam"])
+def test_one_rank_equals_the_simulation(algorithm: str, device: str, results: str, tmp_path: Path) -> None:
+    """All workers on it, by gloo on a CPU, by NCCL on a GPU."""
+    run = (*DIGITS, "epochs=null", f"algorithm={algorithm}", f"device={device}")
+    with torchrun(1, *run, results) as process:
+        said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    alone = (sys.executable, "-m", "experiments.run", *run, f"results_dir={tmp_path / 'alone'}")
+    subprocess.run(alone, cwd=ROOT, env=ALONE, check=True)
+    together, simulated = (
+        timeless(next((tmp_path / place).rglob("metrics.jsonl")).parent) for place in ("results", "alone")
+    )
+    assert len(simulated) == 4
+    assert together == simulated
+
+
+def test_a_figure_by_two_ranks(results: str, tmp_path: Path) -> None:
+    fine(launched(tmp_path, 2, partial(reproduce.main, [*FIGURE, results])))
+    assert sorted((run.seed, run.state) for run in find(tmp_path / "results")) == [(0, "finished"), (1, "finished")]

@@ -1,20 +1,19 @@
-"""What crosses between ranks: payloads as bytes, as many as are counted, and nothing else."""
+"""What crosses between ranks: payloads as bytes, as many as are counted, and nothing else; and what they come to."""
 
 import json
 import math
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-import torch.distributed as dist
-from cluster_support import fine, launched, run_each, variant
-from run_support import rows
+from cluster_support import assert_same, fine, launched, run_each, this_rank, variant, watched
+from run_support import go, rows, timeless
 from torch import Tensor
 
+from algorithms.comm import sharded_server
 from algorithms.comm.gather_broadcast import GatherBroadcast, from_bytes, to_bytes
 from algorithms.compressors import (
     Blocks,
@@ -26,10 +25,10 @@ from algorithms.compressors import (
     RandomK,
     ScaledSign,
     TopK,
+    shard,
 )
 from algorithms.compressors.base import payload_bytes, tensors
 from algorithms.utils.seeding import MessageKey
-from experiments.cluster.ranks import Group
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
@@ -57,7 +56,7 @@ def mixed(*lead: int, nothing: bool = False) -> Mixed:
         torch.randint(256, (*lead, 5), generator=generator, dtype=torch.uint8),
         torch.randn(lead, generator=generator, dtype=torch.float64),  # one number, without an axis of its own
         torch.randint(2**31 - 1, (*lead, 0 if nothing else 3), generator=generator, dtype=torch.int32),
-        torch.randn(*lead, 2, 3, generator=generator, dtype=torch.float32),
+        torch.randn(*lead, 3, 2, generator=generator, dtype=torch.float32).mT,  # which do not lie side by side
         torch.randn(*lead, 0 if nothing else 1, generator=generator).to(torch.bfloat16),
         torch.randint(2, (*lead, 0 if nothing else 7), generator=generator).bool(),
     )
@@ -81,27 +80,13 @@ def test_bytes_there_and_back(make: Callable, lead: tuple[int, ...]) -> None:
     for one, other in zip(tensors(back), tensors(payload), strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
+    message.zero_()  # is memory of its own
+    assert all(torch.equal(one, other) for one, other in zip(tensors(make(*lead)), tensors(payload), strict=True))
 
 
 def _shape(payload: object) -> object:
     """The nesting of a payload and its named tuples."""
     return None if isinstance(payload, Tensor) else (type(payload), *map(_shape, payload))
-
-
-def test_bytes_are_in_memory_of_their_own() -> None:
-    payload = (torch.arange(4, dtype=torch.uint8),)
-    message = to_bytes(payload, 0)
-    message.zero_()
-    assert payload[0].tolist() == [0, 1, 2, 3]
-    back = from_bytes(message, payload, 0)
-    message.fill_(9)
-    assert back[0].tolist() == [0, 0, 0, 0]
-
-
-def test_numbers_that_do_not_lie_side_by_side_cross_too() -> None:
-    values = torch.arange(24.0).view(4, 3, 2).permute(2, 1, 0)  # [2, 3, 4]
-    message = to_bytes((values,), 2)
-    assert torch.equal(from_bytes(message, (values,), 2)[0], values)
 
 
 @pytest.mark.parametrize("lead", LEADING)
@@ -126,7 +111,7 @@ def test_the_parts_of_two_ranks_are_the_payload_of_all_workers(compressor: objec
     assert sum(part.nbytes for part in parts) == messages * payload_bytes(compressor, d, torch.float64)
 
 
-# What follows is counted in the ranks of real runs.
+# What follows is counted in the ranks of real runs, which are those of the simulation.
 
 RUNS = {
     "cd_adam": ("algorithm=cd_adam",),
@@ -134,86 +119,92 @@ RUNS = {
     "quantized_adam": ("algorithm=quantized_adam",),
     "ef21": ("algorithm=ef21", "algorithm.dense_start=true", "compressor.k=3"),
     "naive": ("algorithm=naive", "compressor=random_k", "compressor.k=4", "algorithm.uplink_only=true"),
-    "amsgrad": ("algorithm=amsgrad",),
-    "natural": ("algorithm=naive", "compressor=natural"),
     "layer": (
         *("algorithm=cd_adam", "partition=layer", "task=digits", "task.model.width=2", "task.rows=64"),
         *("task.batch_size=4", "task.evaluation_rows=16"),
     ),
 }
-COMMON = ("task=logreg/breast_cancer", "rounds=5", "eval_every=2", "checkpoint_every=2", "lr=[0.003,0.01]")
-RANKS, WORKERS, TRIALS, ROUNDS = 2, 4, 2, 5
-COUNTED = ("gather", "broadcast", "all_reduce", "send", "recv")
-OTHERS = (
-    *("all_gather", "all_gather_into_tensor", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv"),
-    *("irecv", "isend", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter"),
-    *("all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list"),
-    *("scatter_object_list", "send_object_list"),
+SHARDED = {
+    "sharded cd_adam": ("algorithm=cd_adam",),
+    "sharded natural": ("algorithm=naive", "compressor=natural"),
+    "sharded clipped": ("algorithm=quantized_adam", "clip_worker=0.05", "clip_aggregate=0.005"),
+}
+ALL = (*RUNS, *SHARDED)
+RANKS, WORKERS, TRIALS, ROUNDS, PIECE = 2, 4, 2, 5, 8
+COMMON = (
+    *("task=logreg/breast_cancer", f"rounds={ROUNDS}", "eval_every=2", "checkpoint_every=2", "lr=[0.003,0.01]"),
+    *(f"cluster.workers={WORKERS}", "threads=1"),
 )
 
 
-def watched(target: Path, runs: list[RunConfig]) -> None:
+def observed(target: Path, runs: list[RunConfig]) -> None:
     """The runs, with every message of this rank written to a file."""
-    messages, run, purpose = [], -1, ["agreement", 0]
+    messages, now = [], {"run": -1, "for": "agreement", "t": 0}
 
-    def watch(name: str) -> None:
-        collective = getattr(dist, name)
-
-        def watching(tensor: Tensor, *arguments: object, **options: object) -> object:
-            messages.append({"run": run, "for": purpose[0], "t": purpose[1], "by": name, "bytes": tensor.nbytes})
-            return collective(tensor, *arguments, **options)
-
-        setattr(dist, name, watching)
-
-    def forbid_in_rounds(name: str) -> None:
-        collective = getattr(dist, name)
-
-        def outside_rounds(*arguments: object, **options: object) -> None:
-            if purpose[0] == "round":
-                raise AssertionError(f"dist.{name} was called")
-            messages.append({"run": run, "for": purpose[0], "t": purpose[1], "by": name, "bytes": 0})
-            collective(*arguments, **options)
-
-        setattr(dist, name, outside_rounds)
+    def note(name: str, size: int, **more: object) -> None:
+        messages.append({**now, "by": name, "bytes": size, **more})
 
     def mark(owner: type, name: str, what: str) -> None:
         method = getattr(owner, name)
 
         def marking(self: object, *arguments: object) -> object:
-            purpose[:] = what, arguments[-1] if what == "round" else purpose[1]
+            now.update({"for": what} | ({"t": arguments[-1]} if what == "round" else {}))
             try:
                 return method(self, *arguments)
             finally:
-                purpose[0] = "agreement"
+                now["for"] = "agreement"
 
         setattr(owner, name, marking)
 
     def begin(self: Torchrun, *arguments: object, start: Callable = Torchrun.__init__) -> None:
-        nonlocal run
-        run += 1
-        purpose[1] = 0
+        now.update(run=now["run"] + 1, t=0)
         start(self, *arguments)
 
-    for name in COUNTED:
-        watch(name)
-    for name in OTHERS:
-        forbid_in_rounds(name)
+    def swapped(*arguments: Any, exchange: Callable = sharded_server.swapped) -> list[Tensor]:
+        arrived = exchange(*arguments)
+        note("swapped", sum(one.nbytes for one in arrived), asked=len(arguments) > 2)
+        return arrived
+
     mark(GatherBroadcast, "exchange", "round")
+    mark(sharded_server.ShardedServer, "exchange", "round")
     mark(Torchrun, "mean", "measurement")
-    mark(Group, "agree", "start")
     Torchrun.__init__ = begin
-    run_each(runs)
-    (target / f"messages-{os.environ['RANK']}.json").write_text(json.dumps(messages))
+    sharded_server.swapped = swapped
+    shard.LEAST = PIECE
+    with watched(note):
+        run_each(runs)
+    (target / f"messages-{this_rank()}.json").write_text(json.dumps(messages))
 
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConfig], list[list[dict]]]:
     """The runs, and every rank's messages."""
     place = tmp_path_factory.mktemp("traffic")
-    common = (*COMMON, f"cluster.workers={WORKERS}", "threads=1")
-    runs = {name: variant(*common, *overrides, results=place / "results") for name, overrides in RUNS.items()}
-    fine(launched(place, RANKS, partial(watched, place, list(runs.values()))))
+    runs = {name: variant(*COMMON, *overrides, results=place / "results") for name, overrides in RUNS.items()}
+    for name, overrides in SHARDED.items():
+        runs[name] = variant(*COMMON, *overrides, "cluster.server=sharded", results=place / "sharded")
+    fine(launched(place, RANKS, partial(observed, place, list(runs.values()))))
     return runs, [json.loads((place / f"messages-{rank}.json").read_text()) for rank in range(RANKS)]
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of 30 coordinates have some."""
+    monkeypatch.setattr(shard, "LEAST", PIECE)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("name", ALL)
+def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, tmp_path: Path) -> None:
+    found = folder(traffic[0][name])
+    expected = go(*COMMON, *(RUNS | SHARDED)[name], f"results_dir={tmp_path}")
+    assert timeless(found) == timeless(expected)
+    if name in RUNS:
+        assert_same(found, expected)
+
+
+def _of(name: str, messages: list[dict]) -> list[dict]:
+    return [message for message in messages if message["run"] == ALL.index(name)]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -226,7 +217,7 @@ def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffi
         for channel in (algorithm.uplink, algorithm.downlink)
     )
     for messages in ranks:
-        mine = [m for m in messages if m["run"] == list(RUNS).index(name) and m["for"] == "round"]
+        mine = [m for m in _of(name, messages) if m["for"] == "round"]
         assert [(m["t"], m["by"], m["bytes"]) for m in mine] == [
             message
             for t in range(1, ROUNDS + 1)
@@ -235,11 +226,7 @@ def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffi
                 (t, "broadcast", TRIALS * down[t - 1]),
             )
         ]
-    last = rows(folder(runs[name]))[-1]
-    gathered = sum(m["bytes"] for m in mine if m["by"] == "gather")
-    received = sum(m["bytes"] for m in mine if m["by"] == "broadcast")
-    assert last["payload_bytes"] == sum(up) + sum(down)
-    assert last["payload_bytes"] == gathered // (TRIALS * WORKERS // RANKS) + received // TRIALS
+    assert rows(folder(runs[name]))[-1]["payload_bytes"] == sum(up) + sum(down)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -247,12 +234,35 @@ def test_what_else_crosses_is_for_measurements_and_to_agree(name: str, traffic: 
     runs, ranks = traffic
     task = build_task(runs[name])
     for messages, by in zip(ranks, ("recv", "send"), strict=True):
-        mine = [m for m in messages if m["run"] == list(RUNS).index(name)]
-        measured = [m for m in mine if m["for"] == "measurement"]
+        measured = [m for m in _of(name, messages) if m["for"] == "measurement"]
         assert [(m["t"], m["by"]) for m in measured] == [(2, by), (4, by), (5, by)]
         assert {m["bytes"] for m in measured} == {TRIALS * WORKERS // RANKS * task.d * task.dtype.itemsize}
-        agreed = [m for m in mine if m["for"] == "agreement"]
-        assert {m["by"] for m in agreed} <= {"broadcast", "all_reduce", "all_gather_object"}
-        assert max(m["bytes"] for m in agreed) <= 56  # of tensors: a flag, or a checksum
-        assert len(agreed) <= 2 * ROUNDS + 8  # a word on stopping a round, and one on each checkpoint
-        assert {m["by"] for m in mine if m["for"] == "start"} == {"all_gather_object"}
+        agreed = [m for m in _of(name, messages) if m["for"] == "agreement"]
+        assert {m["by"] for m in agreed} <= {"broadcast", "allreduce", "allgather"}
+        assert max(m["bytes"] for m in agreed if m["by"] != "allgather") <= 56  # a flag
+        assert len(agreed) <= 6 * ROUNDS + 6  # a word on stopping a round, and one of two parts on each checkpoint
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("name", SHARDED)
+def test_messages_to_a_sharded_server_are_as_many_as_said_of_the_bytes_that_are_counted(
+    name: str, traffic: tuple
+) -> None:
+    """But that every server gets the scale of a message."""
+    runs, ranks = traffic
+    task = build_task(runs[name])
+    algorithm, received = build_algorithm(runs[name], layout_of(task)), []
+    for messages in ranks:
+        mine = [m for m in _of(name, messages) if m["by"] == "swapped"]
+        assert len(mine) == ROUNDS * sharded_server.exchange(algorithm, task.d, task.dtype).exchanges
+        sizes = [m["bytes"] for m in mine if not m["asked"]]
+        received.append((sum(sizes[::2]), sum(sizes[1::2])))
+    if name in ("sharded cd_adam", "sharded natural"):
+        scale = 8 * (name == "sharded cd_adam") * (RANKS - 1)
+        up, down = (
+            TRIALS * sum(channel.payload_bytes(task.d, t, task.dtype) + scale for t in range(1, ROUNDS + 1))
+            for channel in (algorithm.uplink, algorithm.downlink)
+        )
+        assert [down_here for _, down_here in received] == [down] * RANKS
+        assert sum(up_here for up_here, _ in received) == WORKERS * up
+        assert max(up_here for up_here, _ in received) < 0.6 * WORKERS * up  # no rank gets nearly all
