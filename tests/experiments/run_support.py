@@ -1,7 +1,8 @@
-"""What the tests of runs import from each other: a command line in process, and what it left on disk."""
+"""What the tests of runs and sweeps import from each other: command lines in process, and what they left on disk."""
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,10 +13,10 @@ from renewing import renew
 
 from common.errors import exit_with_message
 from common.progress import Display
+from experiments import run
 from experiments.config.identity import folder
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
-from experiments.run import main as run_command
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 
@@ -98,7 +99,7 @@ def stored_config(path: Path) -> dict:
 def stopped(overrides: list[str]) -> str | int | None:
     """The exit status of a command line that does not end well."""
     with pytest.raises(SystemExit) as stop:
-        run_command(overrides)
+        run.main(overrides)
     return stop.value.code
 
 
@@ -121,3 +122,26 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
 def small(*overrides: str) -> RunConfig:
     """The small run with overrides."""
     return configuration(*SMALL, *overrides)
+
+
+def sweep(*overrides: str) -> int:
+    """The exit status of the command line of a small sweep."""
+    try:
+        run.main(["-m", *SMALL, *overrides])
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def processes(word: str) -> Iterator[int]:
+    """The processes, other than this one, whose command line or environment has this word."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if word.encode() in told and int(process.name) != os.getpid():
+            yield int(process.name)
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by Linux's /proc")

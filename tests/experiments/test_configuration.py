@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
-from run_support import SMALL, configuration, small, stopped
+from run_support import SMALL, small
 
 from algorithms.utils.layout import of_vectors
 from common.errors import UsageError
 from experiments.config.compose import CONF
-from experiments.config.run import load_run, read
-from experiments.run import main
+from experiments.config.run import load_run
 from experiments.training.build import build_algorithm, build_task, check
 
 
@@ -26,9 +26,6 @@ def refusal(*overrides: str) -> str:
     with pytest.raises(UsageError) as refused:
         check(load_run(overrides))
     return str(refused.value)
-
-
-# Every file of conf/
 
 
 def test_every_algorithm_looks_different() -> None:
@@ -60,15 +57,6 @@ def test_every_task(name: str, file: Path) -> None:
 # What the command line says
 
 
-def test_defaults() -> None:
-    run = load_run([])
-    assert run.algorithm.name == "cd_adam"
-    assert run.task.name == "logreg/digits"  # offline
-    assert (run.cluster.workers, run.cluster.timeout, run.lr) == (20, 600, (0.001,))
-    assert run.task.options["regularization"] == 0.1
-    assert (run.update.options["beta1"], run.update.options["beta2"]) == (0.9, 0.99)
-
-
 @pytest.mark.parametrize(
     "overrides", [("algorithm=cd_adam", "compressor=top_k"), ("compressor=top_k", "algorithm=cd_adam")]
 )
@@ -85,13 +73,6 @@ def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...
     assert algorithm.uplink.compressor.sizes == blocks
 
 
-@pytest.mark.parametrize("algorithm", ["demo"])
-def test_blocks_of_what_has_none_are_refused_before_there_are_data(algorithm: str) -> None:
-    words = f"partition=layer: algorithm={algorithm} takes .* of the vector as a whole; leave partition out"
-    with pytest.raises(UsageError, match=words):
-        check(small(f"algorithm={algorithm}", "partition=layer"))
-
-
 def test_options_reach_the_objects() -> None:
     run = small("algorithm=naive", "update=sgd", "update.momentum=0.5", "algorithm.uplink_only=true")
     algorithm: Any = build_algorithm(run)
@@ -101,39 +82,6 @@ def test_options_reach_the_objects() -> None:
     assert (task.workers, task.rows, task.batch_size, task.regularization) == (7, 81, 3, 0.25)
 
 
-def test_cfg_prints_the_resolved_configuration_and_runs_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    command = [*SMALL, "seed=4", f"results_dir={tmp_path / 'results'}"]
-    main([*command, "--cfg", "job", "--resolve"])
-    assert read(yaml.safe_load(capsys.readouterr().out), []) == configuration(*command)
-    assert list(tmp_path.iterdir()) == []
-
-
-# Refusals
-
-
-SLIPS = {
-    # what is known once there are data
-    "task.batch_size=29": "batch_size=29: a worker has 28 rows",
-}
-
-
-@pytest.mark.parametrize("wrong", SLIPS)
-def test_what_is_wrong_ends_with_status_2_and_one_line(
-    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert stopped([*SMALL, f"results_dir={tmp_path / 'results'}", *wrong.split()]) == 2
-    out, err = capsys.readouterr()
-    error = err.splitlines()[-1]
-    assert error.startswith("error: ")
-    assert SLIPS[wrong] in error
-    assert out == ""
-    assert not list(tmp_path.rglob("config.yaml"))
-
-
-KEYS = "Valid here: algorithm, compressor, update, task, logger, cluster, partition, lr, lr_schedule, "
-ONE_SEED = "a run has one seed; -m seed=0,1 starts one run each"
 QUOTES = "the value has characters that need quotes, one pair for the shell and one for Hydra: "
 
 REFUSED = {
@@ -142,42 +90,36 @@ REFUSED = {
     "task=logreg": "task=logreg: no such choice; it is a group; choose logreg/a9a, ",
     "lr_schedule=step": "did you mean step_decay? Valid: constant, step_decay, inverse_sqrt",
     # keys
-    "algoritm=cd_adam": f"algoritm: no such key; did you mean algorithm? {KEYS}",
-    "n=3": "n: no such key; did you mean cluster.workers?",
+    "algoritm=cd_adam": "algoritm: no such key; did you mean algorithm? Valid here: algorithm, compressor, ",
     "beta1=0.5": "did you mean update.beta1?",
     "compressor.nrom=l2": "did you mean compressor.norm? Valid here: compressor.norm",
-    "+extra=1": "extra: no such key; Valid: algorithm, ",
     "~lr": "configuration: has no lr",
     # writing
     "study=é": f"{QUOTES}'study=\"é\"'",
-    "results_dir=~/x": f"{QUOTES}'results_dir=\"~/x\"'",
     "lr=[1,2": "its brackets do not match",
     "seed=${nope}": "seed: Interpolation key 'nope' not found",
     # numbers, their ranges and units
     "lr=[]": "give at least one step size",
-    "lr=[1,1.0]": "a step size is given twice",
     "lr=fast": "lr=fast: must be a valid number",
     "cluster.timeout=10min": "cluster.timeout=10min: must be a valid number; it counts seconds",
     "warmup_rounds=20 rounds=20": "warmup_rounds=20: of 20 rounds; leave some for the schedule",
     "rounds=1e3": "must be a valid integer; write 1000",
-    "seed=[0,1]": ONE_SEED,
+    "epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
+    "seed=[0,1]": "a run has one seed; -m seed=0,1 starts one run each",
     "cluster.workers=0": "cluster.workers=0: must be greater than or equal to 1; it counts workers",
-    "results_dir=null": "results_dir=None: must be a valid string",
     # options of classes
     "task.regularization=-1": "must not be negative",
     "task.partition=random": "task.partition=random: must be 'contiguous', 'shuffled' or 'dirichlet'",
     "update.beta1=1": "beta1=1: must lie in [0, 1)",
     # classes and paths
     "algorithm._target_=os.system": "algorithm._target_=os.system: must be a class or function of algorithms, data",
-    "task.dataset._target_=builtins.open": "must be a class or function of algorithms, data, experiments",
-    "task.dataset._target_=data.cache.os.getcwd": "'data.cache' is not a package",
     "algorithm._target_=algorithms.nowhere.f": "ModuleNotFoundError: No module named 'algorithms.nowhere'",
     "algorithm.name=../../../escaped": "may have letters, digits",
     "task=logreg/file task.dataset.file=/nowhere/at.all": "/nowhere/at.all: No such file",
     # what does not fit together
     "algorithm=cd_adam update=sgd": "algorithm=cd_adam takes AMSGrad; leave update out",
     "compressor=random_k compressor.unbiased=true": "needs a contractive compressor",
-    "compressor=top_k compressor.k=0": "k=0: top_k sends between 1 and d",
+    "algorithm=demo partition=layer": "takes DctTopK of the vector as a whole; leave partition out",
     # sweeps
     "seed=0,1": "To sweep over it, add --multirun to your command line",
 }
@@ -186,3 +128,38 @@ REFUSED = {
 @pytest.mark.parametrize("wrong", REFUSED)
 def test_refusals(wrong: str) -> None:
     assert REFUSED[wrong] in refusal(*SMALL, *wrong.split())
+
+
+def test_an_image_task_brings_its_own_defaults_and_the_command_line_wins():
+    run = load_run(["task=cifar10/resnet18"])
+    assert (run.rounds, run.epochs, run.eval_every) == (4800, 100, 48)
+    assert (run.cluster.workers, run.lr_schedule) == (8, "step_decay")
+    assert run.update.options["weight_decay"] == 5e-4
+    run = load_run(
+        ["task=cifar10/resnet18", "cluster.workers=4", "epochs=2.5", "weight_decay=0", "lr_schedule=constant"]
+    )
+    assert (run.rounds, run.eval_every) == (round(2.5 * 97), 97)
+    assert (run.update.options["weight_decay"], run.lr_schedule) == (0, "constant")
+    assert load_run(["task=cifar10/resnet18", "rounds=7", "eval_every=3"]).rounds == 7
+
+
+@pytest.mark.parametrize("algorithm", ["onebit_adam", "quantized_adam"])
+def test_weight_decay_reaches_methods_that_bring_their_own_update(algorithm):
+    for task, decay in (("digits", 5e-4), ("logreg/digits", 0)):
+        assert load_run([f"task={task}", f"algorithm={algorithm}"]).algorithm.options["weight_decay"] == decay
+
+
+OF_IMAGES = {
+    "epochs=0": "epochs=0: must be greater than 0",
+    "epochs=null": "epochs: set epochs or rounds",
+    "task.batch_size=193": "each worker has 192 images",
+    "cluster.workers=100": "cluster.workers=100: each worker has 15 images",
+    "device=cuda": "device=cuda: torch sees no CUDA GPU here",
+    "task.precision=half": "task.precision=half: must be 'float32', 'tf32'",
+}
+
+
+@pytest.mark.parametrize("wrong", OF_IMAGES)
+def test_refusals_of_image_tasks(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert OF_IMAGES[wrong] in refusal("task=digits", wrong)

@@ -1,16 +1,20 @@
-"""Runs that cannot go on, and folders that are not as a run left them."""
+"""Runs that cannot go on, folders that are not as a run left them, and disks without room."""
 
+import errno
+import json
+import os
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from run_support import SMALL, go, halted, rows, status, timeless, where
 
-from experiments.config.compose import ROOT
+from common import files
+from common.errors import exit_with_message, is_full
+from common.files import atomic, naming
 from experiments.run_store.folder import RunFolder
 
 
@@ -28,9 +32,7 @@ def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.C
         assert [(row["round"], row["trial"]) for row in rows(path)] == [(0, 0), (0, 1)]
 
 
-def test_a_gradient_that_is_not_finite_stops_before_the_next_row(
-    results: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_gradient_that_is_not_finite_stops_before_the_next_row(results, tmp_path, capsys):
     # Steps of 1e307 along gradients of about 1e3 overflow, to opposite sides in the two coordinates.
     file = tmp_path / "steep.svm"
     file.write_text("".join(f"{j % 2} 1:{5e3 * (j % 2 - 0.4)} 2:{-5e3 * (j % 2 - 0.4)}\n" for j in range(40)))
@@ -61,23 +63,16 @@ def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.Captur
     assert status(path)["status"] == "finished"
 
 
-@pytest.mark.parametrize(
-    ("damage", "which"), [("cut", "shared.pt"), pytest.param("empty", "worker-3.pt", marks=pytest.mark.slow)]
-)
-def test_a_damaged_checkpoint_is_named(
-    damage: str, which: str, interrupted: Path, results: str, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_damaged_checkpoint_is_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
     folder = interrupted / "checkpoint" / "12"
-    checkpoint = folder / which
+    checkpoint = folder / "shared.pt"
     whole = checkpoint.read_bytes()
-    checkpoint.write_bytes(whole[: len(whole) // 2] if damage == "cut" else b"")
+    checkpoint.write_bytes(whole[: len(whole) // 2])
     before = (interrupted / "metrics.jsonl").read_bytes()
     capsys.readouterr()
     assert halted([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert (
-        f"error: {folder.parent}: cannot be resumed ({folder}: {which}: damaged: the checksum does not match)" in said
-    )
+    assert f"error: {folder.parent}: cannot be resumed ({folder}: shared.pt: damaged: the checksum does not" in said
     assert f"delete {interrupted} to begin anew" in said
     assert (interrupted / "metrics.jsonl").read_bytes() == before
     checkpoint.write_bytes(whole)
@@ -95,12 +90,6 @@ def test_metrics_that_lost_rows_are_noticed(interrupted: Path, results: str, cap
         metrics.unlink(missing_ok=True)
 
 
-@pytest.mark.slow
-def test_without_its_checkpoint_a_run_begins_anew(interrupted: Path, results: str, tmp_path: Path) -> None:
-    shutil.rmtree(interrupted / "checkpoint")
-    assert timeless(go(*SMALL, results)) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
-
-
 def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
     for text in ("", "{}", "[]"):
         (interrupted / "status.json").write_text(text)
@@ -116,22 +105,8 @@ def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest
         (finished / "kept").rename(finished / name)
 
 
-def test_output_that_nobody_reads_any_more_ends_a_command_in_silence() -> None:
-    """As in `python -m experiments.status | head -1`."""
-    endless = "while True: print('a line', flush=True)"
-    code = f"from common.errors import exit_with_message\nwith exit_with_message():\n    {endless}"
-    command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
-    assert command.stdout is not None
-    assert command.stdout.readline() == b"a line\n"
-    command.stdout.close()
-    assert command.communicate()[1] == b""
-    assert command.returncode == 1
-
-
 @pytest.mark.slow
-def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
-    results: str, at_round: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(results, at_round, tmp_path, capsys):
     command = (*SMALL, "checkpoint_every=5")
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
     assert halted([*command, results]) == 130
@@ -159,65 +134,118 @@ def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(
     assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
 
 
-@pytest.mark.slow
-def test_what_ended_a_run_is_told_where_nothing_can_be_saved(
-    results: str, at_round: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after an error of a GPU, which gives the tensors back no more."""
-
-    def lost() -> None:
-        monkeypatch.setattr(RunFolder, "save", unsaved)
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    def unsaved(*arguments: object) -> None:
-        raise RuntimeError("CUDA error: in torch.save")
-
-    at_round(8, lost)
-    with pytest.raises(RuntimeError, match="illegal memory access"):
-        go(*SMALL, results)
-    told = status(where(*SMALL, results))
-    assert told["status"] == "failed"
-    assert "illegal memory access" in told["error"]
-
-
 def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, at_round: Callable) -> None:
     folder = interrupted / "checkpoint"
 
-    def litter(name: str) -> None:
-        for place in (interrupted, folder, folder / "12", folder / "3", folder / "20"):
-            if place.exists() or place.name == "3":
-                place.mkdir(exist_ok=True)
-                (place / f".{name}.0123.tmp").write_bytes(b"half")
-        (folder / "15").mkdir()  # not complete
-
-    litter("status.json")
+    for place in (interrupted, folder, folder / "12", folder / "3"):
+        place.mkdir(exist_ok=True)
+        (place / ".status.json.0123.tmp").write_bytes(b"half")
+    (folder / "15").mkdir()  # not complete
     found = []
     at_round(14, lambda: found.extend(sorted(file.name for file in folder.rglob("*") if "worker" not in file.name)))
     go(*SMALL, results)
     assert found == ["12", "shared.pt"]
     assert {file.name for file in folder.iterdir()} == {"20"}
-    litter("summary.json")
-    go(*SMALL, results)
-    assert {file.name for file in folder.iterdir()} == {"20"}
     assert not list(interrupted.rglob("*.tmp"))
 
 
-@pytest.mark.parametrize("way", ["a row", pytest.param("a stop", marks=pytest.mark.slow)])
-def test_a_folder_removed_while_its_run_is_going_on(
-    way: str, results: str, at_round: Callable, capsys: pytest.CaptureFixture
-) -> None:
-    command = [*SMALL, results, f"eval_every={5 if way == 'a row' else 20}"]
-    command += [f"checkpoint_every={5 if way == 'a checkpoint' else 500}"]
-    path = where(*command)
-
-    def remove() -> None:
-        shutil.rmtree(path)
-        if way == "a stop":
-            signal.raise_signal(signal.SIGINT)
-
-    at_round(8, remove)
-    assert halted(command) == 1
-    said = capsys.readouterr().err
-    assert f"error: {path}: the folder was removed; the same command begins anew" in said
+def test_a_folder_removed_while_its_run_is_going_on(results, at_round, capsys):
+    path = where(*SMALL, results)
+    at_round(8, lambda: shutil.rmtree(path))
+    assert halted([*SMALL, results]) == 1
+    assert f"error: {path}: the folder was removed; the same command begins anew" in capsys.readouterr().err
     assert not path.exists()
-    go(*command)
+    go(*SMALL, results)
+
+
+RUN = (*SMALL, "rounds=60", "checkpoint_every=10")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """A small disk, of so many kB; again: the same with other room."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def sized(size: int) -> Path:
+        how = "remount," if place.is_mount() else ""
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"{how}size={size}k", "tmpfs", str(place)], check=False)
+        if done.returncode:
+            pytest.skip("no file system can be mounted here")
+        return place
+
+    yield sized
+    if place.is_mount():
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def _lines(path: Path) -> list[str]:
+    text = (path / "metrics.jsonl").read_text() if (path / "metrics.jsonl").exists() else ""
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+@pytest.mark.parametrize("size", [24, *(pytest.param(size, marks=pytest.mark.slow) for size in (4, 40))])
+def test_a_run_without_room(size, disk, tmp_path, capsys):
+    place = disk(size)
+    command = [*RUN, f"results_dir={place / 'results'}"]
+    path = where(*command)
+    assert halted(command) == 1
+    [error] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert error.startswith(f"error: {place}")
+    assert "the same command goes on" in error
+    if (path / "metrics.jsonl").exists() and _lines(path):
+        assert status(path)["status"] == "failed"
+        assert "No space left" in status(path)["error"]
+    expected = timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
+    kept = [{k: v for k, v in json.loads(line).items() if k not in ("seconds", "crc32")} for line in _lines(path)]
+    assert kept == expected[: len(kept)]
+    disk(4096)
+    assert timeless(go(*command)) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fine", [1, 5])
+def test_wherever_a_file_cannot_be_put_in_place(fine, results, tmp_path, monkeypatch, capsys):
+    left, replace = [fine], os.replace
+
+    def failing(source: Path, target: Path) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(files.os, "replace", failing)
+    command = [*RUN, results]
+    assert halted(command) == 1
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert line.startswith(f"error: {where(*command)}{os.sep}")
+    assert "No space left on device" in line
+    monkeypatch.undo()
+    if _lines(where(*command)):
+        assert status(where(*command))["status"] == "failed"
+    assert timeless(go(*command)) == timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
+        (RuntimeError("basic_ios::clear: iostream error"), True),
+        (RuntimeError("inline_container.cc:595] . PytorchStreamWriter failed writing file data/0"), True),
+        (OSError("128 requested and 0 written"), True),
+        (OSError(errno.EACCES, "Permission denied"), False),
+        (RuntimeError("something else"), False),
+    ],
+    ids=str,
+)
+def test_what_says_that_there_is_no_room(error, full, tmp_path, capsys):
+    assert is_full(error) == full
+    target = tmp_path / "folder" / "file"
+    for writing in (naming, atomic):
+        ending = pytest.raises(SystemExit if full or isinstance(error, OSError) else RuntimeError)
+        with ending, exit_with_message(), writing(target):
+            raise error
+        said = capsys.readouterr().err
+        assert (f"error: {target}: No space left on device: make room" in said) == full
+        assert not target.exists()

@@ -1,10 +1,11 @@
-"""Every figure under conf/figure: its runs and its claims are what the code understands."""
+"""Every figure under conf/figure: its runs, its claims and its colours are what the code understands."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,18 +45,12 @@ def runs(name: str, budget: str = "auto") -> list[RunConfig]:
     return runs_of(figure_named(name, budget), [])
 
 
-SHORT = ("figure_3",)
-"""Those that are composed on every call; demo is below."""
-
-
 def but_first(names: Sequence[str]) -> list[Any]:
     """The first, and as slow tests the others."""
     return [names[0], *(pytest.param(name, marks=pytest.mark.slow) for name in names[1:])]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in FIGURES]
-)
+@pytest.mark.parametrize("name", but_first([*CIFAR10, *(name for name in FIGURES if name not in CIFAR10)]))
 def test_claims_derivations_and_cells_fit(name):
     figure = figure_named(name)
     assert figure.name == name
@@ -145,9 +140,7 @@ WRONG = [
     ({"rows": None}, "figure=demo: a figure has either rows of panels or times"),
     ({"name": None}, "has no name; it needs name"),
     ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: no such choice; did you mean round?"),
-    ({"rows": [{**PANEL, "xscale": "log"}]}, "rows[0]: xscale: no such key; did you mean x_scale?"),
     ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: Input tag 'reach_level'"),
-    ({"claims": [{**CLAIM, "witin": 2.0}]}, "figure=demo: claims[0]: witin: no such key; did you mean within?"),
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
     ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
@@ -176,3 +169,24 @@ def test_what_a_figure_may_not_say(change, message):
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         runs_of(replace(figure_named(name), **change), overrides)
+
+
+FILES = sorted((CONF / "figure").glob("[a-z]*.yaml"))
+OF_METHODS = {
+    yaml.safe_load(path.read_text())["algorithm"]["display"]["color"].upper(): path.stem
+    for path in sorted((CONF / "algorithm").glob("[a-z]*.yaml"))
+}
+
+THE_SAME = {"dcgd": "naive", "gd": "sgd"}
+"""What a figure calls otherwise, and which method it is: compression without memory, and SGD of exact gradients."""
+
+
+VARIANT = re.compile(
+    r"algorithm\.name=(\w+)(?:(?!algorithm=).)*?algorithm\.display=\{[^}]*?color:'(#\w+)'", flags=re.DOTALL
+)
+
+
+@pytest.mark.parametrize("figure", FILES, ids=lambda path: path.stem)
+def test_a_variant_of_a_figure_takes_no_other_methods_colour(figure: Path) -> None:
+    for name, color in VARIANT.findall(figure.read_text()):
+        assert OF_METHODS.get(color.upper()) in (None, THE_SAME.get(name)), f"{name}: {color}"

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hydra import compose as of_hydra
+from omegaconf import DictConfig, OmegaConf
 from run_support import SMALL, stopped
 
 from experiments import run
 from experiments.config import schema
-from experiments.config.compose import CONF
+from experiments.config.compose import CONF, compose, composing
 
 Say = Callable[..., str]
 
@@ -93,9 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("line", "message"), REFUSED.items(), ids=REFUSED)
-def test_what_is_refused(
-    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_what_is_refused(line, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert stopped([*line.split(), *SMALL]) == 2
     assert message in capsys.readouterr().err
@@ -110,9 +110,7 @@ def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_left_beside_the_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_nothing_is_left_beside_the_results(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run.main(list(SMALL))
     out = capsys.readouterr().out
@@ -121,3 +119,16 @@ def test_nothing_is_left_beside_the_results(
     assert "all 1 runs are finished" in capsys.readouterr().err
     assert sorted(map(str, Path().glob("*/*/*"))) == ["results/logreg/breast_cancer", "results/sweeps/again"]
     assert list(map(str, Path().iterdir())) == ["results"]
+
+
+def flags(node: DictConfig) -> dict[object, object]:
+    return {key: dict(node._get_node(key)._metadata.flags or {}) for key in node}  # type: ignore[union-attr]
+
+
+def test_composing_without_hydras_own_settings_is_composing() -> None:
+    words = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k", "compressor.ratio=0.05", "lr=[0.1,0.3]"]
+    with composing():
+        ours, theirs = compose(words), of_hydra("config", words)
+    assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)
+    assert OmegaConf.is_struct(ours)
+    assert flags(ours) == flags(theirs)

@@ -1,17 +1,29 @@
-"""What makes a run another run: its settings and its data."""
+"""What makes a run another run: its settings, its data and its code."""
 
+import importlib
+import math
 import re
+import shutil
+import subprocess
+import sys
+import textwrap
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
-import yaml
-from run_support import SMALL, SVMLIGHT, go, small
+from run_support import SMALL, SVMLIGHT, small
 
+from algorithms.compressors import Compressor
+from common.errors import UsageError
+from experiments.config.classes import defaults, parameters
 from experiments.config.compose import CONF
 from experiments.config.identity import of as identity
 from experiments.config.run import load_run
+from experiments.config.values import validate
+from experiments.run_store.code import changes, loaded
 
 
 @pytest.mark.parametrize(
@@ -21,6 +33,7 @@ from experiments.config.run import load_run
         "task.display.label=mine",
         "algorithm.display.color=red",
         "study=mine",
+        "deterministic=false",
         "lr=[0.001]",
         "update.beta1=0.90",
     ],
@@ -31,39 +44,23 @@ def test_identity_does_not_depend_on(override: str) -> None:
 
 RELEVANT = [
     "lr=0.002",
-    "lr=[0.002,0.001]",
     "lr_schedule=step_decay",
-    "clip_worker=1",
+    "deterministic=true",
     "eval_every=6",
     "partition=layer",
     "seed=1",
     "cluster.workers=19",
     "algorithm=naive",
-    "algorithm.uplink_only=true",
     "compressor=top_k",
     "update.beta1=0.8",
     "task=logreg/digits",
     "task.batch_size=4",
-    "task.alpha=0.1",
 ]
 
 
 def test_identity_depends_on_everything_that_matters() -> None:
     everything = [identity(small(override)) for override in RELEVANT] + [identity(small())]
     assert len(set(everything)) == len(RELEVANT) + 1
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("update.weight_decay=0", "update.weight_decay=0.0", True),
-        ("task.regularization=1", "task.regularization=1.0", True),
-        ("task=digits task.cuda_graphs=true", "task=digits task.cuda_graphs=false", True),
-        ("task=digits task.precision=float32", "task=digits task.precision=bf16", False),
-    ],
-)
-def test_settings_that_are_the_same(one: str, other: str, same: bool) -> None:
-    assert (identity(small(*one.split())) == identity(small(*other.split()))) == same
 
 
 def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
@@ -88,9 +85,160 @@ def test_names_that_configurations_use_are_unique_within_their_package() -> None
     assert [name for name, count in names.items() if count > 1] == [("data", "load")]
 
 
-def test_a_finished_run_gets_new_labels_and_stays_with_its_first_study(results: str) -> None:
-    command = [*SMALL, results]
-    path = go(*command, "study=first")
-    assert go(*command, "study=second", "task.display.label=Mine") == path
-    kept = yaml.safe_load((path / "config.yaml").read_text())
-    assert (kept["study"], kept["task"]["display"]["label"]) == ("first", "Mine")
+def function(a, /, b: "int | None" = None, *rest, c: float = -1.5, f: tuple[float, ...] = (1, 2), e=Path(), **more):
+    """Not all of its parameters can be written in a file."""
+
+
+def test_the_options_of_a_function() -> None:
+    types = {name: one.annotation for name, one in parameters(function).items()}
+    assert types == {"b": int | None, "c": float, "f": tuple[float, ...], "e": Any}
+    assert defaults(function) == {"b": None, "c": -1.5, "f": (1, 2)}
+
+
+FITTING = [
+    (float, [1.5, 1], [True, "1", None, math.nan, math.inf, [1.0]], "a valid number"),
+    (int, [1, -3], [True, 1.0, "1", None], "a valid integer"),
+    (bool, [True, False], [1, 0, "true", None], "a valid boolean"),
+    (str, ["", "a"], [1, None, True], "a valid string"),
+    (Optional[float], [1, None], ["x", True], "a valid number"),  # noqa: UP045
+    (int | str, [1, "x"], [1.5, None, True], "a valid integer or a valid string"),
+    (Literal["l1"] | float | None, ["l1", 2, None], ["l2", True], "'l1' or a valid number"),
+    (list[float], [[], [1, 2.0]], [["x"], [True], [math.nan], 1, None], "a valid number"),
+    (tuple[int, str], [[1, "x"]], [1, [1], [1, 2]], "a valid list"),
+    (Annotated[str | None, "place"], ["x", None], [1, True], "a valid string"),
+    (Compressor | None, [1, "x", None, True, []], [math.nan, math.inf], "a finite number"),
+]
+
+
+@pytest.mark.parametrize(("kind", "yes", "no", "words"), FITTING, ids=[str(row[0]) for row in FITTING])
+def test_values_are_checked_against_types(kind: Any, yes: list, no: list, words: str) -> None:
+    for value in yes:
+        read = validate(value, kind, "key")
+        assert (list(read) if isinstance(read, tuple) else read) == value
+    said = []
+    for value in no:
+        with pytest.raises(UsageError, match=r"^key=") as refused:
+            validate(value, kind, "key")
+        said.append(str(refused.value))
+    assert said[0] == f"key={no[0]}: must be {words}"
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FILES = {
+    "__init__": "",
+    "method": """
+        import mini.sums as sums
+        from mini.deep.late import WEIGHT
+        from .typing_only import T
+
+        def method(x):
+            \"\"\"A docstring.\"\"\"
+            return sums.add(x, 2 * WEIGHT)  # a comment
+    """,
+    "sums": "def add(a, b): return a + b",
+    "deep/__init__": "SETTING = 1",
+    "deep/late": "WEIGHT = 0.5",
+    "deep/other": "WEIGHT = 0.25",
+    "typing_only": "class T: ...",
+    "unrelated": "A = 1",
+}
+
+
+@pytest.fixture
+def mini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package of a user's, loaded but for two of its modules."""
+    for name, text in FILES.items():
+        file = tmp_path / "mini" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    importlib.import_module("mini.method")
+    yield tmp_path / "mini"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mini"]:
+        del sys.modules[name]
+
+
+def recorded() -> dict[str, str]:
+    return {name: digest for name, digest in loaded(["mini"]).items() if name.startswith("mini")}
+
+
+def replaced(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_what_is_recorded_are_the_modules_that_were_loaded(mini: Path) -> None:
+    names = ("mini", "mini.deep", "mini.deep.late", "mini.method", "mini.sums", "mini.typing_only")
+    assert tuple(recorded()) == names
+    ours = {name for name in loaded() if name.startswith(("algorithms", "experiments", "common"))}
+    assert "experiments.training.trainer" in ours
+    assert not [name for name in ours if name in ("algorithms", "algorithms.compressors", "common.errors")]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "found"),
+    [
+        ("sums", "a + b", "a - b", ["mini/sums.py changed"]),
+        ("deep/late", "0.5", "5e-1", []),
+        ("deep/late", "0.5", "1", ["mini/deep/late.py changed"]),
+        ("deep/__init__", "1", "1.0", ["mini/deep/__init__.py changed"]),
+        ("method", "deep.late", "deep.other", ["mini/method.py changed"]),
+        ("method", "2 * WEIGHT", "(\n        2\n        * WEIGHT\n    )", []),
+        ("method", "a comment", "another", []),
+        ("method", "A docstring", "Other words", []),
+        ("method", "from .typing_only", "from mini.typing_only", []),
+        ("unrelated", "1", "2", []),
+    ],
+)
+def test_an_edit_shows_where_it_may_change_numbers(mini: Path, file: str, old: str, new: str, found: list) -> None:
+    before = recorded()
+    replaced(mini / f"{file}.py", old, new)
+    assert changes(before) == found
+
+
+def test_a_renamed_module_has_not_changed(mini: Path) -> None:
+    before = recorded()
+    (mini / "sums.py").rename(mini / "deep" / "addition.py")
+    replaced(mini / "method.py", "mini.sums", "mini.deep.addition")
+    (mini / "deep").rename(mini / "deeper")
+    replaced(mini / "method.py", "mini.deep.", "mini.deeper.")
+    assert changes(before) == []
+    replaced(mini / "deeper" / "addition.py", "a + b", "a - b")
+    assert changes(before) == ["mini/method.py changed", "mini/sums.py is gone"]
+
+
+def called(place: Path, *words: str) -> str:
+    done = subprocess.run([sys.executable, "-m", *words], cwd=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_an_edit_of_a_compressor_concerns_its_users_alone(tmp_path: Path) -> None:
+    """On a copy of the project; so does a module that is renamed there concern nobody."""
+    for folder in ("algorithms", "common", "conf", "data", "experiments", "hydra_plugins", "plots"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "downloads"))
+    run = ("experiments.run", *SMALL)
+    called(tmp_path, *run, "algorithm=ef21", "compressor=top_k")
+    called(tmp_path, *run, "algorithm=ef21", "compressor=scaled_sign")
+    assert "other code" not in called(tmp_path, "experiments.status")
+
+    core = tmp_path / "algorithms" / "core"
+    (core / "aggregation.py").rename(core / "combining.py")
+    for file in [*tmp_path.glob("algorithms/**/*.py"), *tmp_path.glob("experiments/**/*.py")]:
+        file.write_text(file.read_text().replace(".aggregation import", ".combining import"))
+    assert "other code" not in called(tmp_path, "experiments.status")
+
+    with (tmp_path / "algorithms/compressors/top_k.py").open("a") as file:
+        file.write("\nEDITED = True\n")
+    said = called(tmp_path, "experiments.status")
+    assert "1 of 2 runs are of other code: algorithms/compressors/top_k.py changed" in said
+    said = called(tmp_path, *run, "-m", "algorithm=ef21", "compressor=top_k,scaled_sign", "jobs=1")
+    assert "1 of 2 runs is of other code: algorithms/compressors/top_k.py changed; run anew" in said
+    assert "1 of 2 runs to do" in said
+    assert "other code" not in called(tmp_path, "experiments.status")
+    names = sorted(path.name for path in (tmp_path / "results/logreg/breast_cancer/ef21").iterdir())
+    assert [name.partition(".")[2] for name in names].count("1") == 1

@@ -1,4 +1,4 @@
-"""Image classification against plain modules, one a worker, and a plain loop over rounds."""
+"""Image classification against plain modules, one a worker, and its batches against loops over pixels."""
 
 import copy
 from collections.abc import Iterable
@@ -11,13 +11,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from common.errors import UsageError
-from data.dataset import Images
 from data.embedded import digit_images
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
-from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
 from experiments.tasks.images import ImageClassification, augmented, draws, normalised
 from experiments.training.build import build_trainer
@@ -63,15 +61,6 @@ def gradient_of(module: nn.Module, x: Tensor, worker: int, t: int, of: ImageClas
 def flat(tensors: Iterable[Tensor]) -> Tensor:
     """[d], channels last, as in the flat vector."""
     return torch.cat([part.movedim(1, -1).reshape(-1) if part.dim() == 4 else part.reshape(-1) for part in tensors])
-
-
-def test_the_start_depends_on_the_seed_alone():
-    torch.manual_seed(1)
-    first = task().start()
-    torch.manual_seed(2)
-    assert torch.equal(task(workers=2).start(), first)
-    assert not torch.equal(task(seed=6).start(), first)
-    assert torch.equal(plain()[1].vector, first)
 
 
 def test_gradients_and_statistics_are_those_of_a_network_a_worker():
@@ -156,18 +145,12 @@ def test_training_equals_a_plain_loop():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rows": 0}, "rows=0: must be at least 1"),
         ({"rows": 2}, "the data set has 2 rows"),
         ({"rows": 1537}, "digits has 1536 training images"),
         ({"batch_size": 51}, "batch_size=51: a worker has 50 images"),
         ({"batch_size": 0}, "batch_size=0: must be at least 1"),
-        ({"evaluation_rows": 0}, "evaluation_rows=0: must be at least 1"),
-        ({"evaluation_batch": 0}, "evaluation_batch=0: must be at least 1"),
         ({"padding": -1}, "padding=-1: pixels, at least 0"),
-        *(
-            ({"alpha": alpha}, f"alpha={alpha}: the Dirichlet parameter must be")
-            for alpha in (0.0, -1.0, np.inf, np.nan)
-        ),
+        ({"alpha": np.nan}, "alpha=nan: the Dirichlet parameter must be"),
         ({"partition": "even"}, "partition=even"),
     ],
 )
@@ -176,31 +159,59 @@ def test_refusals(change: dict, message: str):
         task(**change)
 
 
-@pytest.mark.parametrize("partition", ["contiguous", "dirichlet"])
-def test_every_partition_gives_all_workers_as_many(partition: str):
-    here = task(partition=partition, rows=151)
-    assert here._parts.shape == (3, 50)
-    assert len(np.unique(here._parts)) == 150
-    facts = here.facts()
-    assert (facts["rows"], facts["rows_per_worker"], facts["rows_left_out"]) == (151, 50, 1)
+ROWS = np.arange(100, 147)  # of one worker
 
 
-def test_half_precision_is_near_and_vectors_stay_float32():
-    full, half = task(), task(precision="bf16")
-    x, statistics = full.start()[None], full.start_statistics()[None]
-    (exact, _), (near, after) = full.gradients(x, statistics, 1), half.gradients(x, statistics, 1)
-    assert near.dtype == after.dtype == torch.float32
-    assert not torch.equal(exact, near)
-    assert (exact - near).norm() < 0.1 * exact.norm()
+def drawn(**changes: object) -> np.ndarray:
+    options = {"seed": 1, "worker": 2, "epoch": 3, "rows": ROWS, "batch_size": 10, "padding": 4, "flip": True}
+    return draws(**{**options, **changes})
 
 
-def test_colour_images_of_another_shape():
+def test_every_image_once_an_epoch_at_most_and_whole_batches_only():
+    draw = drawn()
+    assert draw.shape == (4, 10, 4)
+    images = draw[..., 0].reshape(-1)
+    assert len(set(images)) == 40
+    assert set(images) <= set(ROWS)
+
+
+def test_offsets_and_flips_cover_their_range():
+    draw = np.concatenate([drawn(epoch=epoch) for epoch in range(30)])
+    for column, values in ((1, range(9)), (2, range(9)), (3, range(2))):
+        found, counts = np.unique(draw[..., column], return_counts=True)
+        assert list(found) == list(values)
+        assert counts.min() > 0.7 * counts.mean()
+    assert set(np.unique(drawn(flip=False)[..., 3])) == {0}
+    assert set(np.unique(drawn(padding=0)[..., 1:3])) == {0}
+
+
+@pytest.mark.parametrize("change", [{"seed": 0}, {"worker": 0}, {"epoch": 0}])
+def test_each_seed_worker_and_epoch_draws_its_own(change: dict):
+    assert np.array_equal(drawn(), drawn())
+    assert not np.array_equal(drawn()[..., 0], drawn(**change)[..., 0])
+    assert not np.array_equal(drawn()[..., 1:], drawn(**change)[..., 1:])
+
+
+def test_crops_and_flips_pixel_by_pixel():
     random = np.random.default_rng(0)
-    parts = [random.integers(0, 256, (n, 10, 12, 3)).astype(np.uint8) for n in (30, 7)]
-    labels = [random.integers(0, 10, n).astype(np.uint8) for n in (30, 7)]
-    images = Images("noise", parts[0], labels[0], parts[1], labels[1], (0.5, 0.4, 0.3), (0.3, 0.2, 0.1))
-    options = {"workers": 3, "seed": SEED, "device": CPU, "rows": 30, "batch_size": 5}
-    here = ImageClassification(images, resnet18(width=1), **options)
-    gradients, _ = here.gradients(here.start()[None], here.start_statistics()[None], 1)
-    assert torch.isfinite(gradients).all()
-    assert here.evaluate(here.start()[None], here.start_statistics()[None, 0])["test_accuracy"].shape == (1,)
+    images = random.integers(0, 256, (5, 6, 7, 3)).astype(np.uint8)
+    draw = np.array([[3, 0, 4, 0], [0, 2, 2, 1], [3, 4, 0, 1], [1, 1, 3, 0]])
+    found = augmented(torch.from_numpy(images), torch.from_numpy(draw), padding=2).numpy()
+    for place, (row, top, left, flipped) in enumerate(draw):
+        for y in range(6):
+            for x in range(7):
+                column = 6 - x if flipped else x
+                above, beside = y + top - 2, column + left - 2
+                inside = 0 <= above < 6 and 0 <= beside < 7
+                expected = images[row, above, beside] if inside else np.zeros(3)
+                assert (found[place, y, x] == expected).all()
+
+
+def test_normalised_by_channel_in_channels_last_format():
+    images = torch.arange(2 * 4 * 5 * 3, dtype=torch.uint8).view(2, 4, 5, 3)
+    mean, std = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 0.6, 0.7])
+    found = normalised(images, mean, std)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    for channel in range(3):
+        expected = (images[..., channel].float() / 255 - mean[channel]) / std[channel]
+        torch.testing.assert_close(found[:, channel], expected)

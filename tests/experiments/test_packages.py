@@ -1,19 +1,28 @@
-"""A user's own package: let in by name, its choices found, its source part of what a run is."""
+"""Users' packages, and files that would run code: nothing is called but what is let in and of its place's kind."""
 
 import re
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_support import SMALL, contents, go, rows, where
+import yaml
+from run_support import SMALL, configuration, contents, go, rows, stopped, where
 
 from common.errors import Interrupted, RunError, UsageError
+from experiments import check as check_command
+from experiments import reproduce
 from experiments import status as status_command
-from experiments.config.run import load_run
-from experiments.training.build import build_algorithm, check
+from experiments.config.compose import compose, resolve
+from experiments.config.run import load_run, plain, read
+from experiments.config.schema import Reproduction, RunConfig
+from experiments.figures import configuration as of_figure
+from experiments.figures.runs import runs_of
+from experiments.training.build import build_algorithm, build_task, check
 from plots.runs.find import find
 from plots.runs.read import open_run
 
@@ -126,45 +135,130 @@ def test_nothing_of_it_is_let_in_unasked(package):
             load_run([*SMALL, *wrong])
 
 
-DISPLAY = "display: {label: Mine, color: red, marker: o}"
-
-
-def refused(package: Path, text: str) -> str:
-    """Why an algorithm of the package, of this configuration, is."""
-    (package / "conf" / "algorithm").mkdir()
-    (package / "conf" / "algorithm" / "mine.yaml").write_text(f"# @package _global_\n{text}\n")
-    with pytest.raises(UsageError) as refusal:
-        check(load_run([*SMALL, "packages=[their_package]", "algorithm=mine", "update=sgd"]))
-    return str(refusal.value)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("defaults: [cd_adam, _self_]\nlrr: 3", "lrr: no such key; did you mean lr?"),
-        ("algorithm: {name: a}", "algorithm={'name': 'a'}: a choice of conf/algorithm/"),
         ("algorithm: {_target_: f, name: a}", "algorithm.display=None: must have label, color, marker"),
-        (f"algorithm: {{_target_: f, {DISPLAY}}}", "algorithm.name=None: may have letters"),
     ],
-    ids=["key", "target", "display", "name"],
 )
 def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message, package):
-    assert message in refused(package, text)
+    (package / "conf" / "algorithm").mkdir()
+    (package / "conf" / "algorithm" / "mine.yaml").write_text(f"# @package _global_\n{text}\n")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        check(load_run([*SMALL, "packages=[their_package]", "algorithm=mine", "update=sgd"]))
 
 
-WRONG = {
-    "def f(compressor: Compressor, update: SGD, n: int) -> Algorithm: ...": "code.f: missing a required",
-    "def f(compressor: Compressor, n: 'Nothing'): ...": "an annotation is not a type: name 'Nothing' is not defined",
-    "def f(compressor: Compressor, update: SGD, ks: list[int]): ...": "algorithm.ks=3: must be a valid list",
+SPY = """
+from functools import partial
+from algorithms.compressors import Compressor, ScaledSign
+from algorithms.core.algorithm import Algorithm
+
+def unsaid(*args, **options): raise SystemExit(0)
+def nothing() -> None: raise SystemExit(0)
+def number() -> int: raise SystemExit(0)
+class Other:
+    def __init__(self) -> None: raise SystemExit(0)
+class Half:
+    devices = ("cpu",)
+    metric = "train_loss"
+    def __init__(self) -> None: raise SystemExit(0)
+    def gradients(self) -> None: ...
+    def evaluate(self) -> None: ...
+made = partial(nothing)
+def method(compressor: Compressor, extra=None, count: int = 3) -> Algorithm: raise SystemExit(0)
+"""
+
+TARGETS = ["venv.create", "spy.unsaid", "spy.nothing", "spy.number", "spy.Other", "spy.Half", "spy.made"]
+
+PLACES = ("compressor", "update", "algorithm", "task", "logger")
+WITHIN = (("task", "dataset"), ("task", "step_unit"), ("compressor", "norm"), ("update", "form"), ("logger", "mode"))
+"""Options, some of which take an object and some a plain value."""
+
+
+@pytest.fixture
+def spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package of a user's whose parts all end the process with exit status 0 when they are called."""
+    (tmp_path / "spy").mkdir()
+    (tmp_path / "spy" / "__init__.py").write_text(SPY)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("spy", None)
+
+
+def begun(run: RunConfig) -> None:
+    """What a command does with a run before it trains."""
+    check(run)
+    build_task(run)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
+    run = configuration(*SMALL, "logger=wandb")
+    parts = [(place, replace(getattr(run, place), target=target, options={})) for place in PLACES]
+    for place, option in WITHIN:
+        part = getattr(run, place)
+        parts.append((place, replace(part, options={**part.options, option: {"_target_": target}})))
+    for place, part in parts:
+        changed = replace(run, packages=("spy", "venv"), **{place: part})
+        with pytest.raises(UsageError, match=target):
+            begun(changed)
+
+
+@pytest.mark.parametrize("package", ["setuptools", "spy"])
+def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> None:
+    """A frozen run, a figure and a figure's overrides."""
+    said = re.escape("only the command line may allow a package")
+    granted = {**plain(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(granted))
+    with pytest.raises(UsageError, match=said):
+        read(yaml.safe_load((tmp_path / "job.yaml").read_text()), [])
+    for key in ("overrides", "grid"):
+        node = resolve(compose(["figure=demo"], "reproduce"))["figure"]
+        text = f"packages=[{package}]"
+        node[key] = [*node[key], [text] if key == "grid" else text]
+        figure = of_figure.read(Reproduction(figure=node), lambda: False)
+        with pytest.raises(UsageError, match=said):
+            runs_of(figure, [])
+
+
+def test_nor_does_a_figures_file(spy, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "figure").mkdir()
+    figure = "# @package _global_\ndefaults: [demo@figure, _self_]\npackages: [spy]\n"
+    (tmp_path / "figure" / "sly.yaml").write_text(figure)
+    with suppress(SystemExit):
+        reproduce.main(["-cd", str(tmp_path), "figure=sly"])
+    assert "only the command line may allow a package" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.name not in ("spy", "figure")] == []
+
+
+HYDRAS = {
+    "callbacks: {sly: {_target_: spy.nothing}}": "hydra.callbacks",
+    "job_logging: {version: 1, handlers: {sly: {(): spy.nothing}}}": "hydra.job_logging",
+    "job: {env_set: {PYTHONPATH: elsewhere}}": "hydra.job.env_set",
 }
 
 
-@pytest.mark.parametrize("code", WRONG)
-def test_what_does_not_fit_is_said(code, package):
-    (package / "code.py").write_text(
-        f"from algorithms.compressors import Compressor\nfrom algorithms.core.algorithm import Algorithm\n"
-        f"from algorithms.core.update_rules import SGD\n{code}\n"
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=() if "callbacks" in text else pytest.mark.slow) for text in HYDRAS]
+)
+def test_no_file_sets_what_hydra_calls_before_a_run(text, spy, tmp_path, monkeypatch, capsys):
+    (tmp_path / "compressor").mkdir()
+    (tmp_path / "compressor" / "sly.yaml").write_text(
+        f"# @package _global_\ncompressor: {{_target_: algorithms.compressors.ScaledSign}}\nhydra: {{{text}}}\n"
     )
-    option = ", ks: 3" if "ks" in code else ""
-    text = f"algorithm: {{_target_: their_package.code.f, name: mine, {DISPLAY}{option}}}"
-    assert WRONG[code] in refused(package, text)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert stopped(["-cd", str(tmp_path), "-m", "compressor=sly,identity", "hydra/launcher=basic", *SMALL]) == 2
+    assert f"{HYDRAS[text]}: set by a file" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("target", ["venv.create", "spy.unsaid", "spy.nothing", "experiments.run.main"])
+def test_check_calls_nothing_of_another_kind(target: str, spy: None, capsys: pytest.CaptureFixture) -> None:
+    method = "algorithms.methods.cd_adam.cd_adam"
+    for line in ([target], [method, f"compressor._target_={target}"], ["spy.method", f"extra._target_={target}"]):
+        with pytest.raises(SystemExit) as ended:
+            check_command.main(line)
+        assert (ended.value.code, capsys.readouterr().out) == (2, "")

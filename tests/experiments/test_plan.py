@@ -1,23 +1,30 @@
-"""What is said before anything is run: bits, time, and which budget fits."""
+"""What is said before a sweep is run, and which step sizes are the best after it."""
 
 import io
+import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from rich.console import Console
-from run_support import SMALL, configuration, contents, go, rows
+from run_support import SMALL, bring, configuration, contents, go, halted, rows
 
 from algorithms.utils.layout import of_vectors
-from common.errors import UsageError
 from experiments.cluster.ranks import Ranks
+from experiments.config.identity import folder
+from experiments.config.run import load_run
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import plan
 from experiments.orchestration.plan import Trial, trial
+from experiments.orchestration.study import cells
 from experiments.training.trainer import Trainer
 from plots.figure.spec import Figure, Panel
+from plots.runs.choose import Choice, best
+from plots.runs.find import find
 
 TRIAL = Trial(d=30, layout=of_vectors([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""
@@ -70,19 +77,11 @@ def test_one_trial_serves_a_task(results: str, tried: list[RunConfig]) -> None:
     """4 × 320 s, and on two at once no less than half of it."""
     configs = [configuration(*SMALL, results, "task.batch_size=3", f"seed={seed}", f"algorithm={name}")
                for seed in (0, 1) for name in ("cd_adam", "ef21")]  # fmt: skip
-    for jobs, best in ((2, "11 min"), (50, "5 min")):
-        wanted = f"time: about 21 min one after the other, {best} at best with jobs={jobs}"
+    for jobs, least in ((2, "11 min"), (50, "5 min")):
+        wanted = f"time: about 21 min one after the other, {least} at best with jobs={jobs}"
         assert any(line.startswith(wanted) for line in said(configs, jobs=jobs))
     assert len(tried) == 2  # one a plan
 
-
-def test_settings_that_do_not_fit_the_data_are_refused(results: str) -> None:
-    for overrides, message in (("cluster.workers=1000", "569 rows"), ("compressor=top_k compressor.k=31", "k=31")):
-        with pytest.raises(UsageError, match=message):
-            said([configuration(*SMALL, results, *overrides.split())])
-
-
-# How long a round takes
 
 RUN = ("task=logreg/breast_cancer", "rounds=100", "eval_every=10")
 
@@ -151,59 +150,105 @@ def test_a_method_of_two_gradients_takes_twice_as_long(results: str, monkeypatch
         assert found.seconds(two, done=75) == pytest.approx(0.05)
 
 
-# Which budget `auto` chooses, by times that a stand-in measures
-
 PLAIN = ("algorithm=cd_adam", "algorithm=amsgrad")
 ROUNDS = {"full": 1000, "medium": 100, "quick": 10}
 
 
-def figure(name: str, **others: object) -> Figure:
-    options = {"overrides": ("task=logreg/digits", f"rounds={ROUNDS[name]}"), "grid": (PLAIN,)} | others
-    return Figure(name="any", title="Any", rows=(Panel(x="bits", y="grad_norm"),), budget=name, **options)  # type: ignore[arg-type]
-
-
-def chosen(
-    candidates: list[Figure], a_round: float, monkeypatch: pytest.MonkeyPatch, jobs: int = 1
-) -> tuple[str | None, list[str], list[RunConfig]]:
-    """The budget that is chosen where a round takes so many seconds, what was said, and what was timed."""
-    timed: list[RunConfig] = []
-
-    def trial(run: RunConfig, *about: object) -> SimpleNamespace:
-        timed.append(run)
-        return SimpleNamespace(seconds=lambda run: a_round * run.rounds)
-
-    monkeypatch.setattr(plan, "trial", trial)
-    words: list[str] = []
-    return plan.choose_budget(candidates, [], [], LaunchConfig(jobs=jobs), words.append).budget, words, timed
+def figure(name: str) -> Figure:
+    options = {"overrides": ("task=logreg/digits", f"rounds={ROUNDS[name]}"), "grid": (PLAIN,)}
+    return Figure(name="any", title="Any", rows=(Panel(x="bits", y="grad_norm"),), budget=name, **options)
 
 
 @pytest.mark.parametrize(
     ("a_round", "jobs", "expected"), [(3.5, 1, "full"), (3.7, 1, "medium"), (3.7, 2, "full"), (36.1, 1, "quick")]
 )
-def test_the_largest_that_takes_two_hours_at_most(
-    a_round: float, jobs: int, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    picked, words, timed = chosen([figure(name) for name in ROUNDS], a_round, monkeypatch, jobs)
-    assert picked == expected
+def test_the_largest_that_takes_two_hours_at_most(a_round, jobs, expected, monkeypatch):
+    words: list[str] = []
+    timed: list[RunConfig] = []
+    measured = SimpleNamespace(seconds=lambda run: a_round * run.rounds)
+    monkeypatch.setattr(plan, "trial", lambda run, *about: (timed.append(run), measured)[1])
+    candidates = [figure(name) for name in ROUNDS]
+    assert plan.choose_budget(candidates, [], [], LaunchConfig(jobs=jobs), words.append).budget == expected
     assert len(timed) == min(list(ROUNDS).index(expected) + 1, 2)  # one run a budget, none of the last
     refused = [line for line in words if line.endswith("more than the two hours of budget=auto")]
     assert len(refused) == list(ROUNDS).index(expected)
     assert words[-1].startswith(f"budget {expected}: ")
 
 
-def test_every_task_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = (("task=logreg/digits", "task=logreg/breast_cancer"), PLAIN, ("seed=0", "seed=1"))
-    full = figure("full", overrides=("rounds=1000",), grid=grid)
-    for seconds, expected in ((0.89, "full"), (0.91, "quick")):  # 8 runs of 1000 rounds
-        picked, _, timed = chosen([full, figure("quick")], seconds, monkeypatch)
-        assert (picked, [run.task.name for run in timed]) == (expected, ["logreg/digits", "logreg/breast_cancer"])
+RANDOM = ("task.batch_size=3", "cluster.workers=4")
+LRS = (0.01, 0.3, 1e3)
 
 
-def test_step_sizes_that_are_not_known_yet_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 2 methods 2 trials each of a quarter of the rounds, and on 3 seeds the published and the best step size."""
-    grid = (tuple(f"{line} lr=[0.1,0.2]" for line in PLAIN),)
-    steps = {"cd_adam": 0.1, "amsgrad": 0.1}
-    tuned = figure("medium", held_out=9, seeds=(0, 1, 2), published=steps, trial_share=0.25, grid=grid)
-    for seconds, expected in ((7200 / 1300 - 0.1, "medium"), (7200 / 1300 + 0.1, "quick")):
-        picked, _, [timed] = chosen([tuned, figure("quick")], seconds, monkeypatch)
-        assert (picked, timed.lr) == (expected, (0.1,))
+def of(path: Path, lr: float, metric: str) -> list[float]:
+    """A metric of a run's every row with one step size."""
+    return [row[metric] for row in rows(path) if math.isclose(row["lr"], lr)]
+
+
+def cell(results: str, algorithm: str, lr: float, seed: int) -> RunConfig:
+    """A run of `swept`."""
+    return replace(configuration(*SMALL, *RANDOM, f"algorithm={algorithm}", results), lr=(lr,), seed=seed)
+
+
+def expected(results: str, algorithm: str, rule: str) -> dict[float, float]:
+    """What each step size of `swept` came to, by its definition."""
+    came_to = {}
+    kind, metric = rule.split("_", 1)
+    best = max if metric.endswith("accuracy") else min
+    for lr in LRS:
+        values = []
+        for seed in (0, 1):
+            curve = of(folder(cell(results, algorithm, lr, seed)), lr, metric)
+            values.append(curve[-1] if kind == "final" else best(curve))
+        came_to[lr] = sum(values) / 2 if best is max else math.sqrt(values[0] * values[1])
+    return came_to
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where two methods were run with every step size and two seeds."""
+    results = f"results_dir={tmp_path_factory.mktemp('swept')}"
+    for algorithm in ("cd_adam", "ef21"):
+        for lr in LRS:
+            for seed in (0, 1):
+                bring(cell(results, algorithm, lr, seed))
+    return results
+
+
+pytestmark = pytest.mark.usefixtures("no_process")
+
+
+def best_of(results: str, rule: str | None) -> list[Choice]:
+    """The best step sizes of what lies there."""
+    return sorted(best(find(Path(results.partition("=")[2])), rule), key=lambda choice: choice.algorithm)
+
+
+@pytest.mark.parametrize("rule", ["final_grad_norm", "best_train_accuracy"])
+def test_the_best_by_the_rows(rule: str, swept: str) -> None:
+    choices = best_of(swept, rule)
+    assert [choice.algorithm for choice in choices] == ["cd_adam", "ef21"]
+    for choice in choices:
+        came_to = expected(swept, choice.algorithm, rule)
+        above = {float(text) for text in re.findall(r"lr=([^\s,;]+)", choice.note)}
+        order = sorted({*LRS} - above, key=lambda lr: came_to[lr], reverse=rule.endswith("accuracy"))
+        assert (choice.lr, choice.second) == (*order, None)[:2]
+        assert choice.value == pytest.approx(came_to[order[0]], rel=1e-12)
+        assert (choice.task, choice.seeds) == ("logreg/breast_cancer", (0, 1))
+        edges = {0.01: "smaller", 1e3: "larger"}
+        assert (f"at the edge of the grid: try {edges.get(order[0])}" in choice.note) == (order[0] in edges)
+
+
+def test_a_finished_run_is_told_by_its_best_step_size(results: str) -> None:
+    line = [*SMALL, "algorithm=sgd", "lr=[0.0003,0.1]", results]
+    path = go(*line)
+    [cell] = cells([line], [load_run(line)], "mine")
+    lr = min((0.0003, 0.1), key=lambda lr: of(path, lr, "train_loss")[-1])
+    said = cell.outcome("final_train_loss")
+    assert said.startswith(f"lr {lr:g}: train_loss {of(path, lr, 'train_loss')[-1]:.4g}, ")
+    assert said.endswith(" bits, best of 2 step sizes")
+
+
+def test_where_nothing_came_to_its_end(results: str) -> None:
+    assert halted([*SMALL, "algorithm=sgd", "lr=[0.1,1e308]", results]) == 1
+    [choice] = best_of(results, "final_grad_norm")
+    assert (choice.lr, choice.value, choice.second) == (None, None, None)
+    assert choice.note.startswith("no step size can win")

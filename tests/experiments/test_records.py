@@ -1,4 +1,4 @@
-"""What a run's folder says of itself: checksums, and one process at a run even where locks do not work."""
+"""What a run's folder says of itself: checksums, locks, and what a power cut leaves."""
 
 import errno
 import fcntl
@@ -6,16 +6,18 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Callable
+import stat
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, halted, rows, status, where
+from run_support import SMALL, go, halted, status, timeless, where
 
 from common.errors import RunError
 from experiments import check
-from experiments.run_store.folder import RunFolder
-from plots.runs.files import read_rows
+from experiments.orchestration.study import StudyFolder
+from experiments.run_store.checkpoint import Checkpoint, rounds
 from plots.runs.find import find
 from plots.runs.read import verified
 
@@ -50,9 +52,7 @@ def flip(file: Path, bit: int) -> None:
 
 
 @pytest.mark.slow
-def test_what_an_unfinished_run_goes_on_from_is_verified(
-    interrupted: Path, results: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_what_an_unfinished_run_goes_on_from_is_verified(interrupted, results, tmp_path, capsys):
     place = tmp_path / "results"
     assert verdict(place, capsys) == (0, ["1 run folders, 0 damaged"])
     checkpoint = interrupted / "checkpoint"
@@ -107,9 +107,7 @@ def test_a_half_row_at_the_end_is_normal_until_a_run_is_finished(interrupted: Pa
         verified(interrupted)
 
 
-def test_damage_that_comes_during_a_run_ends_it_as_failed(
-    results: str, at_round: Callable, capsys: pytest.CaptureFixture
-) -> None:
+def test_damage_that_comes_during_a_run_ends_it_as_failed(results, at_round, capsys):
     """Of the same length, so that it is seen when the summary is made of all rows."""
     path = where(*SMALL, results)
     metrics = path / "metrics.jsonl"
@@ -121,84 +119,118 @@ def test_damage_that_comes_during_a_run_ends_it_as_failed(
     assert f"delete {path} to begin anew" in capsys.readouterr().err
 
 
-def test_of_rows_that_do_not_fit_on_the_disk_none_is_kept(interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, before = RunFolder(interrupted), (interrupted / "metrics.jsonl").read_bytes()
-    opened = Path.open
-
-    class Full:
-        def __init__(self, file: Path, mode: str) -> None:
-            self._file = opened(file, mode)
-
-        def __enter__(self) -> "Full":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self._file.close()
-
-        def write(self, content: bytes) -> None:
-            self._file.write(content[: len(content) // 2])
-            self._file.flush()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", lambda file, mode="r": (Full if mode == "ab" else opened)(file, mode))
-        with pytest.raises(OSError, match="No space") as full:
-            folder.append([{"round": 15, "trial": 0}, {"round": 15, "trial": 1}])
-    assert full.value.filename == str(interrupted / "metrics.jsonl")
-    assert (interrupted / "metrics.jsonl").read_bytes() == before
-    folder.append([{"round": 15, "trial": 0}])
-    assert [*read_rows(interrupted)][-1] == {"round": 15, "trial": 0}
-
-
-def test_a_kill_while_rows_are_cut_back_leaves_a_whole_folder(
-    interrupted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As at a checkpoint that is older than the last row."""
-    folder = RunFolder(interrupted)
-    size = (interrupted / "metrics.jsonl").read_bytes().find(b"\n") + 1
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "truncate", killed)
-        with pytest.raises(KeyboardInterrupt):
-            folder._cut(size)
-    assert [row["round"] for row in rows(interrupted)] == [0, 5, 10]
-    assert verified(interrupted)
-    folder._cut(size)
-    assert [row["round"] for row in rows(interrupted)] == [0]
-    assert verified(interrupted)
-
-
-@pytest.mark.parametrize("code", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
-def test_locks_that_do_not_work_are_said_to(
-    code: str, results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    number = getattr(errno, code)
-
+def test_locks_that_do_not_work_are_said_to(results, monkeypatch, capsys):
     def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     assert halted([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert f"{where(*SMALL, results) / '.lock'}: cannot be locked ({errno.errorcode[number]}: " in said
+    assert f"{where(*SMALL, results) / '.lock'}: cannot be locked (ENOLCK: " in said
     assert "put results_dir on another file system" in said
     assert not list(where(*SMALL, results).glob("[!.]*"))
 
 
-def test_a_column_cannot_be_called_as_the_checksum_is(interrupted: Path) -> None:
-    with pytest.raises(ValueError, match="crc32: this name is reserved"):
-        RunFolder(interrupted).append([{"round": 15, "crc32": 1.0}])
-
-
 def test_a_sweeps_lock_names_its_holder_too(tmp_path: Path) -> None:
-    from experiments.orchestration.study import StudyFolder
-
     study = StudyFolder(str(tmp_path), "mine")
     with study.locked(), pytest.raises(RunError, match=r"another process is at this sweep; wait"), study.locked():
         pass
     (study.path / ".lock").write_text("elsewhere 17\n")
     with study.locked():
         assert (study.path / ".lock").read_text().split() == [socket.gethostname(), str(os.getpid())]
+
+
+RUN = (*SMALL, "rounds=9", "eval_every=3", "checkpoint_every=4", "cluster.workers=2", "task.batch_size=3")
+
+
+class Disk:
+    """What of a folder is on the disk itself: files as they were when last synced, under the names that their folders
+    had when these were. `moments` has a copy of it after every sync."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.moments = root, []
+        self._files: dict[int, bytes] = {}
+        self._folders: dict[Path, dict[str, int]] = {}
+        self._held: list[int] = []  # so that no other file gets its number
+
+    def sync(self, descriptor: int) -> None:
+        """Instead of os.fsync."""
+        place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        self._held.append(os.dup(descriptor))
+        if place.is_dir():
+            self._folders[place] = {entry.name: entry.stat().st_ino for entry in place.iterdir()}
+        else:
+            self._files[place.stat().st_ino] = place.read_bytes()
+        self.moments.append((dict(self._files), dict(self._folders)))
+
+    def leave(self, moment: int, target: Path) -> None:
+        """What a power cut after this sync leaves of the folder, at `target`."""
+        files, folders = self.moments[moment]
+
+        def copy(folder: Path, to: Path) -> None:
+            to.mkdir(parents=True, exist_ok=True)
+            for name, number in folders.get(folder, {}).items():
+                if folder / name in self._all_folders:
+                    copy(folder / name, to / name)
+                else:
+                    (to / name).write_bytes(files.get(number, b""))
+
+        copy(self.root, target)
+
+    @property
+    def _all_folders(self) -> set[Path]:
+        return set(self.moments[-1][1])
+
+    def close(self) -> None:
+        for descriptor in self._held:
+            os.close(descriptor)
+
+
+@pytest.fixture
+def disk(results: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """The disk under the run's folder."""
+    disk = Disk(where(*RUN, results))
+    monkeypatch.setattr(os, "fsync", disk.sync)
+    yield disk
+    monkeypatch.undo()
+    disk.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds what is synced by Linux's /proc")
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_a_power_cut_leaves_at_any_moment_is_gone_on_from(every, disk, results, tmp_path, monkeypatch, capsys):
+    promised, save = {0: None}, Checkpoint.save
+
+    def saving(self: Checkpoint, state: dict, ids: range) -> None:
+        save(self, state, ids)
+        promised[len(disk.moments) - 1] = state["t"]  # from this moment on
+
+    monkeypatch.setattr(Checkpoint, "save", saving)
+    expected = timeless(go(*RUN, results))
+    assert list(promised.values()) == [None, 4, 8, 9]
+    monkeypatch.undo()
+    for moment in range(0, len(disk.moments), every):
+        place = f"results_dir={tmp_path / str(moment)}"
+        path = where(*RUN, place)
+        disk.leave(moment, path)
+        found = max(rounds(path / "checkpoint"), default=0)
+        assert found >= max(t or 0 for since, t in promised.items() if since <= moment), moment
+        capsys.readouterr()
+        assert timeless(go(*RUN, place)) == expected, moment
+        said = capsys.readouterr().err
+        assert "instead" not in said, moment
+        assert not found or f"resumed at round {found}" in said or "already finished" in said, moment
+    last = tmp_path / "last"
+    disk.leave(len(disk.moments) - 1, last)
+    assert status(last)["status"] == "finished"
+
+
+@pytest.mark.parametrize(("number", "refused"), [("EINVAL", False), ("EIO", True)])
+def test_a_file_system_that_syncs_no_folders(number, refused, results, monkeypatch):
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(getattr(errno, number), number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match=number) if refused else nullcontext():
+        go(*RUN, results)

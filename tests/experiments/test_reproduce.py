@@ -1,17 +1,24 @@
-"""A tiny figure from its command to its files."""
+"""A tiny figure from its command to its files; step sizes chosen on a seed that is judged nowhere."""
 
 import csv
-from contextlib import suppress
+import io
+from dataclasses import replace
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 from run_support import rows
 
 from experiments import reproduce
-from experiments.config.compose import compose
+from experiments.config.compose import compose, resolve
+from experiments.figures import committed, held_out
+from experiments.figures.configuration import asked_of, read
+from experiments.figures.runs import runs_of
+from plots.runs.best import level
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
@@ -76,9 +83,7 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
         ("figure=demo seed=0,1", "seed=0,1: a figure takes no sweeps"),
     ],
 )
-def test_refusals_before_anything_is_run(
-    overrides: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_refusals_before_anything_is_run(overrides, message, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         reproduce.main([*overrides.split(), f"results_dir={tmp_path / 'results'}"])
     assert stop.value.code == 2
@@ -86,27 +91,14 @@ def test_refusals_before_anything_is_run(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_finished_runs_are_not_run_again_and_drawn_with_the_display_of_today(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+@pytest.mark.slow
+def test_finished_runs_are_not_run_again_and_drawn_with_the_display_of_today(results, monkeypatch, capsys):
     drawn, before = [], {path: rows(path) for path in runs(results)}
     monkeypatch.setattr("plots.figure.curves.draw", lambda frame, *_, **__: drawn.append(frame) or Figure())
     reproduce.main([*DEMO, *TINY, f"results_dir={results}", "task.display.label=mine"])
     assert set(drawn[0]["task_label"]) == {"mine"}
     assert capsys.readouterr().err.count("already finished") == len(before)
     assert {path: rows(path) for path in runs(results)} == before
-
-
-@pytest.mark.slow
-def test_runs_in_processes_of_their_own_are_the_same(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("experiments.orchestration.job.cores", lambda: 2)
-    reproduce.main([*DEMO, *TINY, f"results_dir={tmp_path}", "jobs=2"])
-    assert len(list(tmp_path.glob("sweeps/demo/jobs/*.log"))) == 4
-    apart, here = (pd.read_csv(place / "figures" / FOLDER / "demo.csv") for place in (tmp_path, results))
-    clock = ["seconds", "modelled_seconds"]
-    pd.testing.assert_frame_equal(apart.drop(columns=clock), here.drop(columns=clock))
 
 
 @pytest.mark.slow
@@ -126,28 +118,6 @@ def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
     assert list(composed.overrides) == values
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        pytest.param(
-            ["--help"],
-            ["bandwidth, batch_one, demo, ", "budget=auto", "python -m experiments.run --help"],
-            marks=pytest.mark.slow,
-        ),
-        (
-            ["figure=demo", "rounds=7", "--cfg", "job"],
-            ["title: The study of Figure 2 on", "- rounds=7", "jobs: null"],
-        ),
-    ],
-    ids=["help", "cfg"],
-)
-def test_hydras_flags(arguments: list[str], said: list[str], capsys: pytest.CaptureFixture) -> None:
-    with suppress(SystemExit):
-        reproduce.main(arguments)
-    shown = capsys.readouterr().out
-    assert all(words in shown for words in said)
-
-
 @pytest.mark.slow
 def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
     words = ["rounds=12", "eval_every=4", "task.model.width=2", "task.rows=160", "task.batch_size=10", "seeds=[0,1]"]
@@ -160,12 +130,161 @@ def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
         assert curve["epoch"].tolist() == [0, 0.5, 1, 2, 4, 6]
         assert curve["test_accuracy"].between(0, 1).all()
     assert table.groupby(["algorithm", "lr", "seed"]).ngroups == 3 * 3 * 2
-    last = table[table["round"] == 12].groupby("algorithm").first()
-    d = int(last["d"].iloc[0])
-    assert last.loc["cd_adam", "bits"] == 12 * 2 * (d + 32)
-    assert last.loc["onebit_adam", "bits"] == 2 * (1 * 32 * d + 11 * (d + 32))  # ⌊0.13·12⌋ = 1 dense round
-    assert last.loc["ef21_both_ways", "bits"] == 12 * 2 * 64 * int(0.016 * d)
-    # In float32 the scale is 4 bytes, and d bits are padded to whole bytes.
-    assert last.loc["cd_adam", "payload_bytes"] == 12 * 2 * (-(-d // 8) + 4)
     assert claims["number"].astype(str).tolist() == ["6a", "6b", "7", "8", "9"]
     assert "seeds 0, 1" in (figure / "report.md").read_text()
+
+
+PUBLISHED = {"amsgrad": 0.003, "cd_adam": 0.001}  # the first of them beyond the grid
+GRID = [0.001, 0.01, 0.1]
+STUDY = [
+    "figure=demo",
+    'figure.grid=[["task=logreg/breast_cancer"],["algorithm=amsgrad","algorithm=cd_adam"]]',
+    'figure.claims=[{number: 3, statement: As low, check: reaches_level, subject: cd_adam, reference: amsgrad, '
+    'within: 2.0}]',
+    "+figure.held_out=9",
+    "+figure.trial_share=0.5",
+    '+figure.trial_overrides=["eval_every=5"]',
+    "+figure.published={amsgrad: 0.003, cd_adam: 0.001}",
+    "figure.name=tuned",
+    *("lr=[0.001,0.01,0.1]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where it has been reproduced."""
+    place = tmp_path_factory.mktemp("of_tuned")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plots.figure.curves.draw", lambda *_, **__: Figure())
+        reproduce.main([*STUDY, f"results_dir={place}", "jobs=1"])
+    return place
+
+
+@pytest.fixture(scope="module")
+def written(of_tuned: Path) -> Path:
+    """The figure's folder."""
+    [folder] = (of_tuned / "figures").iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(written: Path) -> pd.DataFrame:
+    return pd.read_csv(written / "tuned.csv")
+
+
+def best(table: pd.DataFrame, method: str) -> float:
+    """The step size that ends lowest on the seed that is held out."""
+    tried = table[(table["algorithm"] == method) & (table["seed"] == 9)]
+    return min(GRID, key=lambda lr: level(tried[tried["lr"] == lr]))
+
+
+@pytest.mark.slow
+def test_every_step_size_is_tried_once_and_the_chosen_ones_on_every_seed(table: pd.DataFrame) -> None:
+    for method, published in PUBLISHED.items():
+        of_method = table[table["algorithm"] == method]
+        runs = of_method.drop_duplicates("run")[["seed", "lr"]]
+        wanted = {(9, lr) for lr in GRID} | {(seed, lr) for seed in (0, 4) for lr in (published, best(table, method))}
+        assert sorted(runs.itertuples(index=False, name=None)) == sorted(wanted)
+        assert of_method.groupby("seed")["round"].max().to_dict() == {9: 10, 0: 20, 4: 20}
+        evaluated = of_method.groupby("seed")["round"].unique()
+        assert [sorted(evaluated[seed]) for seed in (9, 4)] == [[0, 5, 10], [*range(0, 21, 2)]]
+        assert of_method.loc[of_method["best"], "lr"].unique().tolist() == [best(table, method)]
+
+
+@pytest.mark.slow
+def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataFrame, written: Path) -> None:
+    assert set(table.loc[table["drawn"], "seed"]) == {0, 4}
+    assert set(table.loc[table["drawn"], "lr"]) == {*PUBLISHED.values(), *(best(table, name) for name in PUBLISHED)}
+    claims = pd.read_csv(written / "claims.csv").set_index("step_size")
+    for protocol, chosen in (("paper's", PUBLISHED), ("best", {name: best(table, name) for name in PUBLISHED})):
+        ends = {
+            (name, seed): level(table[(table["algorithm"] == name) & (table["seed"] == seed) & (table["lr"] == lr)])
+            for name, lr in chosen.items()
+            for seed in (0, 4)
+        }
+        low, high = sorted(ends["cd_adam", seed] / ends["amsgrad", seed] for seed in (0, 4))
+        assert f"({low:.2g}× to {high:.2g}×, 2 seeds)" in claims.loc[protocol, "measured"]
+    text = (written / "report.md").read_text()
+    assert "The paper's step sizes: AMSGrad 0.003, CD-Adam 0.001." in text
+    assert "on seed 9 and 50% of the rounds alone, which is judged nowhere:" in text
+    assert "seeds 0, 4." in text
+
+
+def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 2 methods 3 trials each on seed 9, then on 2 seeds the published and the best step size."""
+    asked = asked_of(resolve(compose(reproduce.move_overrides(STUDY), "reproduce")))
+    best = {("logreg/breast_cancer", "amsgrad"): 0.1, ("logreg/breast_cancer", "cd_adam"): 0.001}
+    monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
+    both, known = held_out.both_steps(read(asked, itemgetter(0)), asked.overrides, ())
+    found = sorted((run.algorithm.name, run.seed, *run.lr, run.rounds, run.eval_every) for run in runs_of(both, ()))
+    tried = [(name, 9, lr, 10, 5) for name in PUBLISHED for lr in GRID]
+    judged = {(name, seed, lr, 20, 2) for name in PUBLISHED for seed in (0, 4)
+              for lr in (PUBLISHED[name], best["logreg/breast_cancer", name])}  # fmt: skip
+    assert known
+    assert found == sorted([*tried, *judged])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("seeds=[0,9]", "seeds=[0, 9]: figure=tuned chooses step sizes on seed 9, so nothing is judged on it"),
+        ("seed=3", "seed=3: this figure chooses step sizes on a seed of its own; set the others by seeds=[0,1]"),
+    ],
+)
+def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    key = change.partition("=")[0]
+    with pytest.raises(SystemExit) as stop:
+        reproduce.main([*(text for text in STUDY if text.split("=")[0] != key), change, f"results_dir={tmp_path}"])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+STEEP = [  # 1e308 overflows at once with SGD, in the trials and in the runs that are judged
+    "figure=demo",
+    'figure.grid=[["task=logreg/breast_cancer"],["algorithm=sgd","algorithm=cd_adam"]]',
+    "figure.claims=[{number: 3, statement: Low, check: reaches_level, subject: cd_adam, reference: sgd, within: 2}]",
+    *("+figure.held_out=9", "+figure.published={sgd: 1e308, cd_adam: 0.001}", "figure.name=steep"),
+    *("lr=[0.01,1e308]", "rounds=20", "eval_every=2", "task.batch_size=4", "cluster.workers=4", "seeds=[0,4]"),
+]
+
+
+@pytest.mark.slow
+def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_came(tmp_path: Path) -> None:
+    reproduce.main([*STEEP, f"results_dir={tmp_path}", "jobs=1"])
+    [written] = (tmp_path / "figures").iterdir()
+    claims = pd.read_csv(written / "claims.csv").set_index("step_size")
+    assert claims.loc["paper's", "verdict"] == "not decidable"
+    assert claims.loc["paper's", "measured"] == "sgd ends at round 0 of 20 (2 seeds alike)"
+    assert "×" in claims.loc["best", "measured"]
+    report = (written / "report.md").read_text()
+    assert "Diverged: SGD on breast cancer, paper's step sizes after round 0." in report
+    table = pd.read_csv(written / "steep.csv")
+    assert table.loc[(table["algorithm"] == "sgd") & table["best"], "lr"].unique().tolist() == [0.01]
+    assert table.loc[table["lr"] == 1e308, "round"].max() == 0
+
+
+def beside(name: str, budget: str, target: Path) -> tuple[str, str]:
+    """The report, which so far says what was trained here, and what is printed."""
+    figure = replace(committed.figure_of(name, budget), name=name)
+    (target / "report.md").write_text(f"# {figure.title}\n\nOurs\n")
+    printed = io.StringIO()
+    committed.report_beside(figure, target, Console(file=printed, width=200))
+    return (target / "report.md").read_text(), printed.getvalue()
+
+
+@pytest.mark.slow
+def test_committed_runs_come_first_and_the_full_setting_is_named(tmp_path: Path) -> None:
+    report, printed = beside("figure_3_wrn16_4", "quick", tmp_path)
+    assert report.index("## Committed runs") < report.index("- 13 (6a)") < report.index("## Trained here")
+    assert report.endswith("Ours\n")
+    assert printed.index("Committed runs: medium budget") < printed.index("13 (6a)") < printed.index("Trained here: ")
+    for text in (report, printed):
+        assert "budget=full, which needs a GPU such as an H100" in text
+    assert (tmp_path / "committed" / "figure_3_wrn16_4.png").exists()
+
+
+@pytest.mark.parametrize(("name", "budget"), [("figure_3", "medium"), ("figure_2", "auto"), ("regime", "quick")])
+def test_nothing_is_beside_what_has_no_larger_committed_runs(name: str, budget: str, tmp_path: Path) -> None:
+    assert beside(name, budget, tmp_path)[1] == ""
+    assert not (tmp_path / "committed").exists()

@@ -1,10 +1,16 @@
 """What a run leaves behind, and what it is that a run leaves the same."""
 
+import os
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from reference import plain_loop
 from run_support import (
     RANDOM,
     SMALL,
@@ -13,39 +19,27 @@ from run_support import (
     go,
     record,
     rows,
+    small,
     status,
     stored_config,
     timeless,
-    where,
-)  # fmt: skip
+)
 
+from data.embedded import breast_cancer
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF
 from experiments.config.run import read
-from experiments.tasks.logreg import LogisticRegression
 from experiments.training.build import build_trainer
+from experiments.training.trainer import Trainer
 
 COLUMNS = {"round", "epoch", "trial", "lr", "step_size", "bits_up", "bits_down", "bits", "payload_bytes", "seconds"}
 COLUMNS |= {"train_loss", "grad_norm", "train_accuracy"}
 ERRORS = {"mean_norm", "aggregate_error", "signal_error"}
 
-FAST = {"ef21", "local_adamw", "powersgd"}
-ALGORITHMS = [
-    pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
-    for name in sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
-]
-STEPS = {
-    "sgd": 0.3,
-    "local_sgd": 0.3,
-    "dasha": 0.05,
-    "dasha_mvr": 0.05,
-    "lamb": 0.03,
-    "onebit_lamb": 0.03,
-    "muon": 0.2,
-    "powersgd": 0.05,
-} | dict.fromkeys(
-    ("ef21", "ef21_both_ways", "ef21_bc", "ef21_p", "ef21_sgdm", "econtrol", "diana", "marina", "doublesqueeze"), 0.1
-)
+ALGORITHMS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
+TENTHS = ("ef21", "ef21_both_ways", "ef21_bc", "ef21_p", "ef21_sgdm", "econtrol", "diana", "marina", "doublesqueeze")
+STEPS = dict.fromkeys(TENTHS, 0.1) | {"sgd": 0.3, "local_sgd": 0.3, "dasha": 0.05, "dasha_mvr": 0.05, "muon": 0.2}
+STEPS |= {"lamb": 0.03, "onebit_lamb": 0.03, "powersgd": 0.05}
 
 
 def test_what_a_finished_run_leaves(results: str) -> None:
@@ -80,49 +74,18 @@ def test_columns_of_the_metrics(results: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "eval_every", "expected"),
-    [(11, 4, [0, 4, 8, 11]), (3, 10, [0, 3])],
-)
-def test_rows_at_the_start_then_regularly_and_at_the_end(
-    rounds: int, eval_every: int, expected: list[int], results: str
-) -> None:
-    path = go(*SMALL, results, "lr=[0.001,0.003]", f"rounds={rounds}", f"eval_every={eval_every}")
-    assert [(row["round"], row["trial"], row["lr"]) for row in rows(path)] == [
-        (r, trial, lr) for r in expected for trial, lr in enumerate([0.001, 0.003])
-    ]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "up", "down"),
+    ("overrides", "up", "down", "payload"),
     [
-        (["algorithm=cd_adam"], 30 + 32, 30 + 32),
-        (["algorithm=naive"], 30 + 32, 30 + 32),
-        (["algorithm=error_feedback", "algorithm.uplink_only=true"], 30 + 32, 32 * 30),
-        (["algorithm=amsgrad"], 32 * 30, 32 * 30),
-        (["algorithm=cd_adam", "compressor=top_k", "compressor.k=7"], 64 * 7, 64 * 7),
-        (["algorithm=ef21_both_ways"], 64, 64),  # ⌊0.016 · 30⌋ is 0, and one coordinate is sent at least
-        (["algorithm=naive", "compressor=random_k", "compressor.k=5"], 32 * 5 + 64, 32 * 5 + 64),
+        ("algorithm=cd_adam", 30 + 32, 30 + 32, 2 * (4 + 8)),  # signs: ⌈30/8⌉ bytes and one scale of float64
+        ("algorithm=error_feedback algorithm.uplink_only=true", 30 + 32, 32 * 30, 4 + 8 + 240),
+        ("algorithm=cd_adam compressor=top_k compressor.k=7", 64 * 7, 64 * 7, 2 * 84),  # doubles and int32
+        ("algorithm=ef21_both_ways", 64, 64, 2 * 12),  # ⌊0.016 · 30⌋ is 0, and one coordinate is sent at least
     ],
 )
-def test_bits(overrides: list[str], up: int, down: int, results: str) -> None:
-    found = rows(go(*SMALL, results, *overrides))
-    for name, size in (("bits_up", up), ("bits_down", down), ("bits", up + down)):
+def test_bits(overrides: str, up: int, down: int, payload: int, results: str) -> None:
+    found = rows(go(*SMALL, results, *overrides.split()))
+    for name, size in (("bits_up", up), ("bits_down", down), ("bits", up + down), ("payload_bytes", payload)):
         assert [row[name] for row in found] == [size * row["round"] for row in found]
-
-
-def test_a_dense_start_is_counted(results: str) -> None:
-    found = rows(go(*SMALL, results, "algorithm=ef21", "eval_every=1"))
-    assert [row["bits_up"] for row in found[:4]] == [0, 960, 960 + 64, 960 + 128]
-
-
-def test_payload_bytes_are_those_of_float64(results: str) -> None:
-    # Signs: ⌈30/8⌉ bytes and one scale; dense: 30 doubles; top-k: 7 doubles and 7 int32.
-    for overrides, size in [
-        (["algorithm=cd_adam"], 4 + 8),
-        (["algorithm=amsgrad"], 240),
-        (["algorithm=cd_adam", "compressor=top_k", "compressor.k=7"], 84),
-    ]:
-        assert rows(go(*SMALL, results, *overrides))[-1]["payload_bytes"] == 2 * 20 * size
 
 
 def test_summary(results: str) -> None:
@@ -189,37 +152,103 @@ def test_a_grid_is_its_step_sizes_one_by_one(overrides: tuple[str, ...], results
                 assert row[name] == pytest.approx(alone[name], rel=1e-9, abs=1e-13), name
 
 
-def test_seeds_matter_where_something_is_drawn(results: str) -> None:
-    one, two = (timeless(go(*SMALL, *RANDOM, results, f"seed={seed}")) for seed in (0, 1))
-    assert one[0] == two[0]
-    assert one[-1]["train_loss"] != two[-1]["train_loss"]
+@pytest.mark.parametrize(
+    ("rounds", "every", "early", "expected"),
+    [
+        (20, 5, False, [5, 10, 15, 20]),
+        (23, 10, True, [1, 2, 4, 8, 10, 20, 23]),
+        (20, 8, True, [1, 2, 4, 8, 16, 20]),
+        (3, 100, True, [1, 2, 3]),
+        (3, 100, False, [3]),
+    ],
+)
+def test_rounds_that_are_due(rounds: int, every: int, early: bool, expected: list[int]) -> None:
+    run = replace(small(), rounds=rounds, eval_every=every, eval_early=early)
+    assert [t for t in range(1, rounds + 1) if run.is_due(t)] == expected
+    assert run.evaluations == 1 + len(expected)
 
 
-def test_schedules(results: str) -> None:
-    constant, decay = (
-        rows(go(*SMALL, results, "algorithm=sgd", "lr=0.1", "eval_every=1", f"lr_schedule={name}"))
-        for name in ("constant", "step_decay")
-    )
-    for before in range(11):
-        assert decay[before]["train_loss"] == constant[before]["train_loss"]
-    moved = [abs(decay[r]["train_loss"] - decay[r - 1]["train_loss"]) for r in range(1, 21)]
-    # A tenth of the step along a gradient that is a little shorter each round.
-    for first in (10, 15):
-        assert 0.07 < moved[first] / moved[first - 1] < 0.1
+def test_a_run_writes_them(results: str) -> None:
+    command = (*SMALL, results, "eval_every=10", "eval_early=true")
+    path = go(*command)
+    assert [row["round"] for row in rows(path)] == [0, 1, 2, 4, 8, 10, 20]
+    assert len(rows(path)) == configuration(*command).evaluations
 
 
-def test_threads_are_set_and_no_part_of_what_a_run_is(results: str) -> None:
-    before = torch.get_num_threads()
-    try:
-        path = go(*SMALL, results, "threads=2")
-        assert torch.get_num_threads() == 2
-        assert path == where(*SMALL, results)
-    finally:
-        torch.set_num_threads(before)
+WORKERS, ROUNDS, LR = 4, 12, 0.01
 
 
-def test_the_environment_has_the_dimension_whatever_a_task_tells(
-    results: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(LogisticRegression, "facts", lambda self: {})
-    assert record(go(*SMALL, results), "environment")["d"] == 30
+@pytest.mark.parametrize("method", ["naive", "error_feedback", "cd_adam"])
+def test_errors_are_those_of_the_round_just_done(method, tmp_path):
+    path = go("task=logreg/breast_cancer", f"algorithm={method}", f"cluster.workers={WORKERS}", f"lr={LR}",
+              f"rounds={ROUNDS}", "eval_every=1", f"results_dir={tmp_path}")  # fmt: skip
+    start, *later = rows(path)
+    names = ("mean_norm", "aggregate_error", "signal_error", "second_moment")
+    assert not {*names} & start.keys()
+    measured = [[row[name] for name in names] for row in later]
+    data = breast_cancer()
+    shares = plain_loop.parts(data.features.toarray(), data.labels, WORKERS)
+    expected = [
+        [*map(np.linalg.norm, (each.mean, each.aggregate - each.mean, each.signal - each.mean)), each.v_hat.sum()]
+        for each in islice(plain_loop.rounds(shares, method, LR), ROUNDS)
+    ]
+    np.testing.assert_allclose(measured, expected, rtol=1e-9)
+
+
+def test_without_compression_there_is_no_error(results):
+    for row in rows(go(*SMALL, results, "algorithm=amsgrad"))[1:]:
+        assert row["aggregate_error"] == row["signal_error"] == 0.0 < row["mean_norm"]
+
+
+@pytest.mark.parametrize("method", ["onebit_adam", "quantized_adam"])
+def test_what_is_compared_is_what_workers_wanted_to_send(method, tmp_path):
+    """Compressing next to nothing, errors of momentum and of steps are next to nothing too."""
+    fine = ["compressor=uniform_quantize", "compressor.bits=16"]
+    if method == "quantized_adam":
+        fine.append("algorithm.weight_bits=16")
+    run = ["task=logreg/breast_cancer", f"algorithm={method}", *fine, "lr=0.01", "rounds=20", "eval_every=10"]
+    path = go(*run, f"results_dir={tmp_path}")
+    last = rows(path)[-1]
+    assert 0 < last["aggregate_error"] < 1e-4
+    assert 0 < last["signal_error"] < 1e-3
+
+
+IMAGES = (
+    "task=digits", "rounds=3", "eval_every=1", "cluster.workers=2", "device=cpu", "task.batch_size=8",
+    "task.rows=64", "task.precision=float32",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Torch's and the environment's settings are put back after each test."""
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    before = torch.backends.cudnn.benchmark
+    yield
+    torch.backends.cudnn.benchmark = before
+    torch.use_deterministic_algorithms(False)
+    os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+
+
+@pytest.mark.parametrize("command", [SMALL, pytest.param(IMAGES, marks=pytest.mark.slow)], ids=["logreg", "images"])
+def test_it_changes_no_number_on_a_cpu(command: tuple[str, ...], results: str) -> None:
+    one, other = (timeless(go(*command, results, f"deterministic={value}")) for value in ("false", "true"))
+    assert one == other
+    assert len(one) > 2
+
+
+def test_it_is_asked_of_torch_while_its_run_computes(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, seen = Trainer.step, []
+
+    def watched(trainer: Trainer, diagnose: bool = False) -> None:
+        enabled, config = torch.are_deterministic_algorithms_enabled(), os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+        seen.append((enabled, config, torch.backends.cudnn.benchmark))
+        step(trainer, diagnose)
+
+    monkeypatch.setattr(Trainer, "step", watched)
+    torch.backends.cudnn.benchmark = True
+    go(*SMALL, results, "rounds=1")
+    go(*SMALL, results, "rounds=1", "deterministic=true")
+    assert seen == [(False, None, True), (True, ":4096:8", False)]
+    go(*SMALL, results, "rounds=1", "seed=1")
+    assert seen[2][0] is False

@@ -1,19 +1,23 @@
-"""What the status of runs says, whatever lies on disk."""
+"""`experiments.status` and `experiments.check`: what they say, whatever lies on disk."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from renewing import renew
 from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
-from terminal_support import printed
 
+from common.errors import visible
 from experiments import status
+from experiments.check import main
 from experiments.config.compose import CONF
 from experiments.orchestration.study import StudyFolder, cells
 from experiments.run_store.folder import RunFolder
@@ -69,9 +73,7 @@ def test_every_state(results: str, tmp_path: Path, interrupted: Path, capsys: py
     assert counts == "2 finished, 1 interrupted, 1 failed, 1 gone, 2 missing"
 
 
-def test_a_run_that_is_at_it_says_how_long_it_will_take(
-    results: str, interrupted: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_at_it_says_how_long_it_will_take(results, interrupted, capsys, monkeypatch):
     folder = RunFolder(interrupted)
     begin = 1_700_000_000
     with folder.locked():
@@ -86,18 +88,6 @@ def test_a_run_that_is_at_it_says_how_long_it_will_take(
         assert below == ["1 running"]
     [row] = listed(interrupted, capsys)[0].values()  # of a run's own folder, too
     assert (row["state"], row["left"]) == ("gone", "–")
-
-
-@pytest.mark.slow
-def test_at_a_terminal_a_line_is_short(results: str, tmp_path: Path) -> None:
-    paths = [go(*SMALL, "task.batch_size=3", f"seed={seed}", "lr=[0.001,0.1]", results) for seed in (0, 1)]
-    words = [sys.executable, "-m", "experiments.status", str(tmp_path / "results")]
-    lines = printed(words, columns=110)
-    assert lines[0].split() == ["state", "rounds", "metric", "seed", "id"]
-    assert {line.split()[-1] for line in lines[1:3]} == {path.name for path in paths}
-    assert max(map(len, lines)) <= 110
-    assert lines[3].startswith("all: bits ")
-    assert "task logreg/breast_cancer, algorithm cd_adam, n 20, lr 0.001 0.1" in lines[3]
 
 
 def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -125,23 +115,9 @@ def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: 
         assert said in capsys.readouterr().err
 
 
-def test_runs_of_other_code_are_counted(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    paths = [go(*SMALL, results, f"seed={seed}") for seed in range(3)]
-    for path in paths[:2]:
-        code = record(path, "code")
-        rewrite(
-            path,
-            "code",
-            {**code, "modules": code["modules"] | {"algorithms.core.channels": "0-0", "data.gone": "1-1"}},
-        )
-    _, below = listed(tmp_path / "results", capsys)
-    assert below[0] == "2 of 3 runs are of other code: algorithms/core/channels.py changed, data/gone.py is gone"
-
-
 DAMAGE: list[tuple[str, Callable[[bytes], bytes] | None]] = [
     ("config.yaml", None),  # gone
     ("config.yaml", lambda whole: whole[: len(whole) // 2]),
-    ("config.yaml", lambda whole: whole + b"seed: x\nrounds: [3]\n"),
     ("status.json", lambda whole: whole[: len(whole) // 2]),
     ("status.json", lambda whole: b'{"status": "running", "round": "x"}'),
     ("metrics.jsonl", lambda whole: b"3\n"),
@@ -190,3 +166,149 @@ def test_it_needs_no_torch_and_bears_a_reader_that_leaves(results: str, tmp_path
     process.stdout.close()
     assert process.stderr.read() == ""
     process.wait()
+
+
+SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2029", "\ud800"]
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=ascii)
+def test_each_of_them_is_written_out(sign: str) -> None:
+    assert visible(f"é{sign}b") == f"é{ascii(sign)[1:-1]}b"
+    assert visible(f"é{sign}b", allowed=sign) == f"é{sign}b"
+
+
+def test_what_other_people_s_folders_hold(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    sign = "\x1b[2J"
+    path = go(*SMALL, f"results_dir={tmp_path}")
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    config["algorithm"]["name"] = config["study"] = f"a{sign}b"
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    failed = {"status": "failed", "error": f"a{sign}b", "time": "2026-01-01T00:00:00+00:00"}
+    (path / "status.json").write_text(json.dumps(failed))
+    renew(path.rename(path.with_name(f"{path.name}{sign}")))
+    capsys.readouterr()
+    status.main([f"results_dir={tmp_path}"])
+    out = capsys.readouterr().out
+    assert "a\\x1b[2Jb" in out
+    assert "\x1b" not in out
+
+
+PACKAGE = '''
+import shutil
+from dataclasses import dataclass
+from functools import partial
+
+from algorithms.compressors import Compressor, TopK
+from algorithms.core.algorithm import Algorithm
+from common.errors import DataError
+from data.dataset import Dataset
+from data.embedded import breast_cancer
+from experiments.tasks.logreg import LogisticRegression
+
+
+class Forgetful(TopK):
+    """Does not count its indices."""
+
+    def bits(self, d: int) -> int:
+        return super().bits(d) // 2
+
+
+@dataclass(frozen=True)
+class Sized(TopK):
+    length: int = 5
+
+    def check(self, d: int) -> None:
+        if d != self.length:
+            raise ValueError(f"d={d}: takes {self.length}")
+
+
+def either(compressor: Forgetful | None) -> Algorithm:
+    raise ValueError("never")
+
+
+class Task(LogisticRegression):
+    """The same."""
+
+
+def few(rows: int = 20) -> Dataset:
+    dataset = breast_cancer()
+    return Dataset.from_dense("few", dataset.features.toarray()[:rows, :4], dataset.labels[:rows] > 0)
+
+
+def missing() -> Dataset:
+    raise DataError("few.svm is not there: fetch it")
+
+
+def dangerous(path: str = "x") -> None:
+    raise SystemExit("was called")
+'''
+
+
+@pytest.fixture
+def check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Runs the command for something in `theirs`: its exit status and what it wrote to both outputs."""
+    (tmp_path / "theirs.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def run(line: str) -> tuple[int, str, str]:
+        status: Any = 0
+        try:
+            main(line.split())
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    yield run
+    sys.modules.pop("theirs", None)
+
+
+@pytest.mark.slow
+def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None:
+    """In a process of its own, as from a shell in any folder."""
+    command = [sys.executable, "-m", "experiments.check", "theirs.Forgetful", "k=2"]
+    places = os.environ | {"PYTHONPATH": str(CONF.parent)}
+    ended = subprocess.run(command, cwd=tmp_path, env=places, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "error: some checks failed, see above\n")
+    assert "expected 128 to 128 bits for a payload of float32 [2] and int32 [2], saw 64" in ended.stdout
+    assert "1 failed, 8 passed, 2 skipped" in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("theirs.few", "dataset"),
+        ("theirs.Sized k=2", "compressor"),
+        ("theirs.Task dataset._target_=theirs.few dataset.rows=30", "task"),
+        ("algorithms.methods.cd_adam.cd_adam compressor._target_=algorithms.compressors.ScaledSign", "algorithm"),
+    ],
+)
+def test_every_kind_is_told_from_the_others(line: str, kind: str, check: Callable) -> None:
+    status, out, err = check(line)
+    assert (status, err) == (0, ""), out
+    assert out.splitlines()[0] == f"{kind} {line}"
+    assert " passed" in out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("theirs.dangerous", "theirs.dangerous: can be checked if it is a compressor, a subclass of"),
+        ("theirs.partial", "theirs.partial: must be a class or function of algorithms, data, experiments, theirs"),
+        ("theirs.Forgetfull", "module 'theirs' has no attribute 'Forgetfull'"),
+        ("theirs.Forgetful k=two", "compressor.k=two: must be a valid integer"),
+        ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
+        ("theirs.either", "algorithm: none of the compressors and updates here has the type of its parameter"),
+    ],
+)
+def test_what_cannot_be_checked(line: str, message: str, check: Callable) -> None:
+    status, out, err = check(line)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+
+
+def test_what_fails(check: Callable) -> None:
+    assert check("theirs.missing") == (1, "", "error: few.svm is not there: fetch it\n")

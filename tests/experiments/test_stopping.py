@@ -1,20 +1,16 @@
 """Runs that are stopped, killed or crash, and go on as if they had not."""
 
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from run_support import RANDOM, SMALL, go, halted, record, rewrite, rows, status, timeless, where
+from run_support import RANDOM, SMALL, go, halted, rows, status, timeless, where
 
 from common.signals import stops
 from experiments.config.compose import CONF
-from experiments.training.trainer import Trainer
 
 SHORT = {
     "random": (*SMALL, *RANDOM, "rounds=23", "checkpoint_every=7"),
@@ -37,10 +33,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
         pytest.param("random", signal.SIGINT, 23, marks=pytest.mark.slow),
     ],
 )
-def test_stopped_then_resumed_is_as_if_never_stopped(
-    which: str, how: signal.Signals, round: int, uninterrupted: dict[str, list[dict]], results: str,
-    at_round: Callable, capsys: pytest.CaptureFixture,
-) -> None:  # fmt: skip
+def test_stopped_then_resumed_is_as_if_never_stopped(which, how, round, uninterrupted, results, at_round, capsys):
     at_round(round, lambda: signal.raise_signal(how))
     halves = [*SHORT[which], results]
     path = where(*halves)
@@ -66,9 +59,7 @@ def test_a_run_in_a_thread_of_its_own_takes_no_signals(results: str) -> None:
 
 
 @pytest.mark.slow
-def test_stopped_again_and_again_within_a_round_too(
-    uninterrupted: dict[str, list[dict]], results: str, at_round: Callable
-) -> None:
+def test_stopped_again_and_again_within_a_round_too(uninterrupted, results, at_round):
     parts = [*SHORT["random"], results]
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
@@ -85,24 +76,7 @@ def test_stopped_again_and_again_within_a_round_too(
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-@pytest.mark.parametrize("round", [8, *(pytest.param(t, marks=pytest.mark.slow) for t in (1, 22))])
-def test_what_a_power_cut_leaves_can_be_resumed(
-    round: int, uninterrupted: dict[str, list[dict]], tmp_path: Path, at_round: Callable
-) -> None:
-    # The folder is copied while the run is at it: what is on disk then is what a killed run leaves.
-    live, killed = ([*SHORT["random"], f"results_dir={tmp_path / name}"] for name in ("live", "killed"))
-    at_round(round, lambda: shutil.copytree(where(*live), where(*killed)))
-    assert timeless(go(*live)) == uninterrupted["random"]
-    assert status(where(*killed))["status"] == "running"
-    # And half of a row that was being written.
-    with (where(*killed) / "metrics.jsonl").open("a") as file:
-        file.write('{"round": 3')
-    assert timeless(go(*killed)) == uninterrupted["random"]
-
-
-def test_a_crash_is_recorded_and_can_be_resumed(
-    uninterrupted: dict[str, list[dict]], results: str, at_round: Callable
-) -> None:
+def test_a_crash_is_recorded_and_can_be_resumed(uninterrupted, results, at_round):
     halves = [*SHORT["random"], results]
 
     def crash() -> None:
@@ -136,29 +110,3 @@ def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
     assert status(path)["status"] == "running"
     assert [row["round"] for row in rows(go(*LONG, results))] == list(range(0, 601, 10))
     assert "resumed at round" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_other_hardware_is_noted_when_a_run_is_resumed(interrupted: Path, results: str) -> None:
-    recorded = record(interrupted, "environment")
-    go(*SMALL, results)
-    assert "resumed" not in record(interrupted, "environment")
-    rewrite(interrupted, "status", {"status": "interrupted"})
-    rewrite(interrupted, "environment", recorded | {"processor": "another"})
-    go(*SMALL, results)
-    [resumed] = record(interrupted, "environment")["resumed"]
-    assert resumed["processor"] == recorded["processor"]
-    assert resumed["round"] == 20
-
-
-def test_a_failure_before_the_first_row_loses_no_row(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluate = Trainer.evaluate
-
-    def failing(self: Trainer) -> list[dict]:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(Trainer, "evaluate", failing)
-    with pytest.raises(ZeroDivisionError):
-        go(*SMALL, results)
-    monkeypatch.setattr(Trainer, "evaluate", evaluate)
-    assert [row["round"] for row in rows(go(*SMALL, results))] == [0, 5, 10, 15, 20]

@@ -1,6 +1,7 @@
-"""Sweeps from the command line, every cell a process of its own."""
+"""Sweeps from the command line, by this machine's launcher and Hydra's others, and what a kill leaves."""
 
 import csv
+import math
 import os
 import re
 import signal
@@ -8,24 +9,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, contents, go, status, stopped, timeless, where
-from sweep_support import linux, planned, processes, sweep
+from run_support import SMALL, contents, go, linux, processes, status, stopped, sweep, timeless, where
 
 from experiments import run
 from experiments.config import identity
-from experiments.config.compose import CONF
+from experiments.config.compose import CONF, ROOT
 from experiments.config.run import read
+from experiments.config.schema import RunConfig
+from experiments.orchestration import plan
 from experiments.orchestration.processes import Job
 from experiments.orchestration.study import StudyFolder
 
 
-def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
-    results: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_path, capsys, monkeypatch):
     command = ["algorithm=sgd", "lr=0.01,1e308", results, "study=mine"]
     assert sweep(*command, "jobs=2") == 1
     out, said = capsys.readouterr()
@@ -55,17 +57,6 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(
 
 
 @pytest.mark.slow
-def test_a_finished_sweep_starts_nothing(results: str, no_process: None, capsys: pytest.CaptureFixture) -> None:
-    paths = [go(*SMALL, f"seed={seed}", results) for seed in (0, 1)]
-    before = [contents(path) for path in paths]
-    assert sweep("seed=0,1", "lr=0.001,[0.001]", results) == 0
-    said = capsys.readouterr().err
-    assert "seed=1 lr=[0.001]: the same run as seed=1 lr=0.001, done once" in said
-    assert "all 2 runs are finished; " in said
-    assert [contents(path) for path in paths] == before
-
-
-@pytest.mark.slow
 def test_a_study_accumulates(results: str, no_process: None, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     lrs = (0.01, 0.1, 0.3)
     paths = {lr: go(*SMALL, "algorithm=sgd", f"lr={lr}", results) for lr in lrs}
@@ -84,9 +75,11 @@ def test_a_study_accumulates(results: str, no_process: None, tmp_path: Path, cap
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
-def test_the_sweeps_that_come_with_it(name: str) -> None:
+def test_the_sweeps_that_come_with_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # One value of the longest axis, to compose fewer of them.
-    found = planned(f"sweep={name}", "seed=0", "algorithm=ef21,cd_adam", "rounds=20")
+    found: list[RunConfig] = []
+    monkeypatch.setattr(plan, "show", lambda runs, *others: found.extend(runs))
+    run.main([f"sweep={name}", "seed=0", "algorithm=ef21,cd_adam", "rounds=20", "dry_run=true"])
     assert len({identity.of(run) for run in found}) == len(found) >= 2
     assert {run.algorithm.name for run in found} == {"ef21", "cd_adam"}  # the command line wins
     assert {run.rounds for run in found} == {20}
@@ -95,7 +88,6 @@ def test_the_sweeps_that_come_with_it(name: str) -> None:
 
 
 REFUSED = {
-    "seed=0,x": "seed=x: must be a valid integer",
     "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
@@ -104,30 +96,17 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        pytest.param(*case, id=case[0], marks=pytest.mark.slow if number else ())
-        for number, case in enumerate(REFUSED.items())
-    ],
-)
-def test_what_is_wrong_in_any_cell_is_refused_before_the_first(
-    wrong: str, message: str, tmp_path: Path, no_process: None, capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+@pytest.mark.parametrize("wrong", ["seed=0,x", *(pytest.param(wrong, marks=pytest.mark.slow) for wrong in REFUSED)])
+def test_what_is_wrong_in_any_cell_is_refused_before_the_first(wrong, tmp_path, no_process, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert stopped(["-m", *SMALL, *wrong.split()]) == 2
-    assert message in capsys.readouterr().err
+    assert REFUSED.get(wrong, "seed=x: must be a valid integer") in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "command", [pytest.param(["-m", "seed=0,1,0"], marks=pytest.mark.slow), ["jobs=2", "ranks=2"]]
-)
-def test_a_plan_leaves_nothing(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    run.main([*SMALL, *command, "task.batch_size=3", "dry_run=true", f"results_dir={tmp_path / 'results'}"])
-    count = 2 if "-m" in command else 1
-    assert f"{count} runs, {count} of them to do" in capsys.readouterr().out
+def test_a_plan_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run.main(["-m", *SMALL, "seed=0,1,0", "jobs=2", "ranks=2", "dry_run=true", f"results_dir={tmp_path / 'results'}"])
+    assert "2 runs, 2 of them to do" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 
@@ -143,9 +122,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict]]:
     return [timeless(go(*LONG, *which, *FOUR, f"results_dir={place}")) for which in TWO]
 
 
-def until(holds: Callable[[], bool]) -> None:
+def until(holds: Callable[[], bool], seconds: float = 120) -> None:
     """Wait for something that is bound to come."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -154,9 +133,7 @@ def until(holds: Callable[[], bool]) -> None:
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize(("how", "ranks", "times"), [("INT", 2, 1), ("TERM", 1, 1), ("INT", 2, 2)])
-def test_ctrl_c_ends_all_and_loses_nothing(
-    how: str, ranks: int, times: int, uninterrupted: list[list[dict]], results: str, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_all_and_loses_nothing(how, ranks, times, uninterrupted, results, tmp_path):
     paths = [where(*LONG, *which, *FOUR, results) for which in TWO]
     words = ["-m", *LONG, *FOUR, "algorithm=cd_adam,ef21", "jobs=2", f"ranks={ranks}", results]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MARK": str(tmp_path)}  # by which we find its processes
@@ -184,18 +161,6 @@ def test_ctrl_c_ends_all_and_loses_nothing(
 
 
 @pytest.mark.slow
-def test_what_takes_too_long_is_stopped_and_goes_on(results: str, capsys: pytest.CaptureFixture) -> None:
-    path = where(*LONG, *TWO[0], *FOUR, "rounds=1000000", results)
-    command = ["algorithm=cd_adam", *FOUR, "rounds=1000000", results, "job_timeout=20"]
-    for _ in range(2):
-        before = status(path)["round"] if path.exists() else 0
-        assert sweep(*LONG, *command) == 1
-        assert "timed out after" in capsys.readouterr().err
-        assert status(path)["status"] == "interrupted"
-        assert status(path)["round"] > before
-
-
-@pytest.mark.slow
 def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture) -> None:
     long = [*LONG, "rounds=1000000", *FOUR, "algorithm=sgd"]
     assert sweep(*long, "lr=0.1,1e308,0.2", "jobs=2", "fail_fast=true", results) == 1
@@ -205,3 +170,105 @@ def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture)
     assert status(failed)["status"] == "failed"
     assert not stopped.exists() or status(stopped)["status"] == "interrupted"
     assert not never.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "joblib", "submitit_local", "ray"])
+def test_runs_are_the_same_by_any_launcher(launcher: str, results: str, tmp_path: Path) -> None:
+    if launcher != "basic":
+        pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+    line = [
+        sys.executable,
+        "-m",
+        "experiments.run",
+        "-m",
+        *SMALL,
+        "algorithm=sgd",
+        results,
+    ]  # whose `__main__` is what launchers hand to theirs
+    known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = partial(subprocess.run, cwd=tmp_path, env=known, capture_output=True, text=True, timeout=400)
+    done = command([*line, "lr=0.01,1e308", f"hydra/launcher={launcher}"])
+    assert done.returncode == 1, done.stderr
+    last = [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1]
+    assert re.search(r"round 5, all workers, trial 0 \(lr=1e\+308\): train_loss is inf", last)
+    good, bad = (where(*SMALL, "algorithm=sgd", lr, results) for lr in ("lr=0.01", "lr=1e308"))
+    assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
+    # This machine's own launcher finds it finished.
+    again = command([*line, "lr=0.01"])
+    assert again.returncode == 0, again.stderr
+    assert "all 1 runs are finished" in again.stderr
+    assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
+
+
+@pytest.mark.slow
+def test_what_submitit_would_hand_to_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch script that the launcher's settings come to, without SLURM."""
+    submitit = pytest.importorskip("submitit")
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    from submitit.slurm import slurm
+
+    scripts: list[str] = []
+
+    def submitted(self: Any, fn: Any, *columns: Any) -> list[Any]:
+        executor = self._executor
+        parameters = {**executor.parameters, "map_count": len(columns[0])}
+        scripts.append(slurm._make_sbatch_string(command="the command", folder=tmp_path, **parameters))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(slurm.SlurmExecutor, "affinity", classmethod(lambda cls: 1))
+    monkeypatch.setattr(submitit.AutoExecutor, "map_array", submitted)
+    settings = ["timeout_min=90", "partition=gpu", "gpus_per_node=1", "cpus_per_task=4", "array_parallelism=2"]
+    words = [f"hydra.launcher.{setting}" for setting in settings]
+    assert sweep("seed=0,1,2", "hydra/launcher=submitit_slurm", *words, f"results_dir={tmp_path / 'results'}") == 130
+    [script] = scripts
+    for line in ("--time=90", "--partition=gpu", "--gpus-per-node=1", "--cpus-per-task=4", "--array=0-2%2"):
+        assert f"#SBATCH {line}\n" in script
+    assert "#SBATCH --signal=USR2@" in script
+
+
+@pytest.mark.slow
+def test_optuna_searches_a_step_size(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2"]
+    space = ["algorithm=sgd", "lr=tag(log,interval(0.001,1))", "study=search", "select=final_grad_norm"]
+    assert sweep(*search, *space, "hydra.sweeper.sampler.seed=1", results) == 0
+    last = [timeless(path.parent)[-1] for path in (tmp_path / "results" / "logreg").rglob("metrics.jsonl")]
+    assert len(last) == 4
+    best = min(last, key=lambda row: row["grad_norm"])
+    found = yaml.safe_load((tmp_path / "results" / "sweeps" / "optimization_results.yaml").read_text())
+    assert math.isclose(found["best_params"]["lr"], best["lr"])
+    assert math.isclose(found["best_value"], best["grad_norm"])
+    assert f"lr={best['lr']!r}\n" in capsys.readouterr().out  # our table agrees
+    assert len((tmp_path / "results" / "sweeps" / "search" / "cells.txt").read_text().split()) == 4
+
+
+RUN = (*SMALL, "rounds=1000", "eval_every=10", "checkpoint_every=50", "cluster.workers=4", "threads=1")
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "experiments.run")
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [("experiments.run", "-m", "jobs=2"), ("experiments.run", "-m", "ranks=2"), TORCHRUN],
+    ids=["a sweep", "a sweep of torchruns", "a torchrun"],
+)
+def test_nothing_outlives_who_started_it(command: tuple[str, ...], results: str, tmp_path: Path) -> None:
+    seeds = () if command is TORCHRUN else ("seed=0,1",)
+    words, mark = [sys.executable, "-m", *command, *RUN, *seeds, results], f"STARTED_BY_{tmp_path.name}"
+    process = subprocess.Popen(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "MARK": mark})
+    try:
+        while not list(tmp_path.rglob("checkpoint/*/shared.pt")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        others = set(processes(mark)) - {process.pid}
+        assert others
+    finally:
+        process.kill()
+        process.wait()
+    until(lambda: not set(processes(mark)), 10)
+    subprocess.run(words, cwd=ROOT, check=True)
+    for seed in ("seed=0", "seed=1")[: 1 + len(seeds)]:
+        alone = go(*RUN, seed, f"results_dir={tmp_path / 'alone'}")
+        assert timeless(where(*RUN, seed, results)) == timeless(alone)

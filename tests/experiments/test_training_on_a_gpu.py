@@ -134,11 +134,9 @@ def test_forward_passes_stay_on_the_gpu(name: str, gpu: PretendedGpu, monkeypatc
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
-@pytest.mark.parametrize("name", ["small_cnn", "transformer"])
+@pytest.mark.parametrize("name", ["small_cnn", pytest.param("transformer", marks=pytest.mark.slow)])
 @torch.no_grad()
-def test_a_methods_own_products_are_rounded_by_tf32_alone(
-    name: str, precision: Precision, gpu: PretendedGpu, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_methods_own_products_are_rounded_by_tf32_alone(name, precision, gpu, monkeypatch):
     """With bf16 what autocast leaves is float32."""
     monkeypatch.setattr(torch, "autocast", lambda *arguments, **options: contextlib.nullcontext())
     task(name, GPU, precision)

@@ -1,30 +1,28 @@
-"""Runs in wandb: what it is told, that no row is sent twice, and that a run goes on whatever wandb does."""
+"""Runs in wandb and TensorBoard: every row once, and a run goes on whatever a logger does."""
 
 import json
 import math
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from time import sleep
 
 import pytest
 import yaml
 from run_support import SMALL, go, halted, record, rows, status, stored_config, where
-from wandb_server import KEY, serving
-from wandb_support import Curve, StandIn, expected, logged, nobody, stand_in
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from wandb_support import KEY, NAMES, Curve, StandIn, expected, logged, nobody, serving, stand_in
 
-from experiments.loggers import wandb_logger
+from experiments import check
+from experiments.config.compose import ROOT
+from experiments.loggers import tensorboard_logger, wandb_logger
 from experiments.loggers.logger import renamed
-from experiments.loggers.wandb_logger import add_to, bits_to
+from experiments.loggers.tensorboard_logger import TensorboardLogger
+from experiments.loggers.wandb_logger import add_to
 
 pytestmark = pytest.mark.usefixtures("nobody")
 assert nobody
 assert stand_in
 
 LOGGED = (*SMALL, "logger=wandb")
-SWEEP = Path(__file__).resolve().parents[2] / "examples" / "wandb_sweep.yaml"
 
 
 @pytest.fixture
@@ -89,9 +87,7 @@ def test_a_grid_of_step_sizes_is_a_run_each_with_all_that_is_known_of_it(results
         ({"WANDB_RUN_ID": "theirs"}, ["logger.entity=me"], {"id": "theirs", "entity": "me"}),
     ],
 )
-def test_wandbs_variables_count(
-    variables: dict, overrides: list, wanted: dict, results: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wandbs_variables_count(variables, overrides, wanted, results, stand_in, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     path = go(*LOGGED, results, *overrides)
@@ -101,17 +97,7 @@ def test_wandbs_variables_count(
     assert {key: told[key] for key in wanted} == wanted
 
 
-def test_a_grids_step_sizes_stand_in_a_given_name(
-    results: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_NAME", "mine")
-    go(*LOGGED, results, "lr=[0.1,0.01]")
-    assert [curve.told["name"] for curve in stand_in.curves] == ["mine-lr0.1", "mine-lr0.01"]
-
-
-def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(
-    results: str, at_round: Callable, stand_in: StandIn, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(results, at_round, stand_in, capfd):
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
     assert halted([*LOGGED, results]) == 130
     path = where(*LOGGED, results)
@@ -156,9 +142,7 @@ def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
 @pytest.mark.parametrize(
     ("key", "reason"), [(KEY, "it could not begin online (no network)"), ("", "not logged in (")]
 )
-def test_without_a_network_or_a_login_the_run_is_logged_offline(
-    key: str, reason: str, results: str, stand_in: StandIn, online: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
-) -> None:
+def test_without_a_network_or_a_login_the_run_is_logged_offline(key, reason, results, stand_in, online, capfd):
     if not key:
         online.delenv("WANDB_API_KEY")
     path = go(*LOGGED, results)
@@ -172,9 +156,7 @@ def test_without_a_network_or_a_login_the_run_is_logged_offline(
 @pytest.mark.parametrize(
     ("owner", "name"), [(StandIn, "setup"), (StandIn, "init"), (Curve, "log"), (Curve, "finish")]
 )
-def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(
-    owner: type, name: str, results: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd
-) -> None:
+def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(owner, name, results, stand_in, monkeypatch, capfd):
     def broken(*about: object, **more: object) -> None:
         raise OSError("no\nroom")
 
@@ -187,9 +169,7 @@ def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(
         assert stand_in.curves[0].exit_code == 0
 
 
-def test_a_missing_package_and_a_wrong_key_end_before_anything_starts(
-    results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_package_and_a_wrong_key_end_before_anything_starts(results, monkeypatch, capsys):
     assert halted([*LOGGED, results, "logger.mode=onlin"]) == 2
     assert "logger.mode=onlin: must be 'online' or 'offline'" in capsys.readouterr().err
     monkeypatch.setattr(wandb_logger, "find_spec", lambda name: None)
@@ -228,43 +208,16 @@ def test_a_summary_has_the_last_the_best_and_the_first_bits_to_a_level() -> None
     }
 
 
-def test_no_two_levels_share_a_name_and_none_has_a_dot() -> None:
-    levels = [0.1, 0.01, 0.0123456, 0.01234567, 1, 10, 100, 1.5, -1.5, 1e-300, 0]
-    names = [bits_to("grad_norm", level).rpartition("/")[2] for level in levels]
-    assert [float(name) for name in names] == levels
-    assert not any("." in name for name in names)
+def test_the_sweep_of_the_examples(results: str, stand_in: StandIn) -> None:
+    sweep = yaml.safe_load((ROOT / "examples" / "wandb_sweep.yaml").read_text())
+    words = [word for word in sweep["command"] if "=" in word]
+    assert {"algorithm", "lr"} == sweep["parameters"].keys()
+    go(*words, f"algorithm={sweep['parameters']['algorithm']['values'][1]}", "lr=0.0123", results, "rounds=5")
+    assert sweep["metric"]["name"] in stand_in.curves[0].summary
 
 
 @pytest.mark.slow
-def test_the_documented_sweep_trains_what_wandbs_agent_asks_for(
-    results: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command is made by the functions that the agent calls, with the variable that it sets."""
-    from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args
-
-    sweep = yaml.safe_load(SWEEP.read_text())
-    chosen = {"algorithm": "amsgrad", "lr": 0.0123}
-    assert chosen.keys() == sweep["parameters"].keys()
-    assert chosen["algorithm"] in sweep["parameters"]["algorithm"]["values"]
-    given = create_sweep_command_args({"args": {name: {"value": value} for name, value in chosen.items()}})
-    words = []
-    for word in create_sweep_command(sweep["command"]):
-        words += given["args_no_hyphens"] if word == "${args_no_hyphens}" else [word]
-    assert words[:4] == ["${env}", "python", "-m", "experiments.run"]  # the agent fills in /usr/bin/env
-    monkeypatch.setenv("WANDB_RUN_ID", "theirs")
-    go(*words[4:], results, "rounds=5")
-    [curve] = stand_in.curves
-    assert (curve.told["id"], curve.told["config"]["lr"]) == ("theirs", 0.0123)
-    assert sweep["metric"]["name"] in curve.summary
-
-
-# With wandb itself.
-
-
-@pytest.mark.slow
-def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(
-    results: str, online: pytest.MonkeyPatch, at_round: Callable
-) -> None:
+def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(results, online, at_round):
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
     with serving() as server:
         online.setenv("WANDB_BASE_URL", server.url)
@@ -282,30 +235,48 @@ def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(
     assert run.posts == [3, 2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1])
-def test_wandbs_own_command_sends_what_the_first_rank_logged_though_ctrl_c_reached_all_processes(
-    ranks: int, results: str, nobody: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    overrides = [*LOGGED, "cluster.workers=4", "rounds=200000", "eval_every=1000", results]
-    launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "-m"] if ranks > 1 else []
-    command = [sys.executable, "-m", *launcher, "experiments.run", *overrides]
-    path = where(*overrides)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        while not (path / "metrics.jsonl").exists() or len(rows(path)) < 3:
-            assert process.poll() is None
-            sleep(0.1)
-        subprocess.run(["kill", "-INT", "--", f"-{process.pid}"], check=True)
-        _, said = process.communicate(timeout=60)
-    assert said.count("wandb: offline") == 1
-    assert "incomplete" not in said
-    nobody.delenv("WANDB_MODE")
-    nobody.setenv("WANDB_API_KEY", KEY)
-    with serving() as server:
-        nobody.setenv("WANDB_BASE_URL", server.url)
-        command = [str(Path(sys.executable).with_name("wandb")), "sync", *path.glob("wandb/offline-run-*")]
-        subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
-    [(name, run)] = server.runs.items()
-    kind = "train" if ranks > 1 else "simulate"
-    assert (name, run.fields["jobType"], logged(run.rows)) == (path.name, kind, expected(rows(path)))
-    assert run.summary["status"] == "interrupted"
+WRITTEN = (*SMALL, "logger=tensorboard")
+
+
+def curve(folder: Path) -> dict[str, list[tuple[int, float, float]]]:
+    """Every scalar's (step, value, time) in a folder of event files."""
+    reader = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
+    return {
+        name: [(event.step, event.value, event.wall_time) for event in reader.Scalars(name)]
+        for name in reader.Tags()["scalars"]
+    }
+
+
+def points_of(written: list[dict], trial: int = 0) -> dict[str, list]:
+    """What TensorBoard is to show of a trial's rows, whose values it keeps in float32."""
+    found: dict[str, list] = {}
+    for row in written:
+        for column in row.keys() & NAMES.keys():
+            if row["trial"] == trial and row[column] is not None:
+                for prefix, axis in (("", "round"), ("bits/", "bits")):
+                    point = (row[axis], pytest.approx(row[column], rel=1e-6), row["seconds"])
+                    found.setdefault(prefix + NAMES[column], []).append(point)
+    return found
+
+
+def test_every_row_stands_over_rounds_and_over_bits(results: str) -> None:
+    path = go(*WRITTEN, results, "lr=[0.1,0.01]")
+    for trial, lr in enumerate(("0.1", "0.01")):
+        assert curve(path / "tensorboard" / f"lr{lr}") == points_of(rows(path), trial)
+    check.main([str(path)])  # what lies beside a run's own files does not make it a damaged one
+
+
+def test_a_fault_of_it_costs_a_line_and_nothing_else(results, monkeypatch, capfd):
+    def broken(folder: Path) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(tensorboard_logger, "open_run", broken)
+    path = go(*WRITTEN, results)
+    assert "tensorboard: incomplete (no room)" in capfd.readouterr().err
+    assert record(path, "status")["status"] == "finished"
+
+
+def test_without_the_package_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorboard_logger, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="pip install tensorboard"):
+        TensorboardLogger()

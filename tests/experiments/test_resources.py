@@ -1,17 +1,44 @@
-"""How many threads `threads: null` is, and that nothing but the run notices."""
+"""What a run takes of a machine: memory and threads."""
+
+from __future__ import annotations
 
 import json
-import os
+import multiprocessing
+import platform
+import resource
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from run_support import SMALL, go, where
 
 from experiments.training import threads as module
+from experiments.training.build import keep_freed_memory
 from experiments.training.threads import SHARE, own_cores
 from experiments.training.threads import SMALL as LARGE
+
+SIZE = 2**26  # bytes: beyond what glibc keeps by default
+
+
+def faults_of_the_last_vectors(is_kept: bool) -> int:
+    """Pages that the system hands out, zeroed, for three vectors like ten that were freed before."""
+    if is_kept:
+        keep_freed_memory()
+    before = 0
+    for number in range(13):
+        if number == 10:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(SIZE, dtype=torch.uint8)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it tells glibc what to do")
+@pytest.mark.slow
+def test_freed_memory_is_used_again() -> None:
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        given_back, kept = (pool.apply(faults_of_the_last_vectors, (is_kept,)) for is_kept in (False, True))
+    assert given_back > 16  # huge pages make few of them
+    assert kept < given_back / 4
 
 
 @pytest.fixture(autouse=True)
@@ -42,14 +69,7 @@ def test_a_users_wish_is_told_from_a_sweeps_share(environment: dict[str, str], e
         (("threads=2",), {"OMP_NUM_THREADS": "3"}, LARGE, 2),
     ],
 )
-def test_what_a_run_takes_and_records(
-    overrides: tuple[str, ...],
-    variables: dict[str, str],
-    threshold: int,
-    expected: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_run_takes_and_records(overrides, variables, threshold, expected, tmp_path, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(module, "SMALL", threshold)
@@ -59,8 +79,3 @@ def test_what_a_run_takes_and_records(
     assert path == where(*words)
     assert json.loads((path / "environment.json").read_text())["threads"] == expected
     assert torch.get_num_threads() == (2 if "threads=2" in overrides else 3)
-
-
-def test_auto_is_the_default_and_null_is_auto() -> None:
-    assert {where(*SMALL), where(*SMALL, "threads=2")} == {where(*SMALL)}
-    assert os.environ.get(SHARE) is None

@@ -1,21 +1,23 @@
-"""Processes at once: what each is told, and how it is made to end."""
+"""Processes at once: how many, what each is told, and how it is made to end."""
 
 import os
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from run_support import small
-from sweep_support import linux, processes
+from run_support import SMALL, configuration, linux, processes, small
 
+from experiments.cluster.launch import Launch as Place
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job as job_module
 from experiments.orchestration import processes as processes_module
-from experiments.orchestration.job import environment
+from experiments.orchestration.job import count_jobs, environment
 from experiments.orchestration.processes import Job, run_jobs
 
 PATIENT = "trap 'echo stopped; exit 130' TERM; echo ready; while :; do sleep 0.02; done"
@@ -47,24 +49,18 @@ def run_all(
     return run_jobs(jobs, at_once, timeout, ended, watch=lambda: None, say=say)
 
 
-# What a process is told
-
-
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody said anything about threads and GPUs."""
+    """Eight cores, and nobody said anything about threads and GPUs."""
+    monkeypatch.setattr(job_module, "cores", lambda: 8)
     for name in ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
-    ("jobs", "ranks", "cores", "threads"),
-    [(1, 1, 8, "8"), (3, 1, 8, "2"), (1, 4, 8, "2"), (2, 2, 8, "2"), (16, 1, 8, "1"), (4, 4, 2, "1")],
+    ("jobs", "ranks", "threads"), [(1, 1, "8"), (3, 1, "2"), (1, 4, "2"), (2, 2, "2"), (16, 1, "1"), (4, 4, "1")]
 )
-def test_cores_are_shared_out(
-    jobs: int, ranks: int, cores: int, threads: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_module, "cores", lambda: cores)
+def test_cores_are_shared_out(jobs, ranks, threads, monkeypatch):
     for slot in range(jobs):
         assert environment(small(), jobs, ranks, slot).get("OMP_NUM_THREADS") == threads
     assert "OMP_NUM_THREADS" not in environment(small("threads=3"), jobs, ranks, 0)
@@ -82,9 +78,7 @@ def test_cores_are_shared_out(
         ("5,GPU-7f3a,6,7", 3, 1, ["5", "GPU-7f3a", "6"]),
     ],
 )
-def test_gpus_are_given_out_in_turn(
-    visible: str | None, jobs: int, ranks: int, given: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_are_given_out_in_turn(visible, jobs, ranks, given, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     if visible:
@@ -96,9 +90,7 @@ def test_gpus_are_given_out_in_turn(
             assert "CUDA_VISIBLE_DEVICES" not in environment(config, jobs, ranks, slot)
 
 
-def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_has_its_slots_environment_and_a_log_of_every_try(tmp_path, monkeypatch):
     monkeypatch.setenv("KEPT", "kept")
     jobs = [shell(tmp_path, name, 'echo "$SLOT $KEPT"', lambda slot: {"SLOT": str(slot)}) for name in "abc"]
     for _ in range(2):
@@ -107,9 +99,6 @@ def test_a_process_has_its_slots_environment_and_a_log_of_every_try(
         lines = job.log.read_text().splitlines()
         assert lines[1::2] == ["0 kept"] * 2
         assert all(line.startswith("# 20") for line in lines[::2])
-
-
-# Several at once
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
@@ -138,22 +127,6 @@ def test_what_takes_too_long_is_asked_to_end(tmp_path: Path) -> None:
     run_all([patient, quick], 1, 1.0)
     assert (patient.timed_out, patient.code, said(patient)) == (True, 130, ["ready", "stopped"])
     assert (quick.timed_out, quick.asked, quick.code) == (False, None, 0)
-
-
-def test_it_is_asked_once(tmp_path: Path) -> None:
-    """Since a run takes a second signal for an order to stop in the middle of a round."""
-    count = "while [ $i -lt 20 ]; do sleep 0.02; [ $i = 0 ] || i=$((i+1)); done"
-    slow = shell(tmp_path, "a", f"i=0; trap 'i=$((i+1)); echo asked' TERM; echo ready; {count}")
-    failing = shell(tmp_path, "b", f"until grep -qx ready {tmp_path}/a.log; do sleep 0.02; done; exit 3")
-    run_all([slow, failing], 2, None, lambda job: False)
-    assert (slow.code, said(slow)) == (0, ["ready", "asked"])
-
-
-def test_what_does_not_end_is_killed_after_the_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes_module, "GRACE", 0.5)
-    stubborn = shell(tmp_path, "a", STUBBORN)
-    run_all([stubborn], 1, 0.5)
-    assert (stubborn.timed_out, stubborn.code) == (True, -signal.SIGKILL)
 
 
 def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
@@ -215,12 +188,8 @@ def test_what_a_killed_job_started_ends_too(who: str, tmp_path: Path, monkeypatc
     [
         (["a line", "error: the reason", "results: none"], "the reason"),
         (["error: rank 1: no more memory", "error: lost contact to the other ranks"], "rank 1: no more memory"),
-        (["error: lost contact to the other ranks"], "lost contact to the other ranks"),
         (["Traceback (most recent call last):", "ZeroDivisionError: by what?", ""], "ZeroDivisionError: by what?"),
-        (
-            ["KeyError: why", "E1120 torch/distributed/elastic/a.py:7] x", "a.b.ChildFailedError:"],
-            "KeyError: why",
-        ),
+        (["KeyError: why", "E1120 torch/distributed/elastic/a.py:7] x", "a.b.ChildFailedError:"], "KeyError: why"),
         ([], ""),
     ],
 )
@@ -230,3 +199,38 @@ def test_the_line_that_says_what_was_wrong(lines: list[str], error: str, tmp_pat
     job = shell(tmp_path, "a", f"printf %s {shlex.quote(text)}; exit 1")
     run_all([job])
     assert job.error() == error
+
+
+def runs(results: Path, count: int, *overrides: str) -> list[RunConfig]:
+    run = configuration(*SMALL, *overrides, f"results_dir={results}")
+    return [replace(run, seed=seed) for seed in range(count)]
+
+
+def jobs(some: Sequence[RunConfig], **launch: int) -> int | None:
+    return count_jobs(LaunchConfig(**launch), some).jobs
+
+
+def test_cores_are_filled_by_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert jobs(runs(tmp_path, 20)) == 8
+    assert jobs(runs(tmp_path, 20), ranks=3) == 2
+    assert jobs(runs(tmp_path, 20, "threads=4")) == 2
+    assert jobs(runs(tmp_path, 20), jobs=5) == 5
+    assert jobs(runs(tmp_path, 3)) == 3
+    assert jobs(runs(tmp_path, 1)) == jobs([]) == 1
+    monkeypatch.setattr(job_module, "place_of", lambda: Place(0, 2, 0, 2, address="", port=0))
+    assert jobs(runs(tmp_path, 20)) == 1
+
+
+def test_threads_that_the_user_asked_for_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)  # as torch has it from there
+    assert jobs(runs(tmp_path, 20)) == 2
+    assert jobs(runs(tmp_path, 20, "threads=1")) == 8
+
+
+def test_a_gpu_has_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [replace(small("task=digits", f"results_dir={tmp_path}"), seed=seed) for seed in range(9)]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for gpus, ranks, expected in ((1, 1, 1), (3, 1, 3), (4, 2, 2), (99, 1, 8)):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
+        assert jobs(images, ranks=ranks) == expected
