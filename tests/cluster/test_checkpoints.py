@@ -24,12 +24,11 @@ from renewing import renew
 from run_support import go, status, timeless
 
 from common.errors import RunError
-from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
-from experiments.training.runner import bring_to_end
 
 COMMON = ("rounds=9", "eval_every=5", "checkpoint_every=4", "lr=[0.003,0.01]", "cluster.workers=8", "threads=1")
+LOGREG = (*COMMON, *RUNS["logreg"])
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +41,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def run(tmp_path: Path) -> RunConfig:
     """The run `logreg`."""
-    return variant(*COMMON, *RUNS["logreg"], results=tmp_path / "results")
-
-
-def go_on(run: RunConfig) -> None:
-    """In this process."""
-    with Display(run.rounds) as display:
-        bring_to_end(run, display)
+    return variant(*LOGREG, results=tmp_path / "results")
 
 
 def _ended(folder: Path, ranks: int, act: Callable) -> list:
@@ -82,7 +75,7 @@ def test_a_run_goes_on_with_any_number_of_ranks(
 def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run `logreg`, stopped after round 5."""
     place = tmp_path_factory.mktemp("stopped")
-    run = variant(*COMMON, *RUNS["logreg"], results=place / "results")
+    run = variant(*LOGREG, results=place / "results")
     act = partial(at_round, 5, 0, interrupt, partial(run_each, [run]))
     assert apart(place, act).code == 130
     return folder(run)
@@ -109,7 +102,7 @@ def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: RunCon
     file = stopped / "checkpoint" / "5" / "worker-6.pt"
     resign(file, lambda state: state.update(more=Intruder(tmp_path / "traces")))
     with pytest.raises(RunError) as error:
-        go_on(run)
+        go(*LOGREG, f"results_dir={run.results_dir}")
     assert f"{file.parents[1]}: cannot be resumed (" in str(error.value)
     assert f"{file.parent}: UnpicklingError: Weights only load failed" in str(error.value)
     assert f"delete {stopped} to begin anew" in str(error.value)
@@ -122,14 +115,14 @@ def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Ru
     renew(folder(other))
     before = (folder(other) / "metrics.jsonl").read_bytes()
     with pytest.raises(RunError, match=f"{folder(other)}.*damaged: the checksum does not match"):
-        go_on(other)
+        go(*LOGREG, "seed=1", f"results_dir={run.results_dir}")
     assert (folder(other) / "metrics.jsonl").read_bytes() == before
 
 
 def test_a_checkpoint_left_incomplete_is_overwritten(uninterrupted: dict, run: RunConfig) -> None:
     (folder(run) / "checkpoint" / "4").mkdir(parents=True)
     (folder(run) / "checkpoint" / "4" / "worker-0.pt").write_bytes(b"half")
-    go_on(run)
+    go(*LOGREG, f"results_dir={run.results_dir}")
     assert timeless(folder(run)) == timeless(uninterrupted["logreg"])
 
 
@@ -162,13 +155,7 @@ def _elsewhere(run: RunConfig) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [True, False])
-def test_machines_that_do_not_share_the_results_are_refused(
-    begun: bool, run: RunConfig, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    if begun:
-        request.getfixturevalue("stopped")
-        folder(replace(run, results_dir=run.results_dir + "-2")).mkdir(parents=True)
+def test_machines_that_do_not_share_the_results_are_refused(run: RunConfig, tmp_path: Path) -> None:
     first, second = launched(tmp_path / "again", 2, partial(_elsewhere, run))
     assert (first.code, second.code) == (1, 1)
     assert "all machines must share results_dir" in second.said

@@ -116,6 +116,14 @@ def poison(value: float, training: Training) -> None:
     last.grad[1] = value  # pyright: ignore[reportOptionalSubscript]
 
 
+class Unscaling(torch.amp.GradScaler):  # pyright: ignore[reportPrivateImportUsage]
+    """As scripts do that clip."""
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.unscale_(optimizer)
+        super().step(optimizer)
+
+
 LOADS = {"into the warm-up": -2, "within the warm-up": -1, "out of the run": 3}  # messages of another length
 DRIFTS = {
     "lr by one ulp": (partial(set_group, lr=LR * (1 + 2**-52)), "lr"),
@@ -134,8 +142,8 @@ WRONG = {  # on all ranks
 }
 SKIPS = {
     "nan": (partial(poison, float("nan")), None),
-    "scaler": (partial(poison, float("inf")), "step alone"),
-    "scaler with unscale_": (partial(poison, float("nan")), "unscale_ before"),
+    "scaler": (partial(poison, float("inf")), torch.amp.GradScaler),  # pyright: ignore
+    "scaler with unscale_": (partial(poison, float("nan")), Unscaling),
 }
 STARTS = {
     "seed": {"seed": 4},
@@ -143,14 +151,6 @@ STARTS = {
     "shapes": {"reversed": True},
     "dtype": {"double": True},
 }
-
-
-class Unscaling(torch.amp.GradScaler):  # pyright: ignore[reportPrivateImportUsage]
-    """As scripts do that clip."""
-
-    def step(self, optimizer: torch.optim.Optimizer) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self.unscale_(optimizer)
-        super().step(optimizer)
 
 
 def everything() -> dict:
@@ -162,10 +162,9 @@ def everything() -> dict:
             results[name, odd] = Training(algorithm, grouped="group" in name).run(odd, fault)
     for name, (fault, _) in WRONG.items():
         results["all", name] = Training().run(None, fault)
-    for name, (fault, scaling) in SKIPS.items():
+    for name, (fault, kind) in SKIPS.items():
         for which, algorithm in ALGORITHMS.items():
-            kind = Unscaling if scaling == "unscale_ before" else torch.amp.GradScaler  # pyright: ignore
-            scaler = kind("cpu", init_scale=2.0**10) if scaling else None
+            scaler = kind("cpu", init_scale=2.0**10) if kind else None
             results[name, which] = Training(algorithm).run(last, fault, scaler)
     for name, options in STARTS.items():
         try:

@@ -110,7 +110,7 @@ def launch(folder: Path) -> list[list[dict]]:
     return results_of(folder, (SAVED, partial(saving, folder)), *((n, partial(loading, folder)) for n in OTHERS))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def saved(launch: list[list[dict]]) -> list[dict]:
     return launch[0]
 
