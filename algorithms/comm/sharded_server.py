@@ -142,17 +142,17 @@ class ShardedServer:
         likes = [like] * len(self._shares)
         if codec.varies:
             sizes = [_sizes(part) for part in parts]
-            told = self._swapped(sizes, [len(list(tensors(like)))] * len(likes))
-            likes = [_resized(like, one.tolist()) for one in told]
+            told = self._swap(sizes, [len(list(tensors(like)))] * len(likes))
+            likes = [_resize(like, one.tolist()) for one in told]
         lead = next(tensors(up)).shape[:axis]
         shapes = [(*lead, share, _nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=True)]
         messages = [to_bytes(part, axis + 1).flatten() for part in parts]
-        arrived = self._swapped(messages, [math.prod(shape) if self.served else 0 for shape in shapes])
+        arrived = self._swap(messages, [math.prod(shape) if self.served else 0 for shape in shapes])
         if not self.served:
             return []
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
 
-    def _swapped(self, messages: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
+    def _swap(self, messages: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
         return swapped(messages + [messages[0][:0]] * (len(self._shares) - len(messages)), sizes)
 
     def _to_all(self, message: Payload, x: Tensor, t: int) -> Tensor:
@@ -165,7 +165,7 @@ class ShardedServer:
         if codec.varies:
             own = _sizes(message if self.served else likes[0])
             told = self._from_servers(own, [len(_sizes(like)) for like in likes])
-            likes = [_resized(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
+            likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         shapes = [(*x.shape[:-1], _nbytes(like, axis)) for like in likes]
         mine = to_bytes(message, axis).flatten() if self.served else x.new_empty(0, dtype=torch.uint8)
         messages = self._from_servers(mine, [math.prod(shape) for shape in shapes])
@@ -175,7 +175,7 @@ class ShardedServer:
 
     def _from_servers(self, mine: Tensor, sizes: list[int]) -> Sequence[Tensor]:
         messages = [mine if self.served else mine[:0]] * len(self._shares)
-        return self._swapped(messages, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
+        return self._swap(messages, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
 
 
 def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
@@ -254,7 +254,7 @@ def _sizes(payload: Payload) -> Tensor:
     return torch.tensor([tensor.shape[-1] for tensor in found], device=found[0].device)
 
 
-def _resized(payload: Payload, sizes: list[int]) -> Payload:
+def _resize(payload: Payload, sizes: list[int]) -> Payload:
     """A payload of the same form whose tensors have other last axes."""
     parts = zip(tensors(payload), sizes, strict=True)
     return rebuild(payload, (tensor.new_empty(*tensor.shape[:-1], size) for tensor, size in parts))

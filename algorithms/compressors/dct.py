@@ -35,7 +35,7 @@ class Chunks:
         for block in self.layout:
             h, w = self.shape(block)
             chunks = block.of(x).unflatten(-1, (-1, w)).unflatten(-3, (-1, h)).movedim(-3, -2)
-            parts.append(self._turned(chunks, basis(h, x), basis(w, x)).flatten(-4))
+            parts.append(self._transform(chunks, basis(h, x), basis(w, x)).flatten(-4))
         return torch.cat(parts, -1)
 
     def back(self, z: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class Chunks:
         for block in self.layout:
             (h, w), part = self.shape(block), z[..., block.offset : block.offset + block.size]
             chunks = part.unflatten(-1, (block.rows // h, block.columns // w, h, w))
-            chunks = self._turned(chunks, basis(h, z).mT, basis(w, z).mT)
+            chunks = self._transform(chunks, basis(h, z).mT, basis(w, z).mT)
             parts.append(chunks.movedim(-2, -3).flatten(-4))
         return torch.cat(parts, -1)
 
@@ -52,7 +52,7 @@ class Chunks:
         """h and w."""
         return _divisor(block.rows, self.side), _divisor(block.columns, self.side)
 
-    def _turned(self, chunks: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    def _transform(self, chunks: Tensor, left: Tensor, right: Tensor) -> Tensor:
         return product(product(left, chunks), right.mT) if self.dct else chunks
 
 

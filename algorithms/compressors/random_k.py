@@ -42,19 +42,19 @@ class RandomK(Sparsifier):
 
     def decode_shard(self, payload: Sampled, shard: Shard) -> Tensor:
         values, seed = payload
-        indices = self._drawn(seed, shard.d).to(values.device)
+        indices = self._draw(seed, shard.d).to(values.device)
         if not shard.is_whole:
             here = _lies_in(indices, shard)
             indices = present(indices - shard.begin, here, ragged(here, values.shape[-1]))
-        return _scattered(values, indices, shard.size)
+        return _scatter(values, indices, shard.size)
 
     def cut(self, payload: Sampled, shard: Shard) -> Sampled:
-        here = _lies_in(self._drawn(payload.seed, shard.d), shard).to(payload.values.device)
+        here = _lies_in(self._draw(payload.seed, shard.d), shard).to(payload.values.device)
         return Sampled(present(payload.values, here, ragged(here)), payload.seed)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         values, indices, _ = self._sample(x, whole(x.shape[-1]), key)
-        return _scattered(values, indices, x.shape[-1])
+        return _scatter(values, indices, x.shape[-1])
 
     def bits(self, d: int) -> int:
         return 32 * self.count(d) + 64
@@ -67,7 +67,7 @@ class RandomK(Sparsifier):
         if key is None:
             raise ValueError("random_k draws from a key: pass one that names seed, direction, round and workers")
         seed = key.seeds().unsqueeze(-1).expand(*x.shape[:-1], 1)
-        indices = self._drawn(seed, shard.d).to(x.device)
+        indices = self._draw(seed, shard.d).to(x.device)
         here = None if shard.is_whole else _lies_in(indices, shard)
         if here is not None:
             indices = present(indices - shard.begin, here, ragged(here))
@@ -75,7 +75,7 @@ class RandomK(Sparsifier):
         values = values * (shard.d / self.count(shard.d)) if self.unbiased else values
         return values if here is None else torch.where(here.any(-1, keepdim=True), values, 0), indices, seed
 
-    def _drawn(self, seed: Tensor, d: int) -> Tensor:
+    def _draw(self, seed: Tensor, d: int) -> Tensor:
         """The coordinates each seed stands for: int64 [..., k]."""
         k = self.count(d)
         distinct, which = seed.cpu().unique(return_inverse=True)
@@ -87,5 +87,5 @@ def _lies_in(indices: Tensor, shard: Shard) -> Tensor:
     return (indices >= shard.begin) & (indices < shard.end)
 
 
-def _scattered(values: Tensor, indices: Tensor, d: int) -> Tensor:
+def _scatter(values: Tensor, indices: Tensor, d: int) -> Tensor:
     return values.new_zeros(*values.shape[:-1], d).scatter_(-1, indices, values)

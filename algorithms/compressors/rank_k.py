@@ -41,7 +41,7 @@ class RankK(Compressor):
         if key is None:
             raise ValueError("rank_k draws from a key: pass one that names seed, direction, round and workers")
         matrices, others = self._split.apart(x)
-        drawn = self._drawn(key).to(x).expand(*x.shape[:-1], -1)
+        drawn = self._draw(key).to(x).expand(*x.shape[:-1], -1)
         blocks = self._split.chosen
         starts = zip(
             cut(matrices, [(b.rows, b.columns) for b in blocks]), cut(drawn, self._sides(rows=False)), strict=True
@@ -73,7 +73,7 @@ class RankK(Compressor):
         blocks = self._split.chosen
         return [(b.rows if rows else b.columns, min(self.rank, b.rows, b.columns)) for b in blocks]
 
-    def _drawn(self, key: MessageKey) -> Tensor:
+    def _draw(self, key: MessageKey) -> Tensor:
         """Q of all matrices side by side: [W, Σ n·r], or [Σ n·r] for the server's message."""
         seeds, count = key.seeds(), sum(rows * columns for rows, columns in self._sides(rows=False))
         draws = [

@@ -83,24 +83,24 @@ class TopK(Sparsifier):
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
         if shard.is_whole and _is_long(x):
             indices = largest(x.abs(), self.count(shard.d))
-            return Sparse(x.gather(-1, indices), self._sent(indices, shard.d))
+            return Sparse(x.gather(-1, indices), self._pack(indices, shard.d))
         keep = self._keep(x, shard)
         indices = _indices(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
-        return Sparse(present(x, keep, indices), self._sent(indices, shard.d))
+        return Sparse(present(x, keep, indices), self._pack(indices, shard.d))
 
     def cut(self, payload: Sparse, shard: Shard) -> Sparse:
-        indices = self._received(payload, shard.d)
+        indices = self._unpack(payload, shard.d)
         here = (indices >= shard.begin) & (indices < shard.end)
         places = ragged(here)
         indices = present(indices - shard.begin, here, places)
-        return Sparse(present(payload.values, here, places), self._sent(indices, shard.d))
+        return Sparse(present(payload.values, here, places), self._pack(indices, shard.d))
 
     def decode(self, payload: Sparse, d: int) -> Tensor:
         return self.decode_shard(payload, whole(d))
 
     def decode_shard(self, payload: Sparse, shard: Shard) -> Tensor:
         values = payload.values
-        return values.new_zeros(*values.shape[:-1], shard.size).scatter_(-1, self._received(payload, shard.d), values)
+        return values.new_zeros(*values.shape[:-1], shard.size).scatter_(-1, self._unpack(payload, shard.d), values)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         if _is_long(x):
@@ -110,11 +110,11 @@ class TopK(Sparsifier):
     def bits(self, d: int) -> int:
         return self.count(d) * (32 + (32 if self.index_bits == 32 else _width(d)))
 
-    def _sent(self, indices: Tensor, d: int) -> Tensor:
+    def _pack(self, indices: Tensor, d: int) -> Tensor:
         indices = indices.to(torch.int32)
         return indices if self.index_bits == 32 else pack_codes(indices, _width(d))
 
-    def _received(self, payload: Sparse, d: int) -> Tensor:
+    def _unpack(self, payload: Sparse, d: int) -> Tensor:
         values, indices = payload
         return (indices if self.index_bits == 32 else unpack_codes(indices, _width(d), values.shape[-1])).long()
 
@@ -123,7 +123,7 @@ class TopK(Sparsifier):
         magnitude = x.abs()
         threshold, room = _threshold(magnitude, shard, self.count(shard.d))
         ties = magnitude == threshold
-        return (magnitude > threshold) | (ties & (_counted(ties) <= room))
+        return (magnitude > threshold) | (ties & (_running_count(ties) <= room))
 
 
 def _width(d: int) -> int:
@@ -201,18 +201,18 @@ def indices_by_search(flags: Tensor, k: int) -> Tensor:
     """`_indices` on any device: a GPU would be waited for to know how many `nonzero` finds."""
     count = torch.arange(1, k + 1, dtype=torch.int32, device=flags.device).expand(*flags.shape[:-1], k).contiguous()
     # Of a vector with NaN fewer are kept; an index outside would end the process.
-    return torch.searchsorted(_counted(flags), count).clamp(max=flags.shape[-1] - 1)
+    return torch.searchsorted(_running_count(flags), count).clamp(max=flags.shape[-1] - 1)
 
 
-def _counted(flags: Tensor) -> Tensor:
+def _running_count(flags: Tensor) -> Tensor:
     """How many of the flags [..., d] are set up to each place, itself included: int32."""
     if flags.device.type == "cpu":
         return flags.cumsum(-1, dtype=torch.int32)
-    return counted_by_one_scan(flags)
+    return running_count_by_one_scan(flags)
 
 
-def counted_by_one_scan(flags: Tensor) -> Tensor:
-    """`_counted` on any device: a GPU scans each row with a single block of threads, but one long row with all."""
+def running_count_by_one_scan(flags: Tensor) -> Tensor:
+    """`_running_count` on any device: a GPU scans each row with one block of threads, but one long row with all."""
     count = flags.flatten().cumsum(0, dtype=torch.int32).view(flags.shape)
     return count - count[..., :1] + flags[..., :1]
 

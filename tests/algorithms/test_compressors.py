@@ -42,7 +42,7 @@ from algorithms.compressors.packing import (
     unpack_codes,
 )
 from algorithms.compressors.shard import whole as all_of
-from algorithms.compressors.top_k import counted_by_one_scan, indices_by_search
+from algorithms.compressors.top_k import indices_by_search, running_count_by_one_scan
 from algorithms.utils.seeding import MessageKey
 from experiments.contracts.test_compressor import TestCompressor, vectors
 
@@ -160,7 +160,7 @@ def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
 def test_top_k_finds_on_a_gpu_what_it_finds_on_a_cpu(d, k):
     x = torch.randn(2, 3, d, generator=torch.Generator().manual_seed(0)).mul(3).round()  # with many ties
     flags = TopK(k=k)._keep(x, all_of(x.shape[-1]))
-    assert torch.equal(counted_by_one_scan(flags), flags.cumsum(-1, dtype=torch.int32))
+    assert torch.equal(running_count_by_one_scan(flags), flags.cumsum(-1, dtype=torch.int32))
     assert torch.equal(indices_by_search(flags, k), flags.nonzero()[:, -1].view(2, 3, k))
 
 

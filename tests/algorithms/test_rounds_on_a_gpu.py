@@ -168,18 +168,3 @@ def test_a_round_stays_on_the_gpu(
 def test_every_compressor_and_method_is_tried() -> None:
     assert {*NAMED["compressor"].values()} <= {type(compressor) for compressor in COMPRESSORS}
     assert {one[0] for one in product(METHODS, COMPRESSORS, OPTIONS) if algorithm(*one)} == set(METHODS)
-
-
-def test_the_pretended_gpu_notes_what_crosses(gpu: PretendedGpu) -> None:
-    x = torch.zeros(D, device=GPU)
-    assert (x * torch.tensor(2.0) + 1).device == GPU
-    torch.arange(D, device=GPU)
-    assert gpu.crossings == []
-    x[torch.tensor([1, 2])]
-    torch.tensor([1.0, 2.0], device=GPU)
-    torch.rand(3).to(GPU)
-    assert gpu.crossings == ["to the GPU"] * 3
-    x.cpu()
-    torch.zeros(D)[x.long()]
-    assert gpu.crossings[3:] == ["to the CPU"] * 2
-    assert torch.tensor([1, 2]).tolist() == [1, 2]
