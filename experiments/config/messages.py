@@ -30,7 +30,7 @@ def explain_hydra_errors(
         place = error.problem_mark
         where = f"{place.name}, line {place.line + 1}: " if place else ""
         raise UsageError(f"{where}not YAML ({error.problem})") from error
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, ValueError) as error:  # a ValueError of group=null
         _explain(overrides, name, also, folders)
         missing = str(getattr(error, "missing_cfg_file", ""))
         if missing.startswith("target/"):

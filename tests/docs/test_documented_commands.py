@@ -152,8 +152,8 @@ def nothing(words: Words) -> None:
 
 RULES: dict[str, tuple[Act, Act | None]] = {
     r"python -m experiments\.run .*(--cfg job|dry_run=true)": (call, None),
-    r"python -m experiments\.run -m ": (configure_first, None),
-    r"python -m experiments\.run .*(sweep|ranks|logger)=": (configure, None),
+    r"python -m experiments\.run (-m |.*sweep=)": (configure_first, None),
+    r"python -m experiments\.run .*(ranks|logger)=": (configure, None),
     r"python -m experiments\.run .*task=(logreg/a9a|cifar10/|text/shakespeare)": (configure, None),  # a download
     r"python -m experiments\.run ": (configure, call_small),
     r"python -m experiments\.redraw ": (is_there, None),  # test_reference_reports.py redraws them
