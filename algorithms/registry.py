@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -14,18 +14,6 @@ from .core.algorithm import Algorithm
 _HERE = Path(__file__).resolve().parent
 CONF = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"
 """Inside the installed package, or beside it in a checkout."""
-
-_PARTS = ("compressor", "update")
-_LABELS = ("name", "display")  # of a method's file, for figures
-_NONE = "own"  # of conf/update: the method brings its own
-
-
-class _Choice(NamedTuple):
-    """A file of conf/: what to call, with which options, and the choices of other groups that it makes."""
-
-    target: str
-    options: dict[str, Any]
-    chosen: dict[str, str]
 
 
 def names(group: str = "algorithm") -> list[str]:
@@ -45,36 +33,30 @@ def load_method(name: str, **options: Any) -> Algorithm:
     Raises ValueError for an unknown name or option, for one that is needed and not given, and for a file that only
     the harness understands.
     """
-    method = _read("algorithm", name)
-    function = _imported(method.target)
-    parameters = inspect.signature(function).parameters
-    if unknown := [option for option in options if option not in parameters]:
-        raise ValueError(f"{name}: {unlike('option', unknown[0], parameters)}")
-    settings = {**method.options, **options}
-    for part in _PARTS:
-        choice = method.chosen.get(part, _NONE)
-        if part not in settings and choice != _NONE:
-            made = _read(part, choice)
-            settings[part] = _imported(made.target)(**made.options)
-    if missing := [
-        option
-        for option, parameter in parameters.items()
-        if parameter.default is parameter.empty and option not in settings
-    ]:
+    target, settings, chosen = _read("algorithm", name)
+    function = _imported(target)
+    known = inspect.signature(function).parameters
+    if unknown := [option for option in options if option not in known]:
+        raise ValueError(f"{name}: {unlike('option', unknown[0], known)}")
+    settings |= options
+    for part in ("compressor", "update"):
+        if part not in settings and chosen.get(part, "own") != "own":
+            kind, arguments, _ = _read(part, chosen[part])
+            settings[part] = _imported(kind)(**arguments)
+    if missing := [key for key, one in known.items() if one.default is one.empty and key not in settings]:
         raise ValueError(f"{name} needs {' and '.join(f'{option}=' for option in missing)}")
     return function(**settings)
 
 
 def parameters(name: str) -> list[str]:
     """What the function of the method of this name takes. Raises ValueError."""
-    return list(inspect.signature(_imported(_read("algorithm", name).target)).parameters)
+    return list(inspect.signature(_imported(_read("algorithm", name)[0])).parameters)
 
 
-def _read(group: str, name: str) -> _Choice:
-    """The file of a choice. Raises ValueError."""
+def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """What a file says to call, with which options, and its choices of other groups. Raises ValueError."""
     if name not in names(group):
         raise ValueError(unlike(group, name, names(group)))
-    place = f"conf/{group}/{name}.yaml"
     content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
     target, chosen = "", {}
     for entry in content.pop("defaults", []):
@@ -84,14 +66,14 @@ def _read(group: str, name: str) -> _Choice:
         elif key.startswith("override /"):
             chosen[key.removeprefix("override /")] = value
         elif key != "_self_":
+            place = f"conf/{group}/{name}.yaml"
             raise ValueError(f"{place}: its default {key!r} is for Hydra alone; call the method's function instead")
     node = content.get("algorithm", {}) if group == "algorithm" else content
     target = node.pop("_target_", target)
-    if not target:
-        raise ValueError(f"{place}: names no class or function")
-    # What is taken from other keys of a run, ${weight_decay}, is for the caller to say.
-    options = {key: value for key, value in node.items() if key not in _LABELS and not str(value).startswith("${")}
-    return _Choice(target, options, chosen)
+    # What is taken from other keys of a run, ${weight_decay}, is for the caller to say; the rest is for figures.
+    labels = ("name", "display")
+    options = {key: value for key, value in node.items() if key not in labels and not str(value).startswith("${")}
+    return target, options, chosen
 
 
 def _imported(target: str) -> Any:

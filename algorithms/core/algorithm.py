@@ -23,7 +23,7 @@ from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from .aggregation import Combine, Mean
 from .channels import Channel, Memory, dense
-from .update_rules import Moments, Update
+from .update_rules import Lr, Moments, Update
 
 
 @dataclass
@@ -33,7 +33,7 @@ class WorkerState:
     ids: Tensor  # int64 [W], which of the n workers these are
     memory: Memory  # [*T, W, d], the uplink senders'
     moments: Moments = ()  # [*T, W, d], where every worker keeps its own
-    x: Tensor | None = None  # [*T, W, d], models of their own, where they have any
+    x: Any = None  # Tensor [*T, W, d], models of their own, where they have any
 
 
 @dataclass
@@ -56,6 +56,10 @@ class ReplicaState:
 
 
 S = TypeVar("S")
+
+Wanted = tuple[Tensor, Moments]  # what the workers want to send [*T, W, d], and their new moments
+Sent = tuple[Payload, WorkerState]
+Answer = tuple[Payload, ServerState]
 
 Payloads = Payload | Iterable[Payload]
 """What all n workers send, in worker order: a payload with a worker axis, or one payload after the other."""
@@ -94,12 +98,12 @@ class Stage(Protocol):
     def width(self, d: int) -> int: ...
 
     def worker(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
-    ) -> tuple[Payload, WorkerState]: ...
+        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int, seed: int
+    ) -> Sent: ...
 
-    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]: ...
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer: ...
 
-    def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState: ...
+    def replica(self, payload: Payload, state: ReplicaState, lr: Lr, t: int) -> ReplicaState: ...
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ class Algorithm:
         """The same channel up and down; with `uplink_only` the downlink is dense."""
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
-    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
+    def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
         """The exchanges of round t, one after the other: this algorithm itself. lr is for servers that step.
 
         None in a silent round, of local steps alone.
@@ -155,7 +159,11 @@ class Algorithm:
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         """State of the workers with the given numbers, for a model x [*T, d]."""
         like = x.unsqueeze(-2).expand(*x.shape[:-1], len(ids), x.shape[-1])
-        return WorkerState(ids=ids, memory=self.uplink.start(like))
+        return WorkerState(ids=ids, memory=self.uplink.start(like), moments=self.start_moments(like))
+
+    def start_moments(self, like: Tensor) -> Moments:
+        """What workers remember of their own gradients before round 1, for vectors like [*T, W, d]."""
+        return ()
 
     def start_server(self, x: Tensor) -> ServerState:
         return ServerState(aggregate=torch.zeros_like(x), memory=self.downlink.start(x))
@@ -168,9 +176,7 @@ class Algorithm:
         """What a method that looks back takes for gradients [*T, W, d], told those at the previous model."""
         return gradient
 
-    def local(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> WorkerState:
+    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
         """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
         return state
 
@@ -178,21 +184,17 @@ class Algorithm:
         """The workers after they have seen the replica of round t, in which something crossed."""
         return state
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
-        """What the workers want to send [*T, W, d] for their gradients, and their new moments."""
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
+        """What the workers want to send for their gradients [*T, W, d]."""
         return self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
 
-    def worker(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int, seed: int
-    ) -> tuple[Payload, WorkerState]:
-        """What the workers send for their gradients [*T, W, d] in round t, with step size lr, a float or [*T, 1]."""
+    def worker(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int, seed: int) -> Sent:
+        """What the workers send for their gradients [*T, W, d] in round t, with step size lr."""
         wanted, moments = self.worker_message(gradient, state, replica, lr, t)
         payload, memory = self.uplink.send(wanted, state.memory, MessageKey(seed, "up", t, tuple(state.ids.tolist())))
         return payload, replace(state, memory=memory, moments=moments)
 
-    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer:
         """What the server sends, given the payloads of all n workers."""
         return self.server_message(self.aggregate(payloads, state, t), state, t, seed)
 
@@ -202,7 +204,7 @@ class Algorithm:
 
     def server_message(
         self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
-    ) -> tuple[Payload, ServerState]:
+    ) -> Answer:
         payload, memory = self.downlink.send(aggregate, state.memory, MessageKey(seed, "down", t))
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
@@ -215,17 +217,15 @@ class Algorithm:
             return self.combine.of_stacked(payloads, self.uplink.codec(t), d)
         return self.combine.of(payloads, self.uplink.codec(t), d)
 
-    def replica(self, payload: Payload, state: ReplicaState, lr: float | Tensor, t: int) -> ReplicaState:
-        """The replica after round t, with step size lr (a float or [*T, 1])."""
-        return self.apply_signal(self.received(payload, state, t), state, lr, t)
+    def replica(self, payload: Payload, state: ReplicaState, lr: Lr, t: int) -> ReplicaState:
+        """The replica after round t, with step size lr."""
+        return self.apply_signal(self.received(payload, state, t), state, lr, t, None)
 
     def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
         """g̃_t [*T, d], what a replica makes of the server's payload."""
         return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.signal)
 
-    def apply_signal(
-        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
-    ) -> ReplicaState:
+    def apply_signal(self, signal: Tensor, state: ReplicaState, lr: Lr, t: int, norm: Tensor | None) -> ReplicaState:
         x, moments = self.update.step(state.x, self.clipped_aggregate(signal, norm), state.moments, lr, t)
         return ReplicaState(x=x, signal=signal, moments=moments, previous=state.x if self.looks_back else None)
 
@@ -276,6 +276,8 @@ class Algorithm:
         f, `worker_smoothness` L̃ = √(mean_i L_i²). Raises ValueError where the compressor has no known π.
         Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1, which is about a dense downlink.
         """
+        if self.has_local_models:
+            raise ValueError("theory gives no step size for local steps; set task.step_unit=one")
         root = (1 - self.uplink.compressor.pi(d)) ** 0.5
         return 1 / (smoothness + worker_smoothness * root / (1 - root))
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..compressors.base import Compressor, Identity, Payload, Unpacked, payload_bytes
 from ..utils.seeding import MessageKey
 
-Memory = Tensor | tuple[Tensor, ...] | None
+Memory = Any
 """What a sender remembers: a vector a message, a named tuple of several, or nothing."""
 
 
@@ -42,7 +42,7 @@ class Channel(ABC):
         return torch.zeros_like(like)
 
     @abstractmethod
-    def send(self, w: Tensor, memory: Any, key: MessageKey) -> tuple[Payload, Memory]:
+    def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
         """The payload of w [..., d] in round `key.round`, and the sender's new memory, of the type of `start`'s."""
 
     @abstractmethod
@@ -72,6 +72,11 @@ class Channel(ABC):
     def check(self, d: int) -> None:
         """Raise ValueError when vectors of d coordinates cannot be sent."""
         self.compressor.check(d)
+
+    def _refuse_biased(self, name: str) -> None:
+        if not self.compressor.unbiased:
+            known = "random_k with `unbiased`, natural, qsgd, terngrad"
+            raise ValueError(f"{self.compressor}: {name} needs an unbiased compressor ({known})")
 
     def _refuse_scaled(self, name: str) -> None:
         if not self.compressor.is_scaled:

@@ -16,19 +16,17 @@ from ..utils.seeding import keyed_seed
 from .algorithm import Algorithm, Payloads
 from .channels import Channel
 
-States = tuple[Any, ...]
-"""A state of every part."""
+States = tuple[Any, ...]  # one a part
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """One direction of algorithms side by side: what a message of all of them is made of."""
+    """One direction of algorithms side by side."""
 
     channels: tuple[Channel, ...]
     sizes: tuple[int, ...]
 
     def codec(self, t: int) -> Parts:
-        """The compressors of round t."""
         return Parts(tuple(channel.codec(t) for channel in self.channels), self.sizes)
 
 
@@ -36,10 +34,8 @@ class Lanes:
 class SideBySide:
     """Algorithms on consecutive parts of a vector, of the given sizes: parameter groups.
 
-    Every part is a worker, a server and a replica of its own, with memories and scales of its own, and does in every
-    round what it would do alone; what is random in it is drawn from a seed of its own, part 0's being the one given.
-    Only `clip` is of all parts together: where all have the same, an aggregate is shortened by the norm of the whole
-    vector, as `torch.nn.utils.clip_grad_norm_` does over all parameters.
+    Every part does in every round what it would do alone, with a seed of its own, part 0's being the one given. Only
+    `clip`, which all have alike, is of all parts together: an aggregate is shortened by the norm of the whole vector.
     """
 
     parts: tuple[Algorithm, ...]
@@ -54,13 +50,13 @@ class SideBySide:
         return Lanes(tuple(part.downlink for part in self.parts), self.sizes)
 
     def start_workers(self, x: Tensor, ids: Tensor) -> States:
-        return tuple(part.start_workers(one, ids) for part, one in self._split(x))
+        return tuple(part.start_workers(one, ids) for part, one in self._each(x.split(self.sizes, -1)))
 
     def start_server(self, x: Tensor) -> States:
-        return tuple(part.start_server(one) for part, one in self._split(x))
+        return tuple(part.start_server(one) for part, one in self._each(x.split(self.sizes, -1)))
 
     def start_replica(self, x: Tensor) -> States:
-        return tuple(part.start_replica(one) for part, one in self._split(x))
+        return tuple(part.start_replica(one) for part, one in self._each(x.split(self.sizes, -1)))
 
     def worker(
         self, gradient: Tensor, states: States, replicas: States, lrs: Sequence[float], t: int, seed: int
@@ -72,25 +68,14 @@ class SideBySide:
         return payloads, states
 
     def server(self, payloads: Payloads, states: States, t: int, seed: int) -> tuple[Payload, States]:
-        """What the servers of all parts send."""
         of_parts = payloads if isinstance(payloads, tuple) else map(list, zip(*payloads, strict=True))
-        if self._clips_together:
-            aggregates = [part.aggregate(*given, t) for part, *given in self._each(of_parts, states)]
-            norm = self._norm(aggregates)
-            sent = [
-                part.server_message(aggregate, state, t, _seed(seed, number), norm)
-                for number, (part, aggregate, state) in enumerate(self._each(aggregates, states))
-            ]
-        else:
-            sent = [
-                part.server(*given, t, _seed(seed, number))
-                for number, (part, *given) in enumerate(self._each(of_parts, states))
-            ]
+        aggregates = [part.aggregate(*given, t) for part, *given in self._each(of_parts, states)]
+        norm, given = self._norm(aggregates), self._each(aggregates, states)
+        sent = [part.server_message(*own, t, _seed(seed, number), norm) for number, (part, *own) in enumerate(given)]
         answers, states = zip(*sent, strict=True)
         return answers, states
 
     def replica(self, payloads: Payload, states: States, lrs: Sequence[float], t: int) -> States:
-        """The replicas of all parts after round t."""
         signals = self.received(payloads, states, t)
         norm = self._norm(signals)
         return tuple(part.apply_signal(*given, t, norm) for part, *given in self._each(signals, states, lrs))
@@ -107,26 +92,19 @@ class SideBySide:
     def check(self) -> None:
         """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""
         for part, size in zip(self.parts, self.sizes, strict=True):
-            if part.stages(1) != (part,):
+            if part.stages(1) != (part,) or type(part).server is not Algorithm.server:
                 raise ValueError(
                     f"{type(part).__name__}: has several exchanges in a round, or a server that takes steps, which "
                     "optimizer and hook have not: run it in the harness (experiments.run)"
                 )
             part.check(size)
 
-    @property
-    def _clips_together(self) -> bool:
-        return len(self.parts) > 1 and self.parts[0].clip is not None
-
     def _norm(self, vectors: Sequence[Tensor]) -> Tensor | None:
         """‖(u₁, …, u_G)‖₂ [1], where they are clipped together."""
-        if not self._clips_together:
+        if len(self.parts) == 1 or self.parts[0].clip is None:
             return None
         together = torch.cat(list(vectors), -1)
         return whole(together.shape[-1]).norm(together)
-
-    def _split(self, x: Tensor) -> zip[tuple[Algorithm, Tensor]]:
-        return zip(self.parts, x.split(self.sizes, -1), strict=True)
 
     def _each(self, *given: Any) -> zip[tuple[Any, ...]]:
         return zip(self.parts, *given, strict=True)

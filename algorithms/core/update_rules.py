@@ -6,49 +6,46 @@ crosses the wire: u ← u + λx on the replica, or x ← x − αλx where `deco
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from ..utils.words import check_words
 
-Moments = tuple[Tensor, ...]
+Moments = Any
 """What an update remembers: a named tuple of its own, of vectors [*T, d], or () for nothing."""
 
-M = TypeVar("M", bound=Moments)
+Lr = float | Tensor
+"""A step size α: one for all trials, or one each [*T, 1]."""
 
 
 class Momentum(NamedTuple):
-    """What SGD with momentum remembers."""
-
     m: Tensor
 
 
 class AdamMoments(NamedTuple):
-    """What Adam remembers: the first and the second moment."""
-
     m: Tensor
     v: Tensor
 
 
 class AMSGradMoments(NamedTuple):
-    """What AMSGrad remembers: Adam's moments and the running maximum of the second."""
-
     m: Tensor
     v: Tensor
     v_hat: Tensor
 
 
-def check_shares(of: object, *names: str) -> None:
-    """Raise ValueError where one of these attributes does not lie in [0, 1)."""
+def check_shares(of: object, *names: str, span: str = "[0, 1)") -> None:
+    """Raise ValueError where one of these attributes is a number outside `span`, an interval from 0 to 1."""
     for name in names:
-        if not 0 <= getattr(of, name) < 1:
-            raise ValueError(f"{name}={getattr(of, name)}: must lie in [0, 1)")
+        value = getattr(of, name)
+        ends = {0: "[" in span, 1: "]" in span}
+        if value is not None and not (0 < value < 1 or ends.get(value)):
+            raise ValueError(f"{name}={value}: must lie in {span}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update(ABC, Generic[M]):
+class Update(ABC):
     """The step every replica takes with the signal that all of them received."""
 
     weight_decay: float = 0.0  # λ of u ← u + λx, added on the replica
@@ -68,22 +65,22 @@ class Update(ABC, Generic[M]):
         return replace(self, **values)
 
     @abstractmethod
-    def start(self, x: Tensor) -> M:
+    def start(self, x: Tensor) -> Moments:
         """The moments before the first round."""
 
     def receives_gradient(self, t: int) -> bool:
-        """Whether what the replica receives in round t is a gradient, to which weight decay is still to be added."""
+        """Whether what the replica receives in round t is a gradient, to which weight decay is to be added."""
         return True
 
-    def worker_message(self, gradient: Tensor, x: Tensor, moments: M, t: int) -> Tensor:
+    def worker_message(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
         """What the workers send for gradients [*T, W, d]: these, unless the method forms something from them."""
         return gradient
 
     @abstractmethod
-    def direction(self, u: Tensor, moments: M, t: int) -> tuple[Tensor, M]:
+    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
         """What is subtracted from x per unit of step size, and the new moments."""
 
-    def step(self, x: Tensor, u: Tensor, moments: M, lr: float | Tensor, t: int) -> tuple[Tensor, M]:
+    def step(self, x: Tensor, u: Tensor, moments: Moments, lr: Lr, t: int) -> tuple[Tensor, Moments]:
         """x_{t+1} [*T, d] and the new moments."""
         if self.weight_decay and not self.decoupled and self.receives_gradient(t):
             u = u + self.weight_decay * x
@@ -92,16 +89,16 @@ class Update(ABC, Generic[M]):
             x = x - lr * self.weight_decay * x
         return x - lr * direction, moments
 
-    def second_moment(self, moments: M) -> Tensor | None:
+    def second_moment(self, moments: Moments) -> Tensor | None:
         """The vector under the root of the step, v̂ or v; None for updates that have none."""
         return None
 
-    def check(self, d: int) -> None:
+    def check(self, d: int) -> None:  # noqa: B027
         """Raise ValueError when this update cannot step d coordinates."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SGD(Update[Momentum | tuple[()]]):
+class SGD(Update):
     """x ← x − αu, or with momentum μ: x ← x − αb, b₁ = u₁, b_t = μb_{t−1} + (1 − dampening)u_t, as in torch."""
 
     momentum: float = 0.0  # μ of b ← μb + (1 − dampening)u
@@ -115,29 +112,24 @@ class SGD(Update[Momentum | tuple[()]]):
         # Without momentum there is no buffer, in which a scheduler could begin one.
         return super().hyperparameters() | ({"momentum": self.momentum} if self.momentum else {})
 
-    def start(self, x: Tensor) -> Momentum | tuple[()]:
+    def start(self, x: Tensor) -> Moments:
         return Momentum(m=torch.zeros_like(x)) if self.momentum else ()
 
-    def direction(self, u: Tensor, moments: Momentum | tuple[()], t: int) -> tuple[Tensor, Momentum | tuple[()]]:
+    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
         if not moments:
             return u, moments
         m = u if t == 1 else self.momentum * moments.m + (1 - self.dampening) * u
         return m, Momentum(m=m)
 
 
-A = TypeVar("A", AdamMoments, AMSGradMoments)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Adaptive(Update[A]):
-    """What Adam and AMSGrad share: two moments and the form of the step.
+class Adaptive(Update):
+    """What Adam and AMSGrad share: two moments and the form of the step, with w = v for Adam and w = v̂ for AMSGrad.
 
     `form: paper`        x ← x − α·m/√(w + ν), ν inside the root (CD-Adam paper, section 3);
     `form: uncorrected`  x ← x − α·m/(√w + ν) (DeepSpeed's 1-bit Adam);
-    `form: torch`        x ← x − α/(1−β₁^t)·m/(√w/√(1−β₂^t) + ν), torch.optim's and the CD-Adam authors' code,
-    with w = v for Adam and w = v̂ for AMSGrad. The paper names no value of ν: 1e-8 is its authors' code's, where it
-    stands outside the root. Inside it 1e-8 does what 1e-4 = √1e-8 does outside, so that √w below 1e-4 counts as that;
-    `nu=1e-16` inside is the authors' 1e-8 outside.
+    `form: torch`        x ← x − α/(1−β₁^t)·m/(√w/√(1−β₂^t) + ν), torch.optim's and the CD-Adam authors' code.
+    ν inside the root acts as √ν does outside.
     """
 
     beta1: float = 0.9  # β₁, how much of m is kept each round
@@ -159,7 +151,7 @@ class Adaptive(Update[A]):
             values["beta1"], values["beta2"] = values.pop("betas")
         return super().with_hyperparameters(**values)
 
-    def _averages(self, u: Tensor, moments: A) -> tuple[Tensor, Tensor]:
+    def _averages(self, u: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""
         m = (self.beta1 * moments.m).add_((1 - self.beta1) * u)
         v = (self.beta2 * moments.v).add_(((1 - self.beta2) * u).mul_(u))
@@ -175,7 +167,7 @@ class Adaptive(Update[A]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(Adaptive[AdamMoments]):
+class Adam(Adaptive):
     """m ← β₁m + (1−β₁)u, v ← β₂v + (1−β₂)u², x ← x − α·m/√(v + ν) (Kingma and Ba 2014; forms above)."""
 
     def start(self, x: Tensor) -> AdamMoments:
@@ -190,7 +182,7 @@ class Adam(Adaptive[AdamMoments]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AMSGrad(Adaptive[AMSGradMoments]):
+class AMSGrad(Adaptive):
     """Adam with v̂ ← max(v̂, v) under the root (Reddi et al. 2019; Algorithm 1, lines 13 to 16)."""
 
     def start(self, x: Tensor) -> AMSGradMoments:

@@ -1,9 +1,6 @@
 """Distributed Adam, uncompressed."""
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import Adam
+from .bases import Adam, Algorithm, Identity, dense
 
 
 def adam(compressor: Identity, update: Adam) -> Algorithm:

@@ -1,9 +1,6 @@
 """Distributed AMSGrad, uncompressed."""
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import AMSGrad
+from .bases import Algorithm, AMSGrad, Identity, dense
 
 
 def amsgrad(compressor: Identity, update: AMSGrad) -> Algorithm:

@@ -1,12 +1,9 @@
 """APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, the forerunner of 1-bit Adam."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import ErrorFeedback
-from .bases.frozen_adam import FrozenAdam, warmup_rounds
+from typing import Any
 
-FLOOR = 1e-16
-"""Under the root of the preconditioner, so that it is never zero."""
+from .bases import Algorithm, Compressor, ErrorFeedback
+from .bases.frozen_adam import FrozenAdam, warmup_rounds
 
 
 def apmsqueeze(
@@ -29,17 +26,9 @@ def apmsqueeze(
 
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
-    Source: Tang et al., APMSqueeze, of which the abstract is at hand; this is 1-bit Adam except for the
-    preconditioner (no ε added, a floor) and C's scale (‖u‖₁/d by default).
+    Source: Tang et al., APMSqueeze, of which the abstract is at hand; 1-bit Adam but for the preconditioner.
     """
-    update = FrozenAdam(
-        warmup=warmup_rounds(warmup, rounds),
-        floor=FLOOR,
-        beta1=beta1,
-        beta2=beta2,
-        nu=eps,
-        form="uncorrected",
-        weight_decay=weight_decay,
-        decoupled=decoupled,
-    )
+    adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "form": "uncorrected"}
+    decay: dict[str, Any] = {"weight_decay": weight_decay, "decoupled": decoupled}
+    update = FrozenAdam(warmup=warmup_rounds(warmup, rounds), floor=1e-16, **adam, **decay)
     return Algorithm.both_ways(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)

@@ -1,9 +1,6 @@
 """CD-Adam: communication-compressed AMSGrad by Markov sequences in both directions."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import Markov
-from ..core.update_rules import AMSGrad
+from .bases import Algorithm, AMSGrad, Compressor, Markov
 
 
 def cd_adam(
@@ -27,8 +24,7 @@ def cd_adam(
     Source: Wang, Lin and Chen, Communication-Compressed Adaptive Gradient Method for Distributed Nonconvex
     Optimization, Algorithm 1. Line 9 prints C(ĝ_t − ĝ_{t−1}); the text above it, line 12 and the authors' code mean
     C(ĝ_t − g̃_{t−1}), and so does this file.
-    Differences: The paper names no ν; 1e-8 is the authors' code's, which adds it outside the root. Inside the root it
-    acts as 1e-4 does outside: `update.nu=1e-16` is the authors' value, `update.form=torch` their code with its bias
-    correction.
+    Differences: The paper names no ν. 1e-8 is the authors' code's, outside the root: `update.nu=1e-16` inside it;
+    `update.form=torch` is their code with its bias correction.
     """
     return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

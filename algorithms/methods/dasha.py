@@ -1,24 +1,17 @@
 """DASHA: compressed differences of gradients, whose errors drain away."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm, ReplicaState, WorkerState
-from ..core.channels import Markov, dense
-from ..core.update_rules import SGD, Moments
-from ..utils.words import check_words
+from ..core.algorithm import ReplicaState, Wanted, WorkerState
+from .bases import SGD, Algorithm, Compressor, Lr, Markov, check_shares, check_words, dense
 
 Start = Literal["dense", "zero", "share"]
 
 
 class LastGradient(NamedTuple):
-    """The gradient of the round before."""
-
     h: Tensor
 
 
@@ -30,11 +23,7 @@ class UnbiasedMarkov(Markov):
     is_mirrored = True
 
     def __post_init__(self) -> None:
-        if not self.compressor.unbiased:
-            raise ValueError(
-                f"{self.compressor}: DASHA needs an unbiased compressor (random_k with `unbiased`, natural, qsgd, "
-                "terngrad)"
-            )
+        self._refuse_biased("DASHA")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +38,12 @@ class Dasha(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rate is not None and not 0 <= self.rate <= 1:
-            raise ValueError(f"rate={self.rate}: must lie in [0, 1]")
+        check_shares(self, "rate", span="[0, 1]")
 
-    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
-        return replace(super().start_workers(x, ids), moments=LastGradient(h=zeros))
+    def start_moments(self, like: Tensor) -> LastGradient:
+        return LastGradient(h=like.new_zeros(like.shape))
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         gradient, (h,) = self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
         if not isinstance(state.memory, Tensor):  # a parameter group that crosses as it is leaves no errors
             return gradient, LastGradient(h=gradient)
@@ -94,18 +79,10 @@ def dasha(
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server.
     Wire: 32d bits up in round 1 with `start: dense`, then one message of an unbiased C; 32d bits down.
     Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
-    Oracle Complexity, 2023 (arXiv 2202.01268), the version with full gradients; a as in its authors' code, which
-    starts as `share`, behind a round without a step. a = 1 with a contractive C would be EF21. The step size of
-    theory is `dasha_step_size`, the code's; the paper's, `form: paper`, is recalled, unverified.
+    Oracle Complexity, 2023 (arXiv 2202.01268), with full gradients; a and the start `share` are its authors' code's.
+    a = 1 with a contractive C would be EF21. The step size of theory is `dasha_step_size`.
     """
-    return Dasha(
-        uplink=started(compressor, start),
-        downlink=dense(),
-        update=update,
-        rate=rate,
-        form=form,
-        learnt_start=start == "share",
-    )
+    return Dasha(started(compressor, start), dense(), update, rate=rate, form=form, learnt_start=start == "share")
 
 
 def started(compressor: Compressor, start: Start) -> UnbiasedMarkov:
@@ -117,10 +94,7 @@ def started(compressor: Compressor, start: Start) -> UnbiasedMarkov:
 def dasha_step_size(
     smoothness: float, worker_smoothness: float, omega: float, workers: int, form: Literal["code", "paper"] = "code"
 ) -> float:
-    """γ = 1/(L + L̃√(ω(4ω+1)/n)) for DASHA on full gradients of n workers; form `paper`: √(16ω(2ω+1)/n).
-
-    Source: the code of Tyurin and Richtárik 2023, which takes mean_i L_i for L. The form of their paper, Theorem 6.1,
-    is recalled, unverified.
-    """
+    """γ = 1/(L + L̃√(ω(4ω+1)/n)) for DASHA on full gradients of n workers, as in its authors' code, which takes
+    mean_i L_i for L; form `paper`, of Theorem 6.1 (recalled, unverified): √(16ω(2ω+1)/n)."""
     variance = omega * (4 * omega + 1) if form == "code" else 16 * omega * (2 * omega + 1)
     return 1 / (smoothness + worker_smoothness * (variance / workers) ** 0.5)

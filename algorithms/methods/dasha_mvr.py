@@ -1,16 +1,11 @@
 """DASHA-MVR: DASHA on estimates that few rows a round suffice for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm, WorkerState
-from ..core.channels import dense
-from ..core.update_rules import SGD
-from .dasha import Dasha, LastGradient, Start, started
+from .bases import SGD, Algorithm, Compressor, WorkerState, check_shares, dense
+from .dasha import Dasha, Start, started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +19,9 @@ class DashaMVR(Dasha):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.b <= 1:
-            raise ValueError(f"b={self.b}: must lie in [0, 1]")
+        check_shares(self, "b", span="[0, 1]")
 
     def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
-        assert isinstance(state.moments, LastGradient)
         return gradient if t == 1 else gradient + (1 - self.b) * (state.moments.h - earlier)
 
 
@@ -48,19 +41,11 @@ def dasha_mvr(
 
     In round 1 h_i' = g_i, and ĝ_i is as in DASHA with the same `start`.
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server; the previous x [d] on replicas.
-    Wire: 32d bits up in round 1 with `start: dense`, then one message of an unbiased C; 32d bits down.
-    Source: Tyurin and Richtárik, DASHA: Distributed Nonconvex Optimization with Communication Compression and Optimal
-    Oracle Complexity, 2023 (arXiv 2202.01268), whose code tries b from 0.01 to 0.5. A round takes two gradients. b =
-    1 is DASHA on batches, and on full gradients every b is DASHA.
-    Differences: h_i begins with the gradient on the first round's batch, which counts; the authors' code can begin
-    with a larger batch. The column `gradient_calls` counts both gradients of a round, `epoch` counts one.
+    Wire: as `dasha`.
+    Source: as `dasha`, whose authors' code tries b from 0.01 to 0.5. b = 1 is DASHA on batches, and on full gradients
+    every b is DASHA.
+    Differences: h_i begins with the first round's batch; the authors' code can take a larger one. The column
+    `gradient_calls` counts both gradients of a round, `epoch` counts one.
     """
-    return DashaMVR(
-        uplink=started(compressor, start),
-        downlink=dense(),
-        update=update,
-        rate=rate,
-        form="code",
-        learnt_start=start == "share",
-        b=b,
-    )
+    uplink, learnt_start = started(compressor, start), start == "share"
+    return DashaMVR(uplink, dense(), update, rate=rate, form="code", learnt_start=learnt_start, b=b)

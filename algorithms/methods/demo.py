@@ -5,15 +5,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..compressors.base import Payload
 from ..compressors.dct import Chunks, DctTopK
 from ..compressors.sign import vote
-from ..core.aggregation import SendersMean
-from ..core.algorithm import Algorithm, ReplicaState, WorkerState
-from ..core.channels import Direct, ErrorFeedback
-from ..core.update_rules import SGD, Moments
+from ..core.algorithm import ReplicaState, Wanted, WorkerState
 from ..utils.layout import Layout, check_layout
-from ..utils.seeding import MessageKey
+from .bases import SGD, Algorithm, Direct, ErrorFeedback, Lr, MessageKey, Payload, SendersMean
 from .bases.server_weights import of_workers
 
 
@@ -40,9 +36,7 @@ class OfCoefficients(ErrorFeedback):
 class DeMo(Algorithm):
     """Rounds in which workers send steps αg_i."""
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         return of_workers(lr) * gradient, state.moments
 
 
@@ -64,10 +58,9 @@ def demo(
     State: δ_i [d] on every worker, zero at the start.
     Wire: k(32 + ⌈log₂ hw⌉) bits a chunk up; 2d bits down, or d with `tie: plus`.
     Source: Peng, Quesnelle and Kingma, DeMo: Decoupled Momentum Optimization, 2024 (arXiv 2411.19870), by its
-    authors' code, whose defaults are k = 32, chunks of 64 × 64 and β = 0.999.
-    Differences: A server sends signs; there all workers gather all messages, (n−1) times what goes up. An index has
-    64 bits there. The sign of zero is 0, as theirs; `algorithm.tie=plus` makes it +1, for 1 bit down. Papers count
-    the uplink alone.
+    authors' code, whose defaults are k = 32, chunks of 64 × 64 and β = 0.999. The sign of zero is 0 there too.
+    Differences: A server sends signs; there all workers gather all messages, (n−1) times what goes up, with indices
+    of 64 bits. Papers count the uplink alone.
     """
     compressor = replace(compressor, layout=layout or compressor.layout)
     uplink = OfCoefficients(compressor.of_coefficients, decay=beta, chunks=compressor.chunks)

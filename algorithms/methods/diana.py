@@ -1,33 +1,23 @@
 """DIANA: unbiased compression of differences to what is learnt of every worker's gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
-from ..core.algorithm import Algorithm, Payloads, ServerState
-from ..core.channels import Channel, dense
-from ..core.update_rules import SGD
-from ..utils.seeding import MessageKey
+from ..core.algorithm import Answer, Payloads, ServerState
+from .bases import SGD, Algorithm, Channel, Compressor, MessageKey, Payload, check_shares, dense
 
 
 @dataclass
 class LearningServer(ServerState):
-    """A server that remembers more than the aggregate."""
-
     h: Tensor  # mean_i h_i [*T, d]
 
 
 @dataclass(frozen=True)
 class Learning(Channel):
-    """Sends c = C(w − h), keeps h ← h + a·c; the receiver uses h + c. a = 1/(1+ω) where `rate` is None.
-
-    a·C is contractive with π = a then, so that h_i − w_i shrinks.
-    """
+    """Sends c = C(w − h), keeps h ← h + a·c; the receiver uses h + c. a = 1/(1+ω) where `rate` is None."""
 
     rate: float | None = None
 
@@ -35,56 +25,50 @@ class Learning(Channel):
     is_carried_by_the_mean = True  # it is h, which the server has
 
     def __post_init__(self) -> None:
-        if self.rate is not None and not 0 <= self.rate <= 1:
-            raise ValueError(f"rate={self.rate}: must lie in [0, 1]")
-        if not self.compressor.unbiased and (self.rate is None or not self.compressor.contractive):
-            raise ValueError(
-                f"{self.compressor}: DIANA needs an unbiased compressor (random_k with `unbiased`, natural, qsgd, "
-                "terngrad), or a contractive one and a `rate`"
-            )
+        check_shares(self, "rate", span="[0, 1]")
+        if self.rate is None or not self.compressor.contractive:
+            self._refuse_biased("DIANA, unless the compressor is contractive and there is a `rate`,")
 
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         d = w.shape[-1]
         payload = self.codec(key.round).encode(w - memory, key)
-        return payload, memory + _rate(self, self.rate, d) * self.decode(payload, d, key.round)
+        return payload, memory + self.gain(d) * self.decode(payload, d, key.round)
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
         return last + message
 
+    def gain(self, d: int) -> float:
+        """a, for vectors of d coordinates."""
+        return 1 / (1 + self.compressor.omega(d)) if self.rate is None else self.rate
+
     def check(self, d: int) -> None:
         super().check(d)
-        _rate(self, self.rate, d)
+        self.gain(d)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diana(Algorithm):
     """Rounds whose server starts from h in place of its last aggregate, and learns it as the workers do."""
 
-    rate: float | None
     along: Literal["estimate", "learnt"]
 
     is_coordinatewise = True
 
     def start_server(self, x: Tensor) -> LearningServer:
-        state = super().start_server(x)
-        return LearningServer(aggregate=state.aggregate, memory=state.memory, h=torch.zeros_like(x))
+        return LearningServer(**vars(super().start_server(x)), h=torch.zeros_like(x))
 
-    def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
-        assert isinstance(state, LearningServer)
+    def aggregate(self, payloads: Payloads, state: Any, t: int) -> Tensor:
         mean = self.mean(payloads, state.h.shape[-1], t)
         if self.along == "learnt" and isinstance(self.uplink, Learning):  # nothing is learnt of a dense group
-            mean = _rate(self.uplink, self.rate, mean.shape[-1]) * mean
+            mean = self.uplink.gain(mean.shape[-1]) * mean
         return self.uplink.receive(mean, state.h)
 
-    def server_message(
-        self, aggregate: Tensor, state: ServerState, t: int, seed: int, norm: Tensor | None = None
-    ) -> tuple[Payload, LearningServer]:
+    def server_message(self, aggregate: Tensor, state: Any, t: int, seed: int, norm: Tensor | None = None) -> Answer:
         payload, new = super().server_message(aggregate, state, t, seed, norm)
-        assert isinstance(new, LearningServer)
-        if self.along == "learnt":
+        if self.along == "learnt" or not isinstance(self.uplink, Learning):
             return payload, replace(new, h=aggregate)
-        learnt = _rate(self.uplink, self.rate, new.h.shape[-1]) * (aggregate - new.h)  # ĝ − h = mean_i c_i
-        return payload, replace(new, h=new.h + learnt)
+        learnt = self.uplink.gain(aggregate.shape[-1]) * (aggregate - state.h)  # ĝ − h = mean_i c_i
+        return payload, replace(new, h=state.h + learnt)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
         return diana_step_size(smoothness, self.uplink.compressor.omega(d), workers)
@@ -106,20 +90,13 @@ def diana(
     Wire: one message of an unbiased C up, 32d bits down.
     Source: Mishchenko, Gorbunov, Takáč and Richtárik, Distributed Learning with Compressed Gradient Differences, 2019
     (arXiv 1901.09269), without its proximal step; a = 1/(1+ω) as in the code of MARINA's authors. `along: learnt` is
-    the DIANA of their linear-model experiments, which is EF21 from zero with a·C. a = 1 with a contractive C is EF21
-    from zero, a = 0 direct compression.
+    the DIANA of their linear-model experiments. a = 1 with a contractive C is EF21 from zero, a = 0 direct
+    compression.
     """
-    return Diana(uplink=Learning(compressor, rate=rate), downlink=dense(), update=update, rate=rate, along=along)
-
-
-def _rate(channel: Channel, rate: float | None, d: int) -> float:
-    """a, for vectors of d coordinates."""
-    return 1 / (1 + channel.compressor.omega(d)) if rate is None else rate
+    return Diana(Learning(compressor, rate=rate), dense(), update, along=along)
 
 
 def diana_step_size(smoothness: float, omega: float, workers: int) -> float:
-    """γ = 1/(10L√(1 + ω/n)(2 + ω)) for DIANA on full gradients of n workers, nonconvex.
-
-    Source: the code of MARINA's authors, which names Theorem 4 of arXiv 1904.05115, with m = 1.
-    """
+    """γ = 1/(10L√(1 + ω/n)(2 + ω)) for DIANA on full gradients of n workers, nonconvex (Theorem 4 of arXiv
+    1904.05115 with m = 1, by the code of MARINA's authors)."""
     return 1 / (10 * smoothness * (1 + omega / workers) ** 0.5 * (2 + omega))

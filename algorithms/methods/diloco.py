@@ -1,9 +1,6 @@
 """DiLoCo: many steps of AdamW apart, then one Nesterov step on the mean of how far workers came."""
 
-from ..compressors.base import Compressor, Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import Channel, Direct, ErrorFeedback, dense
-from ..core.update_rules import Update
+from .bases import Algorithm, Channel, Compressor, Direct, ErrorFeedback, Identity, Update, dense
 from .bases.local_steps import LocalSteps, Nesterov
 
 
@@ -25,11 +22,11 @@ def diloco(
     State: x_i, the inner moments and, with a compressor, e_i [d] on every worker; x and b [d].
     Wire: in rounds that H divides 32d bits up, or one message of C, and 32d bits down; 0 in the others.
     Source: Douillard et al., DiLoCo: Distributed Low-Communication Training of Language Models, 2023 (arXiv
-    2311.08105); η and μ as there, H = 500 there for 88,000 rounds. With C it is the compressed DiLoCo of Thérien et
-    al., MuLoCo, 2025 (arXiv 2505.23725). η = 1 and μ = 0 is local SGD.
-    Differences: A round is one inner step, and evaluations between two exchanges measure the x of the last. Inner
-    moments and batch-norm statistics stay with their worker. EXO Gym exchanges in inner steps H+1, 2H+1, …; here in
-    H, 2H, …. MuLoCo's code multiplies Δ by η before C, too, and compresses the mean.
+    2311.08105), with H = 500 for 88,000 rounds. With C it is the compressed DiLoCo of Thérien et al., MuLoCo, 2025
+    (arXiv 2505.23725), whose code multiplies Δ by η before C, too, and compresses the mean. η = 1 and μ = 0 is local
+    SGD.
+    Differences: EXO Gym exchanges in inner steps H+1, 2H+1, …; here in H, 2H, …. Between two exchanges evaluations
+    measure the x of the last.
     """
     uplink: Channel = dense() if isinstance(compressor, Identity) else ErrorFeedback(compressor, decay=decay)
     outer = Nesterov(rate=outer_lr, momentum=outer_momentum)

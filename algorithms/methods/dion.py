@@ -5,12 +5,9 @@ from math import ceil
 
 from torch import Tensor
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import Adam, check_shares
 from ..utils.layout import Block, Layout
 from ..utils.linalg import product
+from .bases import Adam, Algorithm, Identity, check_shares, dense
 from .bases.low_rank import LowRank
 from .bases.muon import Muon
 
@@ -25,15 +22,12 @@ class Along(Muon):
 
 @dataclass(frozen=True, kw_only=True)
 class Dion(LowRank):
-    """The rounds of `dion`."""
-
     fraction: float
     momentum: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction={self.fraction}: must lie in (0, 1]")
+        check_shares(self, "fraction", span="(0, 1]")
         check_shares(self, "momentum")
 
     def rank_of(self, block: Block) -> int:
@@ -74,30 +68,18 @@ def dion(
 
     for every matrix m × n, of the transposed where m < n; gradients of all else cross as they are in stage 1, and
     AdamW steps along their mean with `others_lr`·α. A column of Q whose R becomes zero stays what it was.
-    Roles: matrices are the tensors that the task says are; embeddings, heads and vectors are all else.
-    State: M_i [of matrices] on every worker, the last step being formed in the next round; P, Q, P Rᵀ and AdamW's
-    moments on every replica; none on the server. M_i start at zero, Q standard normal, the same everywhere, of the
-    run's seed.
+    State: M_i [of matrices] on every worker; P, Q, P Rᵀ and AdamW's moments on every replica. M_i start at zero, Q
+    standard normal, the same everywhere, of the run's seed.
     Wire: 32(Σ r(m + n) + all else) bits each way.
     Source: Ahn, Xu, Abreu et al., Dion: Distributed Orthonormalized Updates, 2025 (arXiv 2504.05295), and its
     authors' reference (microsoft/dion). It is Dion of one worker with the mean gradient, whatever the workers' data.
-    Differences: The default is a quarter of the full rank; the authors' code has all of it. Filters are (out, all
-    else), and refused there. A matrix whose factors are longer than itself crosses as its factors. orth is by
-    Householder's QR, there by Cholesky's on a sketch.
+    Differences: `fraction` is 1 there. Filters are (out, all else), and refused there. orth is by Householder's QR,
+    there by Cholesky's on a sketch.
     """
     compressed = tuple(block for block in layout if block.role == "matrix")
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
-    update = Along(
-        layout=layout, momentum=0.0, nesterov=False, others=others, others_lr=others_lr, weight_decay=weight_decay,
-        decoupled=True,
-    )  # fmt: skip
+    update = Along(layout=layout, momentum=0.0, others=others, others_lr=others_lr, weight_decay=weight_decay)
+    wire = dense()
     return Dion(
-        dense(),
-        dense(),
-        update,
-        layout=layout,
-        compressed=compressed,
-        seed=seed,
-        fraction=fraction,
-        momentum=momentum,
+        wire, wire, update, layout=layout, compressed=compressed, seed=seed, fraction=fraction, momentum=momentum
     )

@@ -3,10 +3,7 @@
 from typing import Literal
 
 from ..compressors.sign import Sign, SignMean, check_signs, vote
-from ..core.algorithm import Algorithm
-from ..core.channels import Direct
-from ..core.update_rules import SGD
-from ..utils.words import check_words
+from .bases import SGD, Algorithm, Direct, check_words
 from .bases.worker_momentum import WorkerMomentum
 
 
@@ -29,8 +26,7 @@ def distributed_lion(
     Wire: d bits up; down d bits (2d with `tie: zero`), or ⌈log₂(n+1)⌉·d for the mean, which takes n + 1 values.
     Source: Liu et al., Communication Efficient Distributed Training with Distributed Lion, 2024 (arXiv 2404.00438).
     β₁ = β₂ is Signum.
-    Differences: In the unofficial code at hand a step of exactly 0 votes −1, and so does a tie of an even number of
-    workers; here both are +1.
+    Differences: In the unofficial code at hand a step of 0 and a tie vote −1; here both are +1.
     """
     check_words(distributed_lion, locals())
     check_signs(compressor)

@@ -6,16 +6,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
-from ..core.algorithm import Algorithm
-from ..core.channels import Channel, dense
-from ..core.update_rules import SGD
-from ..utils.seeding import MessageKey
+from .bases import SGD, Algorithm, Channel, Compressor, MessageKey, Payload, dense
 
 
 class Controlled(NamedTuple):
-    """What a sender under error control remembers."""
-
     h: Tensor  # what the receiver has of w
     e: Tensor  # what it was not told so far, added up
 
@@ -70,7 +64,7 @@ def econtrol(
     round 1, and e_i = 0.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
     Source: Gao, Islamov and Stich, EControl: Fast Distributed Optimization with Compression and Error Control, 2023
-    (arXiv 2311.05645), in the form of the code of EF21-SGDM's authors, where η = 0.1 with top-k of a ratio of 0.1; η
-    = π keeps that proportion, since a gain well above π diverges. The step size of theory is EF21's. η = 0 is EF21.
+    (arXiv 2311.05645), in the form of the code of EF21-SGDM's authors, where η = 0.1 with top-k of a ratio of 0.1. A
+    gain well above π diverges. The step size of theory is EF21's. η = 0 is EF21.
     """
     return Algorithm(ErrorControl(compressor, dense_rounds=int(dense_start), eta=eta), dense(), update)

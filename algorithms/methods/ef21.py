@@ -1,9 +1,6 @@
 """EF21: SGD on Markov sequences."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import Markov, dense
-from ..core.update_rules import SGD
+from .bases import SGD, Algorithm, Compressor, Markov, dense
 
 
 def ef21(
@@ -22,13 +19,12 @@ def ef21(
     State: ĝ_i [d] on every worker; ĝ, and without `uplink_only` g̃, [d] on the server; g̃ [d] on every replica; all
     zero at the start, or what crossed first with `dense_start`.
     Wire: one message of C up, 64k bits with top-k, and 32d bits or one message of C down.
-    Source: Richtárik, Sokolov and Fatkhullin 2021, whose setting is the default. The CD-Adam paper's section 7.2 has
-    it in both directions from zero, with k = 0.016d: the preset `ef21_both_ways`. EF21-BC (2021, arXiv 2110.03294)
-    chooses C apart for both directions: `downlink_compressor`. The step size of theory is `step_size`. EF21-W
-    (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C, with mean_i L_i for L̃.
+    Source: Richtárik, Sokolov and Fatkhullin 2021, whose setting is the default. `ef21_both_ways` is the CD-Adam
+    paper's (section 7.2). EF21-BC (2021, arXiv 2110.03294) chooses C apart for both directions:
+    `downlink_compressor`. EF21-W (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C,
+    with mean_i L_i for L̃. The step size of theory is `step_size`.
     Differences: The authors start from random points and give the last worker the rows that do not divide; here x₁ =
-    0 and these rows are left out. They count 32 bits for each of k values; here an index costs 32 bits too, and the
-    start counts.
+    0 and these rows are left out. Here an index costs 32 bits too, and the start counts.
     """
     if uplink_only and downlink_compressor is not None:
         raise ValueError(f"downlink_compressor={downlink_compressor}: takes uplink_only=false")

@@ -4,10 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm, ReplicaState, WorkerState
-from ..core.channels import Markov, dense
-from ..core.update_rules import Moments
+from .bases import Algorithm, Compressor, Lr, Markov, ReplicaState, Wanted, WorkerState, dense
 from .bases.server_weights import ServerModel, of_workers
 from .bases.worker_momentum import DecaySent
 
@@ -25,13 +22,9 @@ class FromStart(Markov):
 
 @dataclass(frozen=True)
 class PrimalFeedback(ServerModel):
-    """The rounds of `ef21_p`."""
-
     is_coordinatewise = True
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         return of_workers(lr) * self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
 
 
@@ -45,8 +38,7 @@ def ef21_p(
         server   x ← x − mean_i αg_i,  p = C(x − w),  w ← w + p
         replica  w ← w + p
 
-    State: x and w [d] on the server, w [d] on every replica, both the start of the model. What is evaluated is what
-    workers hold, w. The step size is in what goes up, for the server knows none; weight decay adds λw to g_i.
+    State: x and w [d] on the server, w [d] on every replica, both the start of the model. What is evaluated is w.
     Wire: 32d bits up, one message of a contractive C down, 64k bits with top-k.
     Source: Gruntkowska, Tyurin and Richtárik 2022 (arXiv 2209.15218), recalled; no reference code was found. For an
     odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink.

@@ -1,20 +1,15 @@
 """EF21-SGDM: EF21 on momenta, for stochastic gradients."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm, ReplicaState, WorkerState
-from ..core.channels import Markov, dense
-from ..core.update_rules import Moments, Momentum
+from .bases import Algorithm, Compressor, Lr, Markov, Momentum, ReplicaState, Wanted, WorkerState, check_shares, dense
 from .bases.worker_momentum import DecaySent
 
 
 class DoubleMomentum(NamedTuple):
-    """An average of gradients, and the average of such averages."""
-
     v: Tensor
     u: Tensor
 
@@ -30,17 +25,13 @@ class FirstGradientMomentum(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.eta <= 1:
-            raise ValueError(f"eta={self.eta}: must lie in (0, 1]")
+        check_shares(self, "eta", span="(0, 1]")
 
-    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
-        moments = DoubleMomentum(v=zeros, u=zeros) if self.double else Momentum(m=zeros)
-        return replace(super().start_workers(x, ids), moments=moments)
+    def start_moments(self, like: Tensor) -> Momentum | DoubleMomentum:
+        zeros = like.new_zeros(like.shape)
+        return DoubleMomentum(v=zeros, u=zeros) if self.double else Momentum(m=zeros)
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         average, averages = self.update.worker_message(gradient, replica.x, replica.moments, t), []
         for before in state.moments:
             average = average if t == 1 else (1 - self.eta) * before + self.eta * average
@@ -67,17 +58,11 @@ def ef21_sgdm(
     In round 1 v_i = u_i = g_i, and with `dense_start` ĝ_i = g_i.
     State: v_i, u_i where `double`, and ĝ_i [d] on every worker; ĝ [d] on the server.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
-    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (arXiv 2305.15155). η =
-    0.1 and top-k with a ratio of 0.1 are its authors' code's defaults. η = 1 is EF21, and so is the step size of
-    theory.
-    Differences: The dense start counts, which the authors' code leaves out; the paper starts from a larger batch. λx
-    is added before momentum is formed; the authors' code never applies its weight decay.
+    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (arXiv 2305.15155),
+    with the defaults of its authors' code. η = 1 is EF21, and so is the step size of theory.
+    Differences: The dense start counts, which the authors' code leaves out; the paper starts from a larger batch.
+    Their code never applies its weight decay.
     """
-    channel = Markov(compressor, dense_rounds=int(dense_start))
-    return FirstGradientMomentum(
-        uplink=channel,
-        downlink=dense() if uplink_only else channel,
-        update=DecaySent(weight_decay=weight_decay, decoupled=decoupled),
-        eta=eta,
-        double=double,
-    )
+    up = Markov(compressor, dense_rounds=int(dense_start))
+    update = DecaySent(weight_decay=weight_decay, decoupled=decoupled)
+    return FirstGradientMomentum(up, dense() if uplink_only else up, update, eta=eta, double=double)

@@ -1,9 +1,6 @@
 """Error feedback on gradients, in both directions."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import ErrorFeedback
-from ..core.update_rules import Update
+from .bases import Algorithm, Compressor, ErrorFeedback, Update
 
 
 def error_feedback(

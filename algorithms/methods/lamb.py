@@ -1,35 +1,22 @@
 """LAMB, uncompressed: Adam's step, of every tensor as long as the tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import Adam, AdamMoments
 from ..utils.layout import Layout, check_layout
+from .bases import Adam, Algorithm, Identity, Lr, Moments, dense
 
-LEAST, MOST = 0.01, 10.0
-"""Between which the ratio of lengths is kept, as in DeepSpeed."""
+LEAST, MOST = 0.01, 10.0  # between which the ratio of lengths is kept, as in DeepSpeed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lamb(Adam):
-    """x_j ← x_j − α·r_j·U_j for every tensor j, U = m/(√v + ε) + λx, r_j = ‖x_j‖/‖U_j‖ within LEAST and MOST.
-
-    r_j = 1 where one of the two is zero.
-    """
-
     layout: Layout = ()
 
-    def step(
-        self, x: Tensor, u: Tensor, moments: AdamMoments, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, AdamMoments]:
+    def step(self, x: Tensor, u: Tensor, moments: Moments, lr: Lr, t: int) -> tuple[Tensor, Moments]:
         direction, moments = self.direction(u, moments, t)
         direction = direction + self.weight_decay * x
         return x - lr * self.spread(self.ratio(x, direction)) * direction, moments

@@ -1,9 +1,6 @@
 """Local SGD, and any other update in its place: steps apart, then the mean of the models."""
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import Update
+from .bases import Algorithm, Identity, Update, dense
 from .bases.local_steps import LocalSteps, Nesterov
 
 
@@ -21,7 +18,6 @@ def local_sgd(
     State: x_i and the update's moments [d] on every worker, which an average leaves as they are; x [d].
     Wire: 32d bits up and down in rounds that H divides, 0 in the others.
     Source: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2016 (FedAvg),
-    and Stich, Local SGD Converges Fast and Communicates Little, 2018. With SGD and H = 1 it is SGD on the mean
-    gradient. Evaluations measure the last average.
+    and Stich, Local SGD Converges Fast and Communicates Little, 2018. Evaluations measure the last average.
     """
     return LocalSteps(uplink=dense(), downlink=dense(), update=Nesterov(), inner=update, period=period)

@@ -6,13 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
 from ..compressors.four_bits import Int4
-from ..core.algorithm import Algorithm
-from ..core.channels import Channel
-from ..core.update_rules import Update
-from ..utils.seeding import MessageKey
-from ..utils.words import check_words
+from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_shares, check_words
 
 
 @dataclass(frozen=True)
@@ -34,8 +29,7 @@ class AveragedError(Channel):
 
     def __post_init__(self) -> None:
         self._refuse_scaled("an averaged error")
-        if not 0 <= self.beta <= 1:
-            raise ValueError(f"beta={self.beta}: must lie in [0, 1]")
+        check_shares(self, "beta", span="[0, 1]")
         if self.reset is not None and self.reset < 1:
             raise ValueError(f"reset={self.reset}: a number of rounds, at least 1, or null for never")
 
@@ -81,8 +75,8 @@ def loco(
     Source: Xie, Lin, Toh and Zhou, LoCo: Low-Bit Communication Adaptor for Large-scale Model Training, 2024 (arXiv
     2407.04480), as merged into DeepSpeed; β and the reset after 1024 are second-hand. β = 0 without resets is error
     feedback, β = 1 direct compression.
-    Differences: A reset clears all coordinates, there one parameter in turn. Errors lie there in 8 bits; `error_bits:
-    8` rounds them to multiples of 1/127 of the largest of 64 neighbours, a code of this project's choice.
+    Differences: A reset clears all coordinates, there one parameter in turn. Errors have 8 bits there; the code of
+    `error_bits: 8` is this project's choice.
     """
     check_words(loco, locals())
     channel = CodedError if error_bits == 8 else AveragedError

@@ -1,32 +1,22 @@
 """MARINA: compressed differences of gradients, and now and then the gradients themselves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..compressors.base import Compressor, Identity, Payload
-from ..core.algorithm import Algorithm, Payloads, ServerState
-from ..core.channels import Channel, dense
-from ..core.update_rules import SGD
-from ..utils.seeding import MessageKey, keyed_seed
+from ..core.algorithm import Payloads, ServerState
+from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Payload, check_shares, dense, keyed_seed
 
 
 @dataclass(frozen=True)
 class Coin:
-    """Shows heads in round 1, and in every later one with probability p, by (seed, "coin", round) alone.
+    """Shows heads in round 1, and in every later one with probability p, by (seed, "coin", round) alone."""
 
-    So every process knows it without being told, and so does a resumed run: 0 bits on the wire, where papers let the
-    server send 1. `p` is None as long as nobody knows it.
-    """
-
-    p: float | None
+    p: float | None  # None as long as nobody knows it
     seed: int
 
     def __post_init__(self) -> None:
-        if self.p is not None and not 0 < self.p <= 1:
-            raise ValueError(f"p={self.p}: must lie in (0, 1]")
+        check_shares(self, "p", span="(0, 1]")
 
     @property
     def chance(self) -> float:
@@ -36,7 +26,7 @@ class Coin:
         return self.p
 
     def at(self, t: int) -> bool:
-        """Whether it shows heads in round t (from 1). Raises ValueError as `chance`."""
+        """Whether it shows heads in round t (from 1)."""
         return t == 1 or keyed_seed(self.seed, "coin", t) < self.chance * 2**63
 
 
@@ -49,11 +39,7 @@ class Differences(Channel):
     is_coordinatewise = True
 
     def __post_init__(self) -> None:
-        if not self.compressor.unbiased:
-            raise ValueError(
-                f"{self.compressor}: MARINA needs an unbiased compressor (random_k with `unbiased`, natural, qsgd, "
-                "terngrad)"
-            )
+        self._refuse_biased("MARINA")
 
     def codec(self, t: int) -> Compressor:
         return Identity() if self.coin.at(t) else self.compressor
@@ -105,11 +91,9 @@ def marina(
     Wire: up 32d bits where θ_t = 1 and else one message of an unbiased C, so that bits depend on the seed; 32d bits
     down. `seed` and `d` are the run's; `p` may stand for `d`.
     Source: Gorbunov, Burlachenko, Li and Richtárik, MARINA: Faster Non-Convex Distributed Learning with Compression,
-    2021 (arXiv 2102.07845), Algorithm 1; p = 1/(1+ω) is its authors' code's. It is about full gradients: with
-    `task.batch_size` differences are between batches, which is not VR-MARINA. The step size of theory is
-    `marina_step_size`.
-    Differences: Every process draws the coin from the seed, at no bits; the paper's server would send one bit a
-    round. The authors count the uplink alone.
+    2021 (arXiv 2102.07845), Algorithm 1; p = 1/(1+ω) is its authors' code's. With `task.batch_size` differences are
+    between batches, which is not VR-MARINA. The step size of theory is `marina_step_size`.
+    Differences: Every process draws the coin from the seed, at no bits; the paper's server would send it.
     """
     if p is None and d is not None:
         p = 1 / (1 + compressor.omega(d))
@@ -118,9 +102,6 @@ def marina(
 
 
 def marina_step_size(smoothness: float, worker_smoothness: float, omega: float, p: float, workers: int) -> float:
-    """γ = 1/(L + L̃√((1−p)ω/(pn))) for MARINA on full gradients of n workers.
-
-    ω is the compressor's variance, d/k − 1 for unbiased random-k. Source: Gorbunov, Burlachenko, Li and Richtárik
-    2021, Theorem 2.1 has 1/(L̃(1 + √…)); L of f in the first term is DASHA's authors' code, with the true L.
-    """
+    """γ = 1/(L + L̃√((1−p)ω/(pn))) for MARINA on full gradients of n workers, by DASHA's authors' code; Theorem 2.1 of
+    its paper has L̃ in place of L."""
     return 1 / (smoothness + worker_smoothness * ((1 - p) * omega / (p * workers)) ** 0.5)

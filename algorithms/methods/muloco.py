@@ -1,9 +1,7 @@
 """MuLoCo: many steps of Muon apart, then one Nesterov step on the mean of how far workers came, in few bits."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.update_rules import Adam
 from ..utils.layout import Layout
+from .bases import Adam, Algorithm, Compressor
 from .bases.muon import Muon, Scale
 from .diloco import diloco
 
@@ -31,19 +29,16 @@ def muloco(
         server   Δ̄ = mean_i c_i, dense
         replica  b ← μb + Δ̄,  x ← x − η(Δ̄ + μb),  x_i ← x
 
-    Roles: as `muon` has them, matrices by Muon and all else by AdamW.
     State: x_i, B [of matrices], m and v [of all else] and e_i [d] on every worker; x and b [d].
     Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, which
     leaves no e_i, and 32d bits down; 0 in the others.
     Source: Thérien et al., MuLoCo: Muon is a Practical Inner Optimizer for DiLoCo, 2025 (arXiv 2505.23725). Defaults
-    are its code's example of two workers, with α = 0.044, λ = 0.00125, a warm-up and a cosine. With n = 1, η = 1, μ =
-    0 and no compressor x is Muon's in rounds that H divides.
-    Differences: There Newton-Schulz is Dion's, η multiplies twice, bins are of a tensor, and the mean is compressed
-    too.
+    are its code's example of two workers, with α = 0.044, λ = 0.00125, a warm-up and a cosine.
+    Differences: There Newton-Schulz is Dion's, η multiplies twice, bins are of a tensor, and the mean is compressed.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     inner = Muon(
         layout=layout, momentum=momentum, nesterov=nesterov, scale=scale, others=others, others_lr=others_lr,
-        weight_decay=weight_decay, decoupled=True,
+        weight_decay=weight_decay,
     )  # fmt: skip
     return diloco(compressor, inner, period, outer_lr, outer_momentum, decay)

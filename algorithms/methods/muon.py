@@ -1,10 +1,7 @@
 """Muon, uncompressed: momentum made orthogonal."""
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import Adam
 from ..utils.layout import Layout
+from .bases import Adam, Algorithm, Identity, dense
 from .bases.muon import Muon, Scale
 
 
@@ -34,11 +31,11 @@ def muon(
     AdamW, so `others_lr` 0.015. `match_rms_adamw` with `others_lr` 1 is Moonlight's (Liu et al. 2025, arXiv
     2502.16982), `spectral` Dion's and MuLoCo's.
     Differences: NS is computed in the run's dtype, there in bfloat16. s of a filter is that of (out, all else), there
-    of its last two axes. Every replica computes all matrices; there each rank computes some.
+    of its last two axes.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     update = Muon(
         layout=layout, momentum=momentum, nesterov=nesterov, scale=scale, others=others, others_lr=others_lr,
-        weight_decay=weight_decay, decoupled=True,
+        weight_decay=weight_decay,
     )  # fmt: skip
     return Algorithm.both_ways(dense(), update)

@@ -1,9 +1,6 @@
 """Naive compression: no memory in either direction."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import Direct
-from ..core.update_rules import Update
+from .bases import Algorithm, Compressor, Direct, Update
 
 
 def naive(

@@ -1,10 +1,8 @@
 """1-bit Adam: dense Adam for a while, then one-bit momentum under a frozen second moment."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import ErrorFeedback
+from .bases import Algorithm, Compressor, ErrorFeedback
 from .bases.frozen_adam import FrozenAdam, warmup_rounds
 
 
@@ -29,25 +27,15 @@ def onebit_adam(
                  replica  m ← z, zero where v = 0
         always   x ← x − α·m/(√v + ε)
 
-    State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica, carried
-    over. T_w is `warmup` rounds, or that share of the run.
+    State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
     Source: Tang et al. 2021; the arithmetic (no bias correction, ε outside the root, C's scale ‖u‖₂/√d, the mask
-    where v = 0) is DeepSpeed's. The warm-up of 13 % is the paper's 13 epochs of 100. `signal: gradient` compresses
-    gradients with error feedback, as the CD-Adam authors' baseline does; with `form: torch` and β₂ = 0.99 its step is
-    theirs too.
+    where v = 0) is DeepSpeed's. The warm-up of 13 % is the paper's 13 epochs of 100. `signal: gradient` with `form:
+    torch` and β₂ = 0.99 is the CD-Adam authors' baseline.
     Differences: One server holds δ_s for the whole vector; DeepSpeed has a chunk on every worker. No first gradient
     is dropped, weight decay is added to g_i (`decoupled` for DeepSpeed's), and checkpoints keep the errors. The
     CD-Adam authors' baseline has no mask, sgn(0) = 0, and freezes v two rounds before it compresses.
     """
-    update = FrozenAdam(
-        warmup=warmup_rounds(warmup, rounds),
-        signal=signal,
-        beta1=beta1,
-        beta2=beta2,
-        nu=eps,
-        form=form,
-        weight_decay=weight_decay,
-        decoupled=decoupled,
-    )
+    adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "weight_decay": weight_decay}
+    update = FrozenAdam(warmup=warmup_rounds(warmup, rounds), signal=signal, form=form, decoupled=decoupled, **adam)
     return Algorithm.both_ways(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)

@@ -1,36 +1,27 @@
 """1-bit LAMB: dense LAMB for a while, then one-bit momentum under a frozen second moment and ratio of lengths."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import ErrorFeedback
 from ..utils.layout import Layout
+from .bases import Algorithm, Compressor, ErrorFeedback, Lr
 from .bases.frozen_adam import warmup_rounds
 from .lamb import Lamb
 
-KEPT = 0.9
-"""How much of the average of r is kept each round."""
-
-LEAST_FACTOR, MOST_FACTOR, CHANGE = 0.5, 4.0, 0.1
-"""Between which f is kept, and by which share it may change in a round."""
+KEPT = 0.9  # of the average of r each round
+LEAST_FACTOR, MOST_FACTOR, CHANGE = 0.5, 4.0, 0.1  # between which f is kept, and its largest change in a round
 
 
 class LambMoments(NamedTuple):
-    """What 1-bit LAMB remembers: vectors [*T, d], and for each of the B tensors numbers [*T, B]."""
-
     m: Tensor
     v: Tensor
     fresh: Tensor  # v as it would be, from what is received
-    ratio: Tensor  # c̄, the average of r
-    factor: Tensor  # f
-    scale: Tensor  # σ
+    ratio: Tensor  # c̄, the average of r [*T, B], of B tensors
+    factor: Tensor  # f [*T, B]
+    scale: Tensor  # σ [*T, B]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +35,17 @@ class OnebitLamb(Lamb):
         one = torch.ones_like(none)
         return LambMoments(m=zero, v=zero, fresh=zero, ratio=none, factor=one, scale=one)
 
-    def worker_message(self, gradient: Tensor, x: Tensor, moments: LambMoments, t: int) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def worker_message(self, gradient: Tensor, x: Tensor, moments: LambMoments, t: int) -> Tensor:
         if t <= self.warmup:
             return gradient
         m = self.beta1 * moments.m.unsqueeze(-2) + (1 - self.beta1) * gradient
         return m * self.spread(moments.scale).unsqueeze(-2)
 
-    def step(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, x: Tensor, u: Tensor, moments: LambMoments, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, LambMoments]:
+    def step(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr, t: int) -> tuple[Tensor, LambMoments]:
         return self._learn(x, u, moments, lr, t) if t <= self.warmup else self._follow(x, u, moments, lr)
 
-    def _learn(
-        self, x: Tensor, u: Tensor, moments: LambMoments, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, LambMoments]:
-        m, v = self._averages(u, moments)  # pyright: ignore[reportArgumentType]
+    def _learn(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr, t: int) -> tuple[Tensor, LambMoments]:
+        m, v = self._averages(u, moments)
         step = self._direction(m, v, t) + self.weight_decay * x
         ratio = self.ratio(x, step)
         average = torch.where(ratio == 1, moments.ratio, KEPT * moments.ratio + (1 - KEPT) * ratio)
@@ -67,7 +54,7 @@ class OnebitLamb(Lamb):
             moments = moments._replace(scale=self._scale(m))
         return x - lr * self.spread(ratio) * step, moments
 
-    def _follow(self, x: Tensor, u: Tensor, moments: LambMoments, lr: float | Tensor) -> tuple[Tensor, LambMoments]:
+    def _follow(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr) -> tuple[Tensor, LambMoments]:
         v, root = moments.v, moments.v.sqrt() + self.nu
         m = torch.where(v > 0, u / self.spread(moments.scale), 0)
         gradient = (m - self.beta1 * moments.m) / (1 - self.beta1)
@@ -119,8 +106,8 @@ def onebit_lamb(
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
     Source: Li et al., 1-bit LAMB: Communication Efficient Large-Scale Large-Batch Training with LAMB's Convergence
     Speed, 2021 (arXiv 2104.06069); the arithmetic and its constants are DeepSpeed's. T_w is 100,000 rounds there.
-    Differences: One server holds δ_s, nothing is padded, no first gradient is dropped, m is zero where v is, and σ_j
-    is 1 where m_j is zero, which there divides by zero.
+    Differences: One server holds δ_s, no first gradient is dropped, m is zero where v is, and σ_j is 1 where m_j is
+    zero.
     """
     update = OnebitLamb(
         layout=layout, warmup=warmup_rounds(warmup, rounds), beta1=beta1, beta2=beta2, nu=eps, form="uncorrected",

@@ -6,13 +6,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import SGD, Momentum
 from ..utils.layout import Block, Layout, matrices_of
 from ..utils.linalg import product
-from ..utils.words import check_words
+from .bases import SGD, Algorithm, Identity, Moments, check_words, dense
 from .bases.low_rank import LowRank
 
 
@@ -20,15 +16,13 @@ from .bases.low_rank import LowRank
 class MomentumBeside(SGD):
     """m ← μm + u, x ← x − α(u + m): the gradient beside the momentum that it is already in."""
 
-    def direction(self, u: Tensor, moments: Momentum | tuple[()], t: int) -> tuple[Tensor, Momentum | tuple[()]]:
+    def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
         m, moments = super().direction(u, moments, t)
         return u + m, moments
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerSGD(LowRank):
-    """The rounds of `powersgd`."""
-
     rank: int
     residual: Literal["global", "local"]
 
@@ -70,16 +64,15 @@ def powersgd(
 
     for every tensor m × n, a filter being (out, all else); what has one axis crosses as it is in stage 1, and D is
     its mean. A column of Q that becomes zero stays what it was, for P would be zero ever after.
-    State: M_i [of matrices] on every worker, of which E_i = M_i − D is formed in the next round (`residual: local`:
-    E_i); P and Q, D and m on every replica; none on the server. E_i start at zero, Q standard normal, the same
-    everywhere, of the run's seed.
+    State: M_i [of matrices] on every worker (`residual: local`: E_i); P and Q, D and m on every replica. E_i start at
+    zero, Q standard normal, the same everywhere, of the run's seed.
     Wire: 32(Σ r(m + n) + what has one axis) bits each way.
     Source: Vogels, Karimireddy and Jaggi, PowerSGD: Practical Low-Rank Gradient Compression for Distributed
     Optimization, 2019 (arXiv 1905.13727), and its authors' code, which steps by D + m and compresses embeddings and
     heads too. Where workers differ E_i grows each round by G_i − mean_i G_i; with `residual: local` it does not, and
     x is the same.
     Differences: orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added, after which a tensor with a
-    zero mean never moves again. Every round sends both factors; torch's hook begins after 1,000 dense rounds.
+    zero mean never moves again. torch's hook begins after 1,000 dense rounds.
     """
     check_words(powersgd, locals())
     compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))

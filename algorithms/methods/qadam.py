@@ -1,8 +1,8 @@
 """QAdam: dense Adam for a while, then 8-bit momentum under a frozen second moment."""
 
-from ..compressors.base import Compressor
-from ..core.algorithm import Algorithm
-from ..core.channels import Direct
+from typing import Any
+
+from .bases import Algorithm, Compressor, Direct
 from .bases.frozen_adam import FrozenAdam, warmup_rounds
 
 
@@ -25,20 +25,12 @@ def qadam(
                  replica  m ← z
         always   x ← x − α/(1−β₁^t)·m/(√v/√(1−β₂^t) + ε)
 
-    State: m and v [d] on every replica. T_w is `warmup` rounds, or that share of the run.
+    State: m and v [d] on every replica.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, 8d + 64 bits with min_max_uint8.
     Source: Bagua's QAdam, whose bias correction also goes on after v is frozen.
     Differences: Bagua compresses in one chunk a worker (here the whole vector), drops the gradient of the switching
-    round and loses weight decay after it; this file does neither of the latter two.
+    round and loses weight decay after it.
     """
-    update = FrozenAdam(
-        warmup=warmup_rounds(warmup, rounds),
-        mask=False,
-        beta1=beta1,
-        beta2=beta2,
-        nu=eps,
-        form="torch",
-        weight_decay=weight_decay,
-        decoupled=decoupled,
-    )
+    adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "weight_decay": weight_decay}
+    update = FrozenAdam(warmup=warmup_rounds(warmup, rounds), mask=False, form="torch", decoupled=decoupled, **adam)
     return Algorithm.both_ways(Direct(compressor, dense_rounds=update.warmup), update, uplink_only)

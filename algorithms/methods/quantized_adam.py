@@ -5,19 +5,15 @@ from typing import Any, Literal, Self
 
 from torch import Tensor
 
-from ..compressors.base import Compressor
 from ..compressors.blocks import Blocks
 from ..compressors.scaled_codes import UniformQuantize
-from ..core.algorithm import Algorithm, ReplicaState, WorkerState
-from ..core.channels import Direct, ErrorFeedback, dense
-from ..core.update_rules import SGD, AdamMoments, check_shares
+from ..core.algorithm import ReplicaState, Wanted, WorkerState
+from .bases import SGD, AdamMoments, Algorithm, Compressor, Direct, ErrorFeedback, Lr, check_shares, dense
 from .bases.server_weights import ServerModel, of_workers
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantizedAdam(ServerModel):
-    """The rounds of `quantized_adam`."""
-
     beta: float
     theta: float
     eps: float
@@ -42,14 +38,10 @@ class QuantizedAdam(ServerModel):
             values["beta"], values["theta"] = values.pop("betas")
         return replace(self, **values)
 
-    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
-        return replace(super().start_workers(x, ids), moments=AdamMoments(m=zeros, v=zeros))
+    def start_moments(self, like: Tensor) -> AdamMoments:
+        return AdamMoments(m=like.new_zeros(like.shape), v=like.new_zeros(like.shape))
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, AdamMoments]:
-        """α_t m_i/√(v_i + ε) for all workers [*T, W, d]."""
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         if self.weight_decay:
             gradient = gradient + self.weight_decay * replica.x.unsqueeze(-2)
         theta = self.theta if self.theta_schedule == "constant" else 1 - self.theta / t
@@ -65,9 +57,7 @@ def quantized_adam(
     beta: float = 0.9,  # β, how much of m is kept each round
     theta: float = 0.999,  # θ, how much of v is kept each round
     eps: float = 1e-8,  # ε, added to v under the root
-    theta_schedule: Literal[  # of θ_t: θ, or 1 − θ/t
-        "constant", "one_minus_theta_over_t"
-    ] = "constant",
+    theta_schedule: Literal["constant", "one_minus_theta_over_t"] = "constant",  # of θ_t: θ, or 1 − θ/t
     weight_decay: float = 0.0,  # λ, added to g_i
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
@@ -78,7 +68,6 @@ def quantized_adam(
         server   x ← x − mean_i q_i,  sends Q_x(x)                          (x itself where `uplink_only`)
         replica  takes over Q_x(x)
 
-    θ_t = θ, or 1 − θ/t (`theta_schedule`). Weight decay adds λ times the received weights to g_i.
     State: m_i, v_i and e_i [d] on every worker; x [d] on the server. What is evaluated is what workers hold, Q_x(x).
     Wire: Q_g up, b·d + 32 bits with log_quantize; Q_x down, uniform_quantize with `weight_bits`, likewise b·d + 32.
     Source: Chen, Shen, Huang and Liu 2021, of which the abstract is at hand: the quantizers, their levels and the
@@ -86,13 +75,7 @@ def quantized_adam(
     """
     weights = UniformQuantize(weight_bits)
     quantizer = Blocks(weights, compressor.sizes) if isinstance(compressor, Blocks) else weights
+    up, down = ErrorFeedback(compressor), dense() if uplink_only else Direct(quantizer)
     return QuantizedAdam(
-        uplink=ErrorFeedback(compressor),
-        downlink=dense() if uplink_only else Direct(quantizer),
-        update=SGD(),
-        beta=beta,
-        theta=theta,
-        eps=eps,
-        theta_schedule=theta_schedule,
-        weight_decay=weight_decay,
+        up, down, SGD(), beta=beta, theta=theta, eps=eps, theta_schedule=theta_schedule, weight_decay=weight_decay
     )

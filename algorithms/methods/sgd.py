@@ -1,9 +1,6 @@
 """Distributed SGD, uncompressed."""
 
-from ..compressors.base import Identity
-from ..core.algorithm import Algorithm
-from ..core.channels import dense
-from ..core.update_rules import SGD
+from .bases import SGD, Algorithm, Identity, dense
 
 
 def sgd(compressor: Identity, update: SGD) -> Algorithm:

@@ -3,9 +3,7 @@
 from typing import Literal
 
 from ..compressors.sign import Sign, check_signs, vote
-from ..core.algorithm import Algorithm
-from ..core.channels import Direct
-from ..core.update_rules import SGD
+from .bases import SGD, Algorithm, Direct
 from .bases.worker_momentum import WorkerMomentum
 
 
@@ -21,13 +19,10 @@ def signum(
         server   V = sgn±(mean_i s_i), the vote of the majority
         replica  x ← x − α(V + λx)
 
-    The mean of signs is exact and zero on a tie alone, which is +1 here, or 0 with `tie: zero`.
     State: m_i [d] on every worker, zero at the start.
     Wire: d bits up, d bits down, or 2d with `tie: zero`.
     Source: Bernstein et al., signSGD with Majority Vote is Communication Efficient and Fault Tolerant, 2019; ties and
-    zeros are +1 in its authors' code, and weight decay is added to the vote. β = 0 is signSGD with majority vote.
+    zeros are +1 in its authors' code, and weight decay is added to the vote.
     """
     check_signs(compressor)
-    return WorkerMomentum(
-        uplink=Direct(compressor), downlink=Direct(vote(tie)), update=update, beta1=beta, beta2=beta
-    )
+    return WorkerMomentum(Direct(compressor), Direct(vote(tie)), update, beta1=beta, beta2=beta)

@@ -3,11 +3,7 @@
 from typing import Literal
 
 from ..compressors.chunk_top_k import ChunkTopK
-from ..core.aggregation import Mean, SendersMean
-from ..core.algorithm import Algorithm
-from ..core.channels import Direct, ErrorFeedback, dense
-from ..core.update_rules import Update
-from ..utils.words import check_words
+from .bases import Algorithm, Direct, ErrorFeedback, Mean, SendersMean, Update, check_words, dense
 from .bases.local_steps import LocalSteps, Nesterov
 
 
@@ -32,20 +28,15 @@ def sparseloco(
     of s, as nk(32 + ⌈log₂ s⌉) bits, or dense where that is fewer, 32s. 0 in the others.
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025
     (arXiv 2508.15706), by a transcription of its algorithm. `aggregate: senders` is its code's (CCLoco) mean, up to n
-    times as long. H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, the two bits of a value templar's. C
-    with k = s and all its values is local SGD for η = 1.
+    times as long. H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, the two bits of a value templar's.
     Differences: Chunks are consecutive coordinates of the flat vector, there squares of 64 × 64 of matrices. There η
-    multiplies e_i too, and workers gather all messages, n−1 times what goes up; here the server sends the entries
-    that anyone sent. Papers count the uplink alone.
+    multiplies e_i too, and workers gather all messages. Papers count the uplink alone.
     """
     check_words(sparseloco, locals())
     sent = ChunkTopK(min(workers * compressor.k, compressor.chunk), compressor.chunk)
-    is_sparse = sent.bits(sent.chunk) < 32 * sent.chunk
-    return LocalSteps(
-        uplink=ErrorFeedback(compressor, decay=decay),
-        downlink=Direct(sent) if is_sparse else dense(),
-        update=Nesterov(rate=outer_lr),
-        inner=update,
-        period=period,
-        combine=Mean() if aggregate == "all" else SendersMean(),
+    up, down = (
+        ErrorFeedback(compressor, decay=decay),
+        Direct(sent) if sent.bits(sent.chunk) < 32 * sent.chunk else dense(),
     )
+    combine = Mean() if aggregate == "all" else SendersMean()
+    return LocalSteps(up, down, Nesterov(rate=outer_lr), inner=update, period=period, combine=combine)

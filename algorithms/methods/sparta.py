@@ -1,19 +1,14 @@
 """SPARTA: workers train apart, and average a few random coordinates in every round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload
 from ..compressors.blocks import Blocks
 from ..compressors.random_k import RandomK
-from ..core.algorithm import Algorithm, ReplicaState, WorkerState
-from ..core.channels import Direct, ErrorFeedback
-from ..core.update_rules import Update
-from ..utils.seeding import MessageKey
+from ..core.algorithm import ReplicaState, WorkerState
+from .bases import Algorithm, Compressor, Direct, ErrorFeedback, MessageKey, Payload, Update
 from .bases.local_steps import LocalSteps, Nesterov
 
 
@@ -24,7 +19,7 @@ class SharedUp(ErrorFeedback):
     is_coordinatewise = True
 
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
-        return super().send(w, memory, _shared(key))
+        return super().send(w, memory, MessageKey(key.seed, "shared", key.round))
 
 
 @dataclass(frozen=True)
@@ -34,11 +29,7 @@ class SharedDown(Direct):
     is_coordinatewise = True
 
     def send(self, w: Tensor, memory: None, key: MessageKey) -> tuple[Payload, None]:
-        return super().send(w, memory, _shared(key))
-
-
-def _shared(key: MessageKey) -> MessageKey:
-    return MessageKey(key.seed, "shared", key.round)
+        return super().send(w, memory, MessageKey(key.seed, "shared", key.round))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +40,7 @@ class Sparta(LocalSteps):
     has_common_model = False
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
-        assert state.x is not None
-        assert isinstance(state.memory, Tensor)  # x − x_i where it was not sent, zero where it was
+        # The memory is x − x_i where it was not sent, zero where it was.
         return replace(state, x=torch.where(state.memory == 0, replica.x.unsqueeze(-2), state.x))
 
 
@@ -62,16 +52,13 @@ def sparta(compressor: Compressor, update: Update) -> Algorithm:
         server   mean_i (x − x_i) on S
         replica  on S: x ← x − mean_i (x − x_i) = mean_i x_i,  x_i ← x
 
-    x holds of every coordinate its last mean: what is sent are differences to it, and nobody trains on it. What is
-    measured is mean_i x_i, which no exchange moves, and which a run could have for one more average, not counted.
+    x holds of every coordinate its last mean. What is measured is mean_i x_i, an average that is not counted.
     State: x_i, the inner update's moments and what was not sent of x − x_i [d] on every worker; x [d].
     Wire: 32k + 64 bits up and down in every round, where k is that of `compressor`, random_k.
-    Raises ValueError for other compressors.
-    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share, 0.005, is the preset's. k
-    = d is local SGD.
+    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share is 0.005. k = d is local
+    SGD.
     Differences: S has k coordinates of the whole vector and crosses as a seed; there every coordinate is in S with
-    that chance, and S is broadcast uncounted. What crosses are differences to the last means. Evaluations measure the
-    mean of the models, whose communication is not counted.
+    that chance, and S is broadcast uncounted.
     """
     if not isinstance(compressor.compressor if isinstance(compressor, Blocks) else compressor, RandomK):
         raise ValueError(f"{compressor}: sparta needs coordinates that every worker draws alike; take random_k")

@@ -1,19 +1,14 @@
 """0/1 Adam: one bit from the start, a second moment learnt ever more seldom, then ever longer local steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Identity, Payload
-from ..core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
-from ..core.channels import ErrorFeedback
-from ..core.update_rules import Adam, AdamMoments, Moments
+from ..core.algorithm import ReplicaState, Stage, Wanted, WorkerState
 from ..utils.rounding import floored_share
-from ..utils.seeding import MessageKey
+from .bases import Adam, AdamMoments, Algorithm, Compressor, ErrorFeedback, Identity, Lr, MessageKey, Payload
 from .bases.frozen_adam import warmup_rounds
 from .bases.server_weights import of_workers
 
@@ -50,8 +45,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Intermittent(ErrorFeedback):
-    """Error feedback but in dense rounds, which leave the memory as it is; from T_v on what is sent is another
-    quantity, so that the memory begins anew."""
+    """Error feedback but in dense rounds, which leave the memory as it is; after T_v it begins anew."""
 
     schedule: Schedule = field(kw_only=True)
 
@@ -69,8 +63,7 @@ class Intermittent(ErrorFeedback):
 
 @dataclass(frozen=True, kw_only=True)
 class IntermittentAdam(Adam):
-    """Adam whose v takes up the gradients of dense rounds alone; m is zero in all others where v is, since one bit
-    cannot hold the gradient of a coordinate that has none."""
+    """Adam whose v takes up the gradients of dense rounds alone; in all others m is zero where v is."""
 
     schedule: Schedule
 
@@ -87,18 +80,13 @@ class IntermittentAdam(Adam):
 
 
 class LocalMoments(NamedTuple):
-    """What a worker remembers of its own steps."""
-
     m: Tensor  # [*T, W, d]
     lr: Tensor  # [*T, W, 1], the step sizes since the last exchange, added up
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroOneAdam(Algorithm):
-    """A common model for T_v rounds, then local steps under its second moment.
-
-    From then on m of a replica is Σαm over the rounds since the exchange before, of all workers.
-    """
+    """A common model for T_v rounds, then local steps, in which m of a replica is Σαm since the exchange before."""
 
     update: IntermittentAdam
 
@@ -110,47 +98,38 @@ class ZeroOneAdam(Algorithm):
         moments = LocalMoments(m=torch.zeros_like(models), lr=torch.zeros_like(models[..., :1]))
         return replace(super().start_workers(x, ids), moments=moments, x=models)
 
-    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
+    def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
         return (self,) if self.update.schedule.exchanges(t) else ()
 
-    def local(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> WorkerState:
+    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
         if t <= self.update.schedule.freeze:
             return state
-        own = _own(state)
-        moments = AdamMoments(m=own.m, v=_second(replica).unsqueeze(-2))
-        x, moments = self.update.step(_model(state), gradient, moments, of_workers(lr), t)
+        own = state.moments
+        moments = AdamMoments(m=own.m, v=replica.moments.v.unsqueeze(-2))
+        x, moments = self.update.step(state.x, gradient, moments, of_workers(lr), t)
         return replace(state, x=x, moments=LocalMoments(m=moments.m, lr=own.lr + of_workers(lr)))
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         if t <= self.update.schedule.freeze:
             return gradient, state.moments
-        root = self.update.root(_second(replica)).unsqueeze(-2)
-        return (_model(state) - replica.x.unsqueeze(-2)) * root, state.moments
+        root = self.update.root(replica.moments.v).unsqueeze(-2)
+        return (state.x - replica.x.unsqueeze(-2)) * root, state.moments
 
-    def apply_signal(
-        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
-    ) -> ReplicaState:
+    def apply_signal(self, signal: Tensor, state: ReplicaState, lr: Lr, t: int, norm: Tensor | None) -> ReplicaState:
         if t <= self.update.schedule.freeze:
             return super().apply_signal(signal, state, lr, t, norm)
-        v = _second(state)
+        v = state.moments.v
         u = torch.where(v > 0, self.clipped_aggregate(signal, norm), 0)
         x = state.x + u / self.update.root(v)
         return replace(state, x=x, signal=signal, moments=AdamMoments(m=-u, v=v))
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         models = replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2)
-        own, m = _own(state), replica.moments[0].unsqueeze(-2)
+        own, m = state.moments, replica.moments.m.unsqueeze(-2)
         if t > self.update.schedule.freeze:
             m = torch.where(own.lr > 0, m / own.lr, own.m)  # where α was zero nothing was stepped
         m = m.expand_as(models).contiguous()
         return replace(state, x=models, moments=LocalMoments(m=m, lr=torch.zeros_like(own.lr)))
-
-    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        raise ValueError("theory gives no step size for local steps; set task.step_unit=one")
 
 
 def zero_one_adam(
@@ -199,18 +178,3 @@ def zero_one_adam(
     )  # fmt: skip
     channel = Intermittent(compressor, schedule=schedule)
     return ZeroOneAdam(uplink=channel, downlink=channel, update=update)
-
-
-def _own(state: WorkerState) -> LocalMoments:
-    assert isinstance(state.moments, LocalMoments)
-    return state.moments
-
-
-def _model(state: WorkerState) -> Tensor:
-    assert state.x is not None
-    return state.x
-
-
-def _second(replica: ReplicaState) -> Tensor:
-    moments: Any = replica.moments
-    return moments.v

@@ -22,6 +22,7 @@ from .optimizer_state import check_state, state_digest, to_device
 
 _OF_GRADIENTS = (
     "start_workers",
+    "start_moments",
     "worker_message",
     "worker",
     "server",

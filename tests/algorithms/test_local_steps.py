@@ -6,13 +6,11 @@ from reference import compressors as plain
 from reference import problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
-from small_support import ADAMW, LR, ROUNDS, START, N, assert_close, gradients, run, states
+from small_support import ADAMW, LR, ROUNDS, START, N, assert_close, run
 
 from algorithms.compressors import Identity, ScaledSign, TopK
 from algorithms.core.bit_counter import BitCounter
-from algorithms.core.channels import dense
 from algorithms.core.update_rules import SGD
-from algorithms.methods.bases.local_steps import LocalSteps
 from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.optim.ddp_hook import compressed
@@ -39,21 +37,6 @@ def test_diloco_follows_the_reference(period, compressor):
     expected = local_steps(problem.gradient, START, N, inner, ROUNDS, period, 0.7, 0.9, theirs, 0.95)
     found = run(diloco(ours, ADAMW, period, outer_lr=0.7, outer_momentum=0.9, decay=0.95), lr=0.01)
     assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
-
-
-def test_the_run_s_step_size_is_not_the_outer_update_s():
-    """The outer SGD() is x ← x − Δ, not x − αΔ."""
-    found = LocalSteps(uplink=dense(), downlink=dense(), update=SGD(), inner=SGD(), period=5)
-    assert torch.equal(run(found), run(local_sgd(Identity(), SGD(), period=5)))
-    heavy = LocalSteps(uplink=dense(), downlink=dense(), update=SGD(momentum=0.6), inner=SGD(), period=5)
-    path = states(heavy)
-    x, b = path[0].replica.x, torch.zeros(problem.D, dtype=torch.float64)
-    for t in range(5, ROUNDS + 1, 5):
-        before = path[t - 1]
-        assert before.workers.x is not None
-        b = 0.6 * b + x - (before.workers.x - LR * gradients(before)).mean(0)
-        x = x - b
-        assert_close(path[t].replica.x, x, 1e-12)
 
 
 def test_silent_rounds_cost_nothing():

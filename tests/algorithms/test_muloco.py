@@ -5,7 +5,7 @@ from reference import compressors as plain
 from reference import matrices as problem
 from reference.groups import bin_means
 from reference.local_steps import local_steps
-from reference.muloco import muon_apart
+from reference.muon import Muon
 from small_support import ROUNDS, assert_close, run
 
 from algorithms.compressors import BinMeans, Compressor, Identity, ScaledSign
@@ -27,9 +27,9 @@ LAYOUT = laid_out(problem.TENSORS)
     ids=["identity", "scaled_sign", "bin_means"],
 )
 def test_muloco_follows_the_reference(compressor: Compressor, theirs, period: int, nesterov: bool, scale) -> None:
-    inner = muon_apart(problem.WORKERS, LR, 0.9, nesterov, scale, 0.5, 0.1)
-    expected = local_steps(
-        problem.gradient, list(problem.START), problem.WORKERS, inner, ROUNDS, period, 0.9, 0.8, theirs, 0.95
-    )
+    n, start = problem.WORKERS, list(problem.START)
+    apart = [Muon(LR, 0.9, nesterov, scale, 0.5, 0.1, 0.99, 1e-8) for _ in range(n)]
+    inner = lambda i, t, x, g: apart[i].step(x, g)  # noqa: E731
+    expected = local_steps(problem.gradient, start, n, inner, ROUNDS, period, 0.9, 0.8, theirs, 0.95)
     ours = muloco(compressor, LAYOUT, period, nesterov=nesterov, scale=scale, others_lr=0.5, weight_decay=0.1)
     assert_close(run(ours, LR, problem), expected)

@@ -1,12 +1,15 @@
 """Methods with a warm-up, or with moments on the workers, against plain loops written without sight of them."""
 
+from functools import partial
+
 import pytest
 import torch
-from reference import onebit_adam as plain_onebit_adam
 from reference import problem
-from reference import qadam as plain_qadam
-from reference import quantized_adam as plain_quantized_adam
-from reference.compressors import scaled_sign
+from reference.compressors import scaled_sign, scaled_sign_l2
+from reference.frozen_adam import frozen_adam
+from reference.methods import direct, error_feedback
+from reference.quantized_adam import quantized_adam as plain_quantized_adam
+from reference.quantizers import min_max_uint8
 from small_support import assert_close, run, states
 
 from algorithms.compressors import Identity, LogQuantize, MinMaxUint8, ScaledSign, TopK
@@ -28,43 +31,28 @@ def dead_last(i: int, x: list[float]) -> list[float]:
     return [*problem.gradient(i, x)[:-1], 0.0]
 
 
-def path(algorithm: Algorithm, gradient=problem.gradient) -> torch.Tensor:
-    """x after every round [rounds, d]."""
-    return run(algorithm, LR, rounds=ROUNDS, start=START, gradient=gradient)
+SIGNS = partial(error_feedback, scaled_sign_l2)
+CASES = {
+    "onebit_adam": (onebit_adam, ScaledSign("l2"), SIGNS, {}, {}),
+    "onebit_adam of gradients": (
+        onebit_adam,
+        ScaledSign("l2"),
+        SIGNS,
+        {"signal": "gradient"},
+        {"signal": "gradient"},
+    ),
+    "qadam": (qadam, MinMaxUint8(), partial(direct, min_max_uint8), {}, {"mask": False, "corrected": True}),
+    "apmsqueeze": (apmsqueeze, ScaledSign(), partial(error_feedback, scaled_sign), {}, {"floor": 1e-16}),
+}
 
 
-phases = pytest.mark.parametrize(
-    ("warmup", "weight_decay", "gradient"), [(1, 0.0, dead_last), (13, 0.05, problem.gradient)]
-)
-
-
-def reference(method, gradient, warmup: int, weight_decay: float, *options) -> list[list[float]]:
-    """The points of a plain loop."""
-    return method(gradient, START, problem.WORKERS, LR, ROUNDS, warmup, 0.9, BETA2, 1e-8, weight_decay, *options)
-
-
-@phases
-@pytest.mark.parametrize("signal", ["momentum", "gradient"])
-def test_onebit_adam_follows_the_reference(warmup, signal, weight_decay, gradient):
-    algorithm = onebit_adam(
-        ScaledSign("l2"), ROUNDS, warmup, signal, beta2=BETA2, eps=1e-8, weight_decay=weight_decay
-    )
-    expected = reference(plain_onebit_adam.onebit_adam, gradient, warmup, weight_decay, signal)
-    assert_close(path(algorithm, gradient), expected)
-
-
-@phases
-def test_qadam_follows_the_reference(warmup, weight_decay, gradient):
-    algorithm = qadam(MinMaxUint8(), ROUNDS, warmup, beta2=BETA2, weight_decay=weight_decay)
-    assert_close(path(algorithm, gradient), reference(plain_qadam.qadam, gradient, warmup, weight_decay))
-
-
-@phases
-def test_apmsqueeze_follows_the_reference(warmup, weight_decay, gradient):
-    algorithm = apmsqueeze(ScaledSign(), ROUNDS, warmup, beta2=BETA2, weight_decay=weight_decay)
-    options = ("momentum", scaled_sign, 1e-16)
-    expected = reference(plain_onebit_adam.onebit_adam, gradient, warmup, weight_decay, *options)
-    assert_close(path(algorithm, gradient), expected)
+@pytest.mark.parametrize(("warmup", "decay", "gradient"), [(1, 0.0, dead_last), (13, 0.05, problem.gradient)])
+@pytest.mark.parametrize(("method", "compressor", "channel", "options", "theirs"), CASES.values(), ids=CASES)
+def test_a_frozen_adam_follows_the_reference(method, compressor, channel, options, theirs, warmup, decay, gradient):
+    algorithm = method(compressor, ROUNDS, warmup, beta2=BETA2, weight_decay=decay, **options)
+    found = run(algorithm, LR, rounds=ROUNDS, start=START, gradient=gradient)
+    expected = frozen_adam(gradient, START, problem.WORKERS, LR, ROUNDS, warmup, channel, BETA2, decay, **theirs)
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +69,7 @@ def test_quantized_adam_follows_the_reference(gradient_bits, weight_bits, schedu
         uplink_only=weight_bits is None,
     )
     options = (0.9, 0.99, 1e-8, gradient_bits, weight_bits, schedule, weight_decay)
-    server, received = plain_quantized_adam.quantized_adam(
-        problem.gradient, START, problem.WORKERS, LR, ROUNDS, *options
-    )
+    server, received = plain_quantized_adam(problem.gradient, START, problem.WORKERS, LR, ROUNDS, *options)
     found = states(algorithm, LR, rounds=ROUNDS, start=START)[1:]
     assert_close(torch.stack([state.replica.x for state in found]), received)
     assert_close(torch.stack([state.server.x for state in found]), server)

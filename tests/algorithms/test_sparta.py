@@ -5,7 +5,7 @@ import torch
 from reference import problem
 from reference.local_steps import adamw
 from reference.local_steps import sgd as plain_sgd
-from reference.sparta import sparta as plain_sparta
+from reference.local_steps import sparta as plain_sparta
 from small_support import ADAMW, ROUNDS, SEED, START, N, assert_close, gradients, states
 
 from algorithms.compressors import Blocks, RandomK, TopK

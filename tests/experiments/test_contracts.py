@@ -42,9 +42,9 @@ def of_configuration(name: str, **others: Any) -> list:
 
     All but a method's first case are slow tests.
     """
-    published = _read("algorithm", name)
+    target, options, _ = _read("algorithm", name)
     soon = {"period": 3} if "period" in parameters(name) else {}
-    found = cases(get_object(published.target), **{**published.options, **soon, **others})
+    found = cases(get_object(target), **{**options, **soon, **others})
     return [
         pytest.param(
             case,

@@ -12,7 +12,6 @@ Without `dct` the identity takes the transform's place.
 
 import math
 
-from reference.loops import Gradient, Vector
 from reference.matrices import TENSORS, Matrix, as_matrix, parts, product, transposed
 
 
@@ -37,19 +36,7 @@ def chunks(matrix: Matrix, h: int, w: int) -> list[tuple[int, int, Matrix]]:
     ]
 
 
-def demo(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    lr: float,
-    rounds: int,
-    k: int,
-    side: int,
-    beta: float,
-    weight_decay: float,
-    dct: bool = True,
-    plus: bool = False,
-) -> list[Vector]:
+def demo(gradient, x, n, lr, rounds, k, side, beta, weight_decay, dct=True, plus=False):
     """x after every round."""
     delta = [[0.0] * len(x) for _ in range(n)]
     path = []

@@ -11,32 +11,12 @@ Source: Ahn, Xu, Abreu et al. 2025, and their reference code:
 
 import math
 
-from reference.loops import Gradient, Vector, mean
-from reference.matrices import (
-    TENSORS,
-    Matrix,
-    as_matrix,
-    combined,
-    flat,
-    orthonormalised,
-    parts,
-    product,
-    transposed,
-)
+from reference.loops import Vector, mean
+from reference.matrices import TENSORS, as_matrix, combined, flat, orthonormalised, parts, product, transposed
 from reference.muon import AdamW
 
 
-def dion(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    lr: float,
-    rounds: int,
-    q: dict[str, Matrix],
-    momentum: float,
-    others_lr: float,
-    weight_decay: float,
-) -> list[Vector]:
+def dion(gradient, x, n, lr, rounds, q, momentum, others_lr, weight_decay):
     """x after every round; `q` is the first Q of every matrix, by name."""
     q = dict(q)
     momenta = [{} for _ in range(n)]

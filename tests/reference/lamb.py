@@ -15,40 +15,23 @@ v is; σ is 1 where m is zero. Equations (t: round; j: tensor; δ zero at the st
                   s = min(1, ‖P‖/‖U‖);  f within [0.5, 4], then within 0.9 and 1.1 times the last;  x ← x − α c̄ f U
 """
 
-from collections.abc import Callable
-from math import sqrt
+from math import hypot, sqrt
 
-from reference.loops import Gradient, Vector, mean
-
-
-def norm(x: Vector) -> float:
-    return sqrt(sum(a * a for a in x))
+from reference.loops import mean
+from reference.methods import error_feedback
 
 
 def within(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-def onebit_lamb(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    lr: float,
-    rounds: int,
-    warmup: int,
-    sizes: list[int],
-    compress: Callable[[Vector], Vector],
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-) -> list[Vector]:
+def onebit_lamb(gradient, x, n, lr, rounds, warmup, sizes, compress, beta2=0.999, weight_decay=0.0):
     """x after each round; with `warmup` = `rounds` it is LAMB."""
-    d, x = len(x), list(x)
+    d, x, beta1, eps = len(x), list(x), 0.9, 1e-8
     tensors = [range(sum(sizes[:j]), sum(sizes[: j + 1])) for j in range(len(sizes))]
     m, v, fresh = [0.0] * d, [0.0] * d, [0.0] * d
     average, last, scale = [0.0] * len(sizes), [1.0] * len(sizes), [1.0] * len(sizes)
-    delta, server = [[0.0] * d for _ in range(n)], [0.0] * d
+    ups, down = [error_feedback(compress, d=d) for _ in range(n)], error_feedback(compress, d=d)
     path = []
     for t in range(1, rounds + 1):
         g = [gradient(i, x) for i in range(n)]
@@ -58,7 +41,7 @@ def onebit_lamb(
             v = [beta2 * v[k] + (1 - beta2) * u[k] ** 2 for k in range(d)]
             for j, tensor in enumerate(tensors):
                 step = {k: m[k] / (sqrt(v[k]) + eps) + weight_decay * x[k] for k in tensor}
-                length, of_step = norm([x[k] for k in tensor]), norm(list(step.values()))
+                length, of_step = hypot(*(x[k] for k in tensor)), hypot(*step.values())
                 r = within(length / of_step, 0.01, 10.0) if length > 0 and of_step > 0 else 1.0  # (2)
                 for k in tensor:
                     x[k] -= lr * r * step[k]
@@ -66,19 +49,12 @@ def onebit_lamb(
                     average[j] = 0.9 * average[j] + 0.1 * r  # (3)
             if t == warmup:
                 fresh = list(v)
-                rho = [norm([m[k] for k in tensor]) / sqrt(len(tensor)) for tensor in tensors]
+                rho = [hypot(*(m[k] for k in tensor)) / sqrt(len(tensor)) for tensor in tensors]
                 scale = [sum(rho) / len(rho) / one if one > 0 else 1.0 for one in rho]  # (4)
         else:
             sigma = [scale[j] for j, tensor in enumerate(tensors) for _ in tensor]
-            sent = []
-            for i in range(n):
-                w = [(beta1 * m[k] + (1 - beta1) * g[i][k]) * sigma[k] + delta[i][k] for k in range(d)]
-                c = compress(w)
-                delta[i] = [w[k] - c[k] for k in range(d)]  # (5)
-                sent.append(c)
-            y = [a + b for a, b in zip(mean(sent), server, strict=True)]
-            z = compress(y)
-            server = [y[k] - z[k] for k in range(d)]  # (6)
+            w = [[(beta1 * m[k] + (1 - beta1) * own[k]) * sigma[k] for k in range(d)] for own in g]
+            z = down(mean([up(own, t) for up, own in zip(ups, w, strict=True)]), t)  # (5), (6)
             new = [z[k] / sigma[k] if v[k] > 0 else 0.0 for k in range(d)]  # (7)
             for k in range(d):
                 fresh[k] = beta2 * fresh[k] + (1 - beta2) * ((new[k] - beta1 * m[k]) / (1 - beta1)) ** 2
@@ -88,7 +64,7 @@ def onebit_lamb(
                 step = {k: plain[k] + weight_decay * x[k] for k in tensor}
                 f = max((sqrt(v[k]) + eps) / (sqrt(fresh[k]) + eps) for k in tensor)
                 if weight_decay > 0:
-                    share = min(1.0, norm(list(plain.values())) / norm(list(step.values())))
+                    share = min(1.0, hypot(*plain.values()) / hypot(*step.values()))
                     f = f * share + 1 - share
                 f = within(within(f, 0.5, 4.0), 0.9 * last[j], 1.1 * last[j])
                 last[j] = f

@@ -1,27 +1,31 @@
-"""Local SGD, local AdamW and DiLoCo by loops over workers and coordinates.
+"""Local SGD, local AdamW, DiLoCo, SparseLoCo and SPARTA by loops over workers and coordinates.
 
-Sources: McMahan et al. 2016; Douillard et al. 2023, arXiv 2311.08105. In every round t
+Sources: McMahan et al. 2016; Douillard et al. 2023, arXiv 2311.08105; Sarfi et al. 2025, arXiv 2508.15706; EXO Labs
+2025, exo-explore/gym. In every round t
 
     worker i  (1) x_i ← x_i − α g_i, or AdamW's step with m_i and v_i of its own, g_i = ∇f_i(x_i)
     where H divides t:
-    all       (2) Δ̄ = mean_i (x − x_i)
-              (3) b ← μb + Δ̄
-              (4) x ← x − η(Δ̄ + μb), x_i ← x
+    worker i  (2) e_i ← βe_i + x − x_i, c_i = C(e_i), e_i ← e_i − c_i
+    all       (3) Δ̄ = mean_i c_i, or of every coordinate the mean over those that sent it, be it 0
+              (4) b ← μb + Δ̄,  x ← x − η(Δ̄ + μb), x_i ← x
 
-With a compressor (2) is Δ̄ = mean_i c_i, c_i = C(Δ_i + βe_i), e_i ← Δ_i + βe_i − c_i.
+and in place of what is behind (1) for SPARTA, with coordinates S that are given
+
+    all       (5) x_i[k] ← mean_j x_j[k] for k in S
 """
 
 from collections.abc import Callable
 from math import sqrt
 
-from reference.loops import Gradient, Vector, mean
+from reference.loops import Vector
+from reference.methods import plus
 
 Inner = Callable[[int, int, Vector, Vector], Vector]
+"""What a worker of a number becomes in a round, from its model and gradient."""
 
 
 def sgd(lr: float) -> Inner:
-    """What a worker of a number becomes in a round, from its model and gradient."""
-    return lambda i, t, x, g: [a - lr * b for a, b in zip(x, g, strict=True)]
+    return lambda i, t, x, g: plus(x, g, -lr)
 
 
 def adamw(lr: float, beta1: float, beta2: float, eps: float, weight_decay: float) -> Inner:
@@ -41,19 +45,8 @@ def adamw(lr: float, beta1: float, beta2: float, eps: float, weight_decay: float
     return step
 
 
-def local_steps(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    inner: Inner,
-    rounds: int,
-    period: int,
-    eta: float = 1.0,
-    mu: float = 0.0,
-    compress: Callable[[Vector], Vector] = lambda x: x,
-    beta: float = 0.0,
-) -> list[Vector]:
-    """The common x after every round."""
+def local_steps(gradient, x, n, inner, rounds, period, eta=1.0, mu=0.0, compress=list, beta=0.0, chosen=None):
+    """The common x after every round; `chosen` says which coordinates of a vector are sent."""
     d = len(x)
     own, errors = [list(x) for _ in range(n)], [[0.0] * d for _ in range(n)]
     b, path = [0.0] * d, []
@@ -61,15 +54,30 @@ def local_steps(
         for i in range(n):
             own[i] = inner(i, t, own[i], gradient(i, own[i]))  # (1)
         if t % period == 0:
-            sent = []
+            total, senders = [0.0] * d, [0] * d
             for i in range(n):
-                wanted = [x[k] - own[i][k] + beta * errors[i][k] for k in range(d)]
-                c = compress(wanted)
-                errors[i] = [wanted[k] - c[k] for k in range(d)]
-                sent.append(c)
-            delta = mean(sent)  # (2)
-            b = [mu * b[k] + delta[k] for k in range(d)]  # (3)
+                e = [x[k] - own[i][k] + beta * errors[i][k] for k in range(d)]
+                c = compress(e)
+                errors[i], total = plus(e, c, -1), plus(total, c)  # (2)
+                for k in chosen(e) if chosen else range(d):
+                    senders[k] += 1
+            delta = [total[k] / max(1, senders[k]) for k in range(d)]  # (3)
+            b = plus(delta, b, mu)
             x = [x[k] - eta * (delta[k] + mu * b[k]) for k in range(d)]  # (4)
             own = [list(x) for _ in range(n)]
         path.append(list(x))
+    return path
+
+
+def sparta(gradient, x, n, inner, rounds, chosen):
+    """The workers' models after every round, S of round t being chosen(t)."""
+    own, path = [list(x) for _ in range(n)], []
+    for t in range(1, rounds + 1):
+        for i in range(n):
+            own[i] = inner(i, t, own[i], gradient(i, own[i]))  # (1)
+        for k in chosen(t):
+            average = sum(own[i][k] for i in range(n)) / n
+            for i in range(n):
+                own[i][k] = average  # (5)
+        path.append([list(one) for one in own])
     return path

@@ -64,9 +64,9 @@ def direct(compress: Compress = list) -> Channel:
     return lambda w, t: compress(w)
 
 
-def error_feedback(compress: Compress, beta: float = 1.0) -> Channel:
+def error_feedback(compress: Compress, beta: float = 1.0, d: int = D) -> Channel:
     """CD-Adam paper, section 4, with a decay: c = C(w + βδ), δ ← w + βδ − c."""
-    delta = [0.0] * D
+    delta = [0.0] * d
 
     def send(w: Vector, t: int) -> Vector:
         nonlocal delta
@@ -78,9 +78,9 @@ def error_feedback(compress: Compress, beta: float = 1.0) -> Channel:
     return send
 
 
-def markov(compress: Compress, dense_start: bool = False, start: Vector | None = None) -> Channel:
+def markov(compress: Compress, dense_start: bool = False, start: Sequence[float] = (0.0,) * D) -> Channel:
     """CD-Adam's Algorithm 1, lines 5 to 12, EF21 (2021): c = C(w − ŵ), ŵ ← ŵ + c."""
-    known = list(start or [0.0] * D)
+    known = list(start)
 
     def send(w: Vector, t: int) -> Vector:
         nonlocal known

@@ -11,25 +11,12 @@ Source: Vogels, Karimireddy and Jaggi 2019, Algorithms 1 and 2, and their code's
     (7) m ← μm + D + λx,  x ← x − α(D + λx + m)
 """
 
-from reference.loops import Gradient, Vector, mean
-from reference.matrices import TENSORS, Matrix, as_matrix, flat, orthonormalised, parts, product, transposed
+from reference.loops import Vector, mean
+from reference.matrices import TENSORS, as_matrix, flat, orthonormalised, parts, product, transposed
+from reference.methods import plus
 
 
-def minus(a: Vector, b: Vector) -> Vector:
-    return [p - q for p, q in zip(a, b, strict=True)]
-
-
-def powersgd(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    lr: float,
-    rounds: int,
-    q: dict[str, Matrix],
-    momentum: float,
-    weight_decay: float,
-    residual: str,
-) -> list[Vector]:
+def powersgd(gradient, x, n, lr, rounds, q, momentum, weight_decay, residual):
     """x after every round; `q` is the first Q of every tensor that is compressed, by name."""
     q = dict(q)
     errors = [[[0.0] * len(part) for part in parts(x)] for _ in range(n)]
@@ -41,7 +28,7 @@ def powersgd(
             if name not in q:
                 d += mean([g[j] for g in gradients])
                 continue
-            sent = [[a + b for a, b in zip(gradients[i][j], errors[i][j], strict=True)] for i in range(n)]  # (1)
+            sent = [plus(gradients[i][j], errors[i][j]) for i in range(n)]  # (1)
             matrices = [as_matrix(one, shape) for one in sent]
             rank = len(q[name][0])
             left = mean([flat(product(one, q[name])) for one in matrices])
@@ -52,7 +39,7 @@ def powersgd(
             together = flat(product(p, transposed(right)))  # (4)
             for i in range(n):
                 taken = together if residual == "global" else flat(product(p, transposed(own[i])))
-                errors[i][j] = minus(sent[i], taken)  # (5)
+                errors[i][j] = plus(sent[i], taken, -1)  # (5)
             q[name] = right  # (6)
             d += together
         u = [d[k] + weight_decay * x[k] for k in range(len(x))]

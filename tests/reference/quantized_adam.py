@@ -18,51 +18,27 @@ two quantizers are this project's reading of it. Equations, with t the round and
 The source does not say where halfway values go: a choice. There is no bias correction, and ε is inside the root.
 """
 
-import math
+from math import sqrt
 
-from reference.loops import Gradient, Vector
+from reference.methods import error_feedback, plus
 from reference.quantizers import log_quantize, uniform_quantize
 
 
-def quantized_adam(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    lr: float,
-    rounds: int,
-    beta: float = 0.9,
-    theta: float = 0.99,
-    eps: float = 1e-8,
-    gradient_bits: int = 3,
-    weight_bits: int | None = 8,
-    theta_schedule: str = "constant",
-    weight_decay: float = 0.0,
-) -> tuple[list[Vector], list[Vector]]:
+def quantized_adam(gradient, x, n, lr, rounds, beta, theta, eps, gradient_bits, weight_bits, schedule, weight_decay):
     """The server's weights and the weights that come down, after each round; `weight_bits` None sends them dense."""
-    if theta_schedule not in ("constant", "one_minus_theta_over_t"):
-        raise ValueError(f"unknown theta_schedule {theta_schedule!r}")
     d = len(x)
-    m = [[0.0] * d for _ in range(n)]
-    v = [[0.0] * d for _ in range(n)]
-    e = [[0.0] * d for _ in range(n)]
-    received = list(x)
-    server_path, received_path = [], []
+    m, v = [[0.0] * d for _ in range(n)], [[0.0] * d for _ in range(n)]
+    ups = [error_feedback(lambda s: log_quantize(s, gradient_bits)) for _ in range(n)]
+    received, server_path, received_path = list(x), [], []
     for t in range(1, rounds + 1):
-        theta_t = theta if theta_schedule == "constant" else 1 - theta / t
+        theta_t = theta if schedule == "constant" else 1 - theta / t
         total = [0.0] * d
         for i in range(n):
-            g = gradient(i, received)
-            s = [0.0] * d
-            for k in range(d):
-                g_k = g[k] + weight_decay * received[k]  # (1)
-                v[i][k] = theta_t * v[i][k] + (1 - theta_t) * g_k * g_k  # (2)
-                m[i][k] = beta * m[i][k] + (1 - beta) * g_k  # (3)
-                s[k] = lr * m[i][k] / math.sqrt(v[i][k] + eps) + e[i][k]  # (4)
-            q = log_quantize(s, gradient_bits)
-            for k in range(d):
-                e[i][k] = s[k] - q[k]  # (5)
-                total[k] += q[k]
-        x = [x[k] - total[k] / n for k in range(d)]  # (6)
+            g = plus(gradient(i, received), received, weight_decay)  # (1)
+            v[i] = [theta_t * v[i][k] + (1 - theta_t) * g[k] * g[k] for k in range(d)]  # (2)
+            m[i] = [beta * m[i][k] + (1 - beta) * g[k] for k in range(d)]  # (3)
+            total = plus(total, ups[i]([lr * m[i][k] / sqrt(v[i][k] + eps) for k in range(d)], t))  # (4), (5)
+        x = plus(x, total, -1 / n)  # (6)
         received = list(x) if weight_bits is None else uniform_quantize(x, weight_bits)  # (7)
         server_path.append(x)
         received_path.append(received)

@@ -13,47 +13,26 @@ what is averaged is zero where v = 0. Equations (t: round, δ zero at the start 
              (6) m_i = −z/Σα, x_i = x + z/(√v + ε), u_i = 0, Σα = 0
 """
 
-from collections.abc import Callable
 from math import sqrt
 
 from reference.compressors import scaled_sign_l2
-from reference.loops import Gradient, Vector, mean
+from reference.loops import Vector, mean
+from reference.methods import error_feedback
 
 
-def zero_one_adam(
-    gradient: Gradient,
-    x: Vector,
-    n: int,
-    lrs: list[float],
-    freeze: int,
-    kappa: int,
-    stretch: int,
-    longest: int,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    compress: Callable[[Vector], Vector] = scaled_sign_l2,
-) -> tuple[list[Vector], str]:
+def zero_one_adam(gradient, x, n, lrs, freeze, kappa, stretch, longest,
+                  beta2=0.999, weight_decay=0.0, compress=scaled_sign_l2):  # fmt: skip
     """The common x after each round, that of the last exchange, and what crossed: a letter a round, d(ense),
     c(ompressed) or a dot for nothing. Round t has the step size lrs[t − 1]."""
-    d = len(x)
+    d, beta1, eps = len(x), 0.9, 1e-8
     m, v = [[0.0] * d for _ in range(n)], [0.0] * d
     own, u = [list(x) for _ in range(n)], [[0.0] * d for _ in range(n)]
-    errors, server = [[0.0] * d for _ in range(n)], [0.0] * d
+    channels = [error_feedback(compress, d=d) for _ in range(n + 1)]  # the last one's is the server
     interval, dense, spacing, steps, total = 1, 0, 1, 0, 0.0
     path, crossed = [], ""
 
     def averaged(vectors: list[Vector]) -> Vector:
-        sent = []
-        for i in range(n):
-            w = [a + b for a, b in zip(vectors[i], errors[i], strict=True)]
-            c = compress(w)
-            errors[i] = [a - b for a, b in zip(w, c, strict=True)]
-            sent.append(c)
-        y = [a + b for a, b in zip(mean(sent), server, strict=True)]
-        z = compress(y)
-        server[:] = [a - b for a, b in zip(y, z, strict=True)]
+        z = channels[n](mean([channel(w, 0) for channel, w in zip(channels, vectors, strict=False)]), 0)
         return [z[k] if v[k] > 0 else 0.0 for k in range(d)]
 
     for t, lr in enumerate(lrs, 1):
@@ -76,7 +55,7 @@ def zero_one_adam(
             x = list(own[0])
         else:
             if t == freeze + 1:
-                errors, server[:] = [[0.0] * d for _ in range(n)], [0.0] * d
+                channels = [error_feedback(compress, d=d) for _ in range(n + 1)]
             root = [sqrt(a) + eps for a in v]
             total += lr
             for i in range(n):  # (4)

@@ -6,22 +6,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...core.update_rules import Adam, AdamMoments
 from ...utils.rounding import floored_share
+from . import Adam, AdamMoments
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenAdam(Adam):
-    """Adam for `warmup` rounds, momentum with a fixed preconditioner from then on.
+    """Adam for `warmup` rounds, then momentum with a fixed preconditioner: the steps of `onebit_adam`.
 
-        t ≤ T_w   u is the mean gradient:   m ← β₁m + (1−β₁)u,  v ← β₂v + (1−β₂)u²
-        t > T_w   v stays;  `signal: momentum`  workers send m_i = β₁m + (1−β₁)g_i and m ← u, what came back
-                            `signal: gradient`  workers send g_i and m ← β₁m + (1−β₁)u
-
-    with the step of `form` in both phases; a `floor` replaces it after the warm-up by x ← x − α·m/√max(v, floor).
-    With `mask`, m is zero from then on where v was zero at the switch: one bit cannot hold the zero momentum of a
-    coordinate whose gradient is always zero (DeepSpeed's momentum mask). Weight decay is added to the received
-    gradient, or to g_i where momentum is sent.
+    floor: after the warm-up the step is x ← x − α·m/√max(v, floor).
+    mask: m is zero from then on where v was zero at the switch: one bit cannot hold the zero momentum of a coordinate
+    whose gradient is always zero (DeepSpeed's momentum mask).
     """
 
     warmup: int

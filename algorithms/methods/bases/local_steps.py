@@ -1,30 +1,22 @@
 """Workers that step alone for some rounds, and then bring their models together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from ...core.algorithm import Algorithm, ReplicaState, Stage, WorkerState
-from ...core.update_rules import Moments, Update
+from . import Algorithm, Lr, ReplicaState, Stage, Update, Wanted, WorkerState
 from .server_weights import of_workers
 
 
 class OuterMomentum(NamedTuple):
-    """What the outer step remembers."""
-
     b: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nesterov(Update[OuterMomentum]):
-    """b ← μb + u, x ← x − η(u + μb), as torch's SGD(nesterov=True); with μ = 0 it is x ← x − ηu.
-
-    η = `rate` takes the place of the run's step size.
-    """
+class Nesterov(Update):
+    """b ← μb + u, x ← x − η(u + μb), as torch's SGD(nesterov=True), with η = `rate` for the run's step size."""
 
     rate: float = 1.0
     momentum: float = 0.0
@@ -43,9 +35,7 @@ class Nesterov(Update[OuterMomentum]):
         b = self.momentum * moments.b + u
         return u + self.momentum * b, OuterMomentum(b=b)
 
-    def step(
-        self, x: Tensor, u: Tensor, moments: OuterMomentum, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, OuterMomentum]:
+    def step(self, x: Tensor, u: Tensor, moments: OuterMomentum, lr: Lr, t: int) -> tuple[Tensor, OuterMomentum]:
         return super().step(x, u, moments, self.rate, t)
 
 
@@ -53,10 +43,8 @@ class Nesterov(Update[OuterMomentum]):
 class LocalSteps(Algorithm):
     """Rounds in which worker i moves its own x_i by the `inner` update, H = `period` from exchange to exchange.
 
-    In the others Δ_i = x − x_i goes up, replicas move by `update` with what comes down, the outer step, and every
-    x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update; the outer one steps
-    with 1, or what it has of its own, as `Nesterov` its η: `SGD()` averages. A method with local steps of another
-    kind overrides `local`, `worker_message` or `sync_workers`.
+    In an exchange Δ_i = x − x_i goes up, replicas move by `update`, the outer step, with what comes down, and every
+    x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update.
     """
 
     inner: Update
@@ -74,36 +62,22 @@ class LocalSteps(Algorithm):
         models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)
         return replace(super().start_workers(x, ids), moments=self.inner.start(models), x=models)
 
-    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
+    def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
         return () if t % self.period else (self,)
 
-    def local(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> WorkerState:
-        assert state.x is not None
+    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
         x, moments = self.inner.step(state.x, gradient, state.moments, of_workers(lr), t)
         return replace(state, x=x, moments=moments)
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
-        assert state.x is not None
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         return replica.x.unsqueeze(-2) - state.x, state.moments
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         return replace(state, x=replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2))
 
-    def apply_signal(
-        self, signal: Tensor, state: ReplicaState, lr: float | Tensor, t: int, norm: Tensor | None = None
-    ) -> ReplicaState:
-        return super().apply_signal(signal, state, 1.0, t, norm)
-
     def check(self, d: int) -> None:
         super().check(d)
         self.inner.check(d)
-
-    def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        raise ValueError("theory gives no step size for local steps; set task.step_unit=one")
 
     def hyperparameters(self) -> dict[str, Any]:
         return self.inner.hyperparameters()

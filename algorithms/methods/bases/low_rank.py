@@ -1,7 +1,5 @@
 """Rounds of two exchanges: a power iteration on the mean of the workers' matrices, which no process ever has."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,21 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...compressors.base import Payload
-from ...core.algorithm import Algorithm, Payloads, ReplicaState, ServerState, Stage, WorkerState
-from ...core.channels import Channel
-from ...core.update_rules import Moments
+from ...core.algorithm import Answer, Payloads, ReplicaState, Sent, ServerState, Stage, Wanted, WorkerState
 from ...utils.layout import Block, Layout, Split, check_layout
 from ...utils.linalg import cut, joined, product
-from ...utils.seeding import MessageKey, keyed_seed
+from . import Algorithm, Channel, Lr, MessageKey, Payload, keyed_seed
 
 
 @dataclass
 class Factored(ReplicaState):
     """A replica with the two factors of the mean, of all matrices side by side."""
 
-    p: Tensor  # orthonormal columns [*T, Σ m·r]
-    q: Tensor  # what the next power iteration starts from [*T, Σ n·r]
+    p: Tensor  # [*T, Σ m·r]
+    q: Tensor  # [*T, Σ n·r]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +30,8 @@ class LowRank(Algorithm, ABC):
         stage 1  up M_i Q, and what is no matrix;  down their means;  P = orth(mean_i M_i Q)
         stage 2  up M_iᵀ P;  down R = mean_i M_iᵀ P;  D = P Rᵀ;  Q for the next round of R
 
-    orth is by Householder's QR, and a column of R that is zero leaves that of Q as it was, for a start from zero
-    would stay there. The workers' memory is M_i, the signal D with the mean of all else. A subclass says what of M_i
-    is left, and what replicas move by.
+    A column of R that is zero leaves that of Q as it was, for a start from zero would stay there. The workers' memory
+    is M_i, the signal D with the mean of all else. A subclass says what of M_i is left, and what replicas move by.
     """
 
     layout: Layout
@@ -72,21 +66,21 @@ class LowRank(Algorithm, ABC):
         return ServerState(aggregate=x.new_zeros(*x.shape[:-1], 0), memory=None)
 
     def start_replica(self, x: Tensor) -> Factored:
-        state = super().start_replica(x)
         p = x.new_zeros(*x.shape[:-1], self.side(rows=True))
-        q = self._drawn().to(x).expand(*x.shape[:-1], -1).clone()
-        return Factored(x=state.x, signal=state.signal, moments=state.moments, p=p, q=q)
+        drawn = [torch.zeros(0, dtype=torch.float64)]  # standard normal, the same numbers everywhere
+        for block, (rows, columns) in zip(self.compressed, self._shapes(rows=False), strict=True):
+            generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
+            drawn.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64))
+        q = torch.cat(drawn).to(x).expand(*x.shape[:-1], -1).clone()
+        return Factored(**vars(super().start_replica(x)), p=p, q=q)
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         matrices, others = self.split.apart(gradient)
-        assert isinstance(state.memory, Tensor)
         before = self.left(state.memory, self.split.apart(replica.signal)[0].unsqueeze(-2))
         return self.split.together(matrices + before, others), state.moments
 
-    def stages(self, t: int, lr: float | Tensor = 0.0) -> tuple[Stage, ...]:
-        return LeftFactor(self), RightFactor(self)
+    def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
+        return LeftFactor(self, self.uplink, self.downlink), RightFactor(self, self.uplink, self.downlink)
 
     def check(self, d: int) -> None:
         super().check(d)
@@ -94,7 +88,6 @@ class LowRank(Algorithm, ABC):
 
     @property
     def split(self) -> Split:
-        """Matrices that are compressed, and all else."""
         return Split(self.layout, self.compressed)
 
     def side(self, rows: bool) -> int:
@@ -120,19 +113,10 @@ class LowRank(Algorithm, ABC):
         return cut(vectors, self._shapes(rows))
 
     def _shapes(self, rows: bool) -> list[tuple[int, int]]:
-        """Of every P, or of every Q."""
         return [
             (block.rows if rows != self.is_turned(block) else block.columns, self.rank_of(block))
             for block in self.compressed
         ]
-
-    def _drawn(self) -> Tensor:
-        """The first Q of all matrices, standard normal, the same numbers everywhere."""
-        parts = [torch.zeros(0, dtype=torch.float64)]
-        for block, (rows, columns) in zip(self.compressed, self._shapes(rows=False), strict=True):
-            generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
-            parts.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64))
-        return torch.cat(parts)
 
 
 @dataclass(frozen=True)
@@ -140,38 +124,24 @@ class _Averaging:
     """A stage whose messages are numbers as they are: the server sends their mean back, and remembers nothing."""
 
     of: LowRank
+    uplink: Channel
+    downlink: Channel
 
-    @property
-    def uplink(self) -> Channel:
-        return self.of.uplink
-
-    @property
-    def downlink(self) -> Channel:
-        return self.of.downlink
-
-    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> tuple[Payload, ServerState]:
-        """The mean of what all n workers sent."""
+    def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer:
         mean = self.of.mean(payloads, 0, t)
         return self.downlink.send(mean, None, MessageKey(seed, "down", t))[0], state
 
     def _sent(self, numbers: Tensor, state: WorkerState, t: int, seed: int) -> Payload:
         return self.uplink.send(numbers, None, MessageKey(seed, "up", t, tuple(state.ids.tolist())))[0]
 
-    def _received(self, payload: Payload, t: int) -> Tensor:
-        return self.downlink.decode(payload, 0, t)
-
 
 class LeftFactor(_Averaging):
     """The first exchange: M_i Q and all that is no matrix."""
 
     def width(self, d: int) -> int:
-        """Numbers of a message."""
         return self.of.side(rows=True) + d - sum(block.size for block in self.of.compressed)
 
-    def worker(
-        self, gradient: Tensor, state: WorkerState, replica: Any, lr: float | Tensor, t: int, seed: int
-    ) -> tuple[Payload, WorkerState]:
-        """What the workers send, and M_i in their memory."""
+    def worker(self, gradient: Tensor, state: WorkerState, replica: Any, lr: Lr, t: int, seed: int) -> Sent:
         wanted, moments = self.of.worker_message(gradient, state, replica, lr, t)
         memory, others = self.of.split.apart(wanted)
         q = self.of.factors(replica.q.unsqueeze(-2), rows=False)
@@ -179,10 +149,9 @@ class LeftFactor(_Averaging):
         payload = self._sent(joined(left, others), state, t, seed)
         return payload, replace(state, memory=memory, moments=moments)
 
-    def replica(self, payload: Payload, state: Any, lr: float | Tensor, t: int) -> Factored:
-        """P, and in the signal the mean of all that is no matrix."""
+    def replica(self, payload: Payload, state: Any, lr: Lr, t: int) -> Factored:
         split, sides = self.of.split, self.of.side(rows=True)
-        left, others = self._received(payload, t).tensor_split([sides], -1)
+        left, others = self.downlink.decode(payload, 0, t).tensor_split([sides], -1)
         p = [torch.linalg.qr(one).Q for one in self.of.factors(left, rows=True)]
         signal = split.together(split.apart(state.signal)[0], others)
         return replace(state, p=joined(p, left[..., :0]), signal=signal)
@@ -192,22 +161,16 @@ class RightFactor(_Averaging):
     """The second exchange, after which replicas move: M_iᵀ P."""
 
     def width(self, d: int) -> int:
-        """Numbers of a message."""
         return self.of.side(rows=False)
 
-    def worker(
-        self, gradient: Tensor, state: WorkerState, replica: Any, lr: float | Tensor, t: int, seed: int
-    ) -> tuple[Payload, WorkerState]:
-        """What the workers send of the M_i in their memory."""
+    def worker(self, gradient: Tensor, state: WorkerState, replica: Any, lr: Lr, t: int, seed: int) -> Sent:
         p = self.of.factors(replica.p.unsqueeze(-2), rows=True)
-        assert isinstance(state.memory, Tensor)
         right = [product(m.mT, one) for m, one in zip(self.of.matrices(state.memory), p, strict=True)]
         memory = self.of.kept(state.memory, p, right)
         return self._sent(joined(right, memory[..., :0]), state, t, seed), replace(state, memory=memory)
 
-    def replica(self, payload: Payload, state: Any, lr: float | Tensor, t: int) -> Factored:
-        """The replica after the round."""
-        of, split, mean = self.of, self.of.split, self._received(payload, t)
+    def replica(self, payload: Payload, state: Any, lr: Lr, t: int) -> Factored:
+        of, split, mean = self.of, self.of.split, self.downlink.decode(payload, 0, t)
         p, right = of.factors(state.p, rows=True), of.factors(mean, rows=False)
         none, others = mean[..., :0], split.apart(state.signal)[1]
         products = [product(one, other.mT) for one, other in zip(p, right, strict=True)]

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ...core.update_rules import Adam, AdamMoments, Update, check_shares
 from ...utils.layout import Layout, Split, check_layout
 from ...utils.linalg import product
+from . import Adam, AdamMoments, Lr, Update, check_shares
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _STEPS = 5
@@ -32,10 +32,8 @@ def newton_schulz(x: Tensor) -> Tensor:
 
 
 class MuonMoments(NamedTuple):
-    """What Muon remembers: momentum of matrices [*T, c], and Adam's moments of all else [*T, d − c]."""
-
-    b: Tensor
-    m: Tensor
+    b: Tensor  # of matrices [*T, c]
+    m: Tensor  # of all else [*T, d − c]
     v: Tensor
 
 
@@ -43,7 +41,7 @@ Scale = Literal["original", "spectral", "match_rms_adamw", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Muon(Update[MuonMoments]):
+class Muon(Update):
     """B ← μB + (1−μ)u, X ← X − α·s(m, n)·NS(B) for the matrices of a layout, AdamW with ρα for all else.
 
     `nesterov` takes NS((1−μ)u + μB) of the new B. s(m, n) is √max(1, m/n) (`original`), √(m/n) (`spectral`) or
@@ -77,9 +75,7 @@ class Muon(Update[MuonMoments]):
         b = b if self.momentum else moments.b  # which is nothing
         return self._split.together(self._orthogonal(ahead), self.others_lr * rest), MuonMoments(b, m, v)
 
-    def step(
-        self, x: Tensor, u: Tensor, moments: MuonMoments, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, MuonMoments]:
+    def step(self, x: Tensor, u: Tensor, moments: MuonMoments, lr: Lr, t: int) -> tuple[Tensor, MuonMoments]:
         direction, moments = self.direction(u, moments, t)
         if self.weight_decay:
             matrices, others = self._split.apart(x)

@@ -1,22 +1,18 @@
 """Workers that send averages of their gradients."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from ...core.algorithm import Algorithm, ReplicaState, WorkerState
-from ...core.update_rules import SGD, Moments, Momentum, check_shares
+from . import SGD, Algorithm, Lr, Moments, Momentum, ReplicaState, Wanted, WorkerState, check_shares
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerMomentum(Algorithm):
-    """Rounds in which worker i sends w_i = β₁m_i + (1−β₁)g_i and keeps m_i ← β₂m_i + (1−β₂)g_i, zero at first.
+    """Rounds in which worker i sends w_i = β₁m_i + (1−β₁)g_i and keeps m_i ← β₂m_i + (1−β₂)g_i, zero at first."""
 
-    With β₁ = β₂ what it sends is the new m_i.
-    """
-
-    beta1: float  # β₁, how much of m_i is in what is sent
-    beta2: float  # β₂, how much of m_i is kept each round
+    beta1: float
+    beta2: float
 
     is_coordinatewise = True
 
@@ -24,13 +20,10 @@ class WorkerMomentum(Algorithm):
         super().__post_init__()
         check_shares(self, "beta1", "beta2")
 
-    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
-        return replace(super().start_workers(x, ids), moments=Momentum(m=zeros))
+    def start_moments(self, like: Tensor) -> Momentum:
+        return Momentum(m=like.new_zeros(like.shape))
 
-    def worker_message(
-        self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
-    ) -> tuple[Tensor, Moments]:
+    def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         gradient, (m,) = self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
         return self.beta1 * m + (1 - self.beta1) * gradient, Momentum(self.beta2 * m + (1 - self.beta2) * gradient)
 
