@@ -1,6 +1,6 @@
 """EF21 with momentum, for stochastic gradients."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -20,9 +20,8 @@ class WorkerMomentum(Algorithm):
         if not 0 < self.eta <= 1:
             raise ValueError(f"eta={self.eta}: must lie in (0, 1]")
 
-    def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        zeros = x.new_zeros(*x.shape[:-1], len(ids), x.shape[-1])
-        return replace(super().start_workers(x, ids), moments=Momentum(m=zeros))
+    def start_moments(self, like: Tensor) -> Momentum:
+        return Momentum(m=like.new_zeros(like.shape))
 
     def worker_message(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int

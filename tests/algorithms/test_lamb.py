@@ -62,36 +62,26 @@ def test_onebit_lamb_follows_the_reference(compressor: Compressor, theirs, warmu
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e2], ids=["least", "most"])
-def test_the_ratio_of_lengths_is_kept_within_its_bounds(scale: float) -> None:
-    start = [scale * a for a in problem.START]
-    found = run(lamb(Identity(), LAYOUT), start=start)
-    torch.testing.assert_close(found, expected(ROUNDS, start=start), rtol=1e-10, atol=1e-10)
+ZEROS, SIGN = [0.0] * problem.D, (ScaledSign("l2"), plain.scaled_sign_l2)
+EDGES = {  # warm-up, compressor, step size, gradient, start, and options of both
+    "ratios at their least": (ROUNDS, None, LR, problem.gradient, [1e-3 * a for a in problem.START], {}),
+    "ratios at their most": (ROUNDS, None, LR, problem.gradient, [1e2 * a for a in problem.START], {}),
+    # After so short a warm-up, with such steps, factors reach ½ and 4, and change by a tenth a round in between.
+    "factors at their bounds": (4, SIGN, 0.1, problem.gradient, problem.START, {"beta2": 0.8}),
+    "such factors with decay": (4, SIGN, 0.1, problem.gradient, problem.START, {"beta2": 0.8, "weight_decay": 0.1}),
+    # Where v is zero one bit makes something of every coordinate; σ is 1 for a tensor without momentum.
+    "no gradient": (20, SIGN, LR, partly, problem.START, {"beta2": 0.99}),
+    "no gradient but decay": (20, SIGN, LR, partly, problem.START, {"beta2": 0.99, "weight_decay": 0.1}),
+    "a ratio of one is not averaged": (5, SIGN, LR, problem.gradient, ZEROS, {"beta2": 0.99}),
+}
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_factors_that_meet_all_their_bounds_follow_the_reference(weight_decay: float) -> None:
-    """After so short a warm-up, with such steps, they reach ½ and 4, and change by a tenth a round in between."""
-    options = {"beta2": 0.8, "weight_decay": weight_decay}
-    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 4, **options), lr=0.1)
-    wanted = expected(4, plain.scaled_sign_l2, lr=0.1, **options)
-    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_what_has_no_gradient_follows_the_reference(weight_decay: float) -> None:
-    """v is zero there, where one bit makes something of every coordinate; σ is 1 for a tensor without momentum."""
-    options = {"beta2": 0.99, "weight_decay": weight_decay}
-    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 20, **options), gradient=partly)
-    wanted = expected(20, plain.scaled_sign_l2, gradient=partly, **options)
-    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
-
-
-def test_a_ratio_of_one_is_not_averaged() -> None:
-    """In the first round all are, since x is zero."""
-    start = [0.0] * problem.D
-    found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, beta2=0.99), start=start)
-    wanted = expected(5, plain.scaled_sign_l2, start=start, beta2=0.99)
+@pytest.mark.parametrize(("warmup", "pair", "lr", "gradient", "start", "options"), EDGES.values(), ids=EDGES)
+def test_the_ends_of_its_ranges_follow_the_reference(warmup, pair, lr, gradient, start, options) -> None:
+    ours, theirs = pair or (Identity(), plain.identity)
+    algorithm = onebit_lamb(ours, ROUNDS, LAYOUT, warmup, **options) if pair else lamb(ours, LAYOUT)
+    found = run(algorithm, lr, gradient=gradient, start=start)
+    wanted = expected(warmup, theirs, start, lr, gradient, **options)
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 

@@ -18,8 +18,6 @@ from algorithms.comm.sharded_server import cuts
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, DctTopK, Identity, TopK
 from algorithms.core.aggregation import Mean, SendersMean
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.update_rules import Adam
-from algorithms.methods.adam import adam
 from algorithms.methods.bases.low_rank import Factored, LowRank
 from algorithms.methods.bases.muon import newton_schulz
 from algorithms.methods.demo import demo
@@ -68,21 +66,7 @@ def test_the_ends_of_a_chain_of_layers():
     assert with_ends(chain[1:2]) == chain[1:2]
 
 
-# AdamW and Muon.
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_adamw_is_torch_s_on_the_mean_gradient(weight_decay):
-    x = torch.nn.Parameter(torch.tensor(problem.START, dtype=torch.float64))
-    optimizer = torch.optim.AdamW([x], lr=LR, weight_decay=weight_decay)
-    path = []
-    for _ in range(ROUNDS):
-        x.grad = gradients(x.detach()).mean(0)
-        optimizer.step()
-        path.append(x.detach().clone())
-    update = Adam(form="torch", decoupled=True, beta2=0.999, weight_decay=weight_decay)
-    assert load_method("adamw").update == Adam(form="torch", decoupled=True, beta2=0.999)
-    assert_close(run(adam(Identity(), update)), torch.stack(path), 1e-12)
+# Muon.
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ import pytest
 import torch
 from reference import groups as plain
 from reference import problem
-from reference.local_steps import adamw, local_steps, sgd
+from reference.local_steps import adamw, local_steps
 from small_support import ADAMW, ROUNDS, START, N, assert_close, run
 
 from algorithms.compressors import ChunkTopK, ChunkTopKBins, Identity
 from algorithms.core.update_rules import SGD
 from algorithms.methods.sparseloco import sparseloco
-from experiments.cluster.base import Simulated
 
 LR = 0.01
 
@@ -28,28 +27,6 @@ def test_it_follows_the_reference(period, aggregate, compressor):
     expected = local_steps(problem.gradient, START, N, inner, ROUNDS, period, 0.7, 0.0, theirs, 0.9, chosen)
     found = run(sparseloco(ours, ADAMW, N, period, decay=0.9, outer_lr=0.7, aggregate=aggregate), LR)
     assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
-
-
-def test_who_sent_a_zero_is_a_sender():
-    """Workers 0 and 1 have no gradient: their zeros cross, and make less of what the others send."""
-
-    def gradient(i, x):
-        return [0.0] * problem.D if i < 2 else problem.gradient(i, x)
-
-    compress, chosen = (lambda x: plain.chunk_top_k(x, 2, 4)), (lambda x: plain.chosen(x, 2, 4))
-    expected = local_steps(gradient, START, N, sgd(LR), 1, 1, 1.0, 0.0, compress, 0.9, chosen)[0]
-    gradients = [gradient(i, START) for i in range(N)]
-    found = [of_one_round(one) for one in (gradients, gradients[2:])]
-    assert_close(found[0], torch.tensor(expected, dtype=torch.float64), 1e-14)
-    assert not torch.equal(found[0], found[1])
-
-
-def of_one_round(gradients: list[list[float]]) -> torch.Tensor:
-    """x after a round of as many workers, of whom each sends two of four coordinates."""
-    algorithm = sparseloco(ChunkTopK(2, 4), SGD(), len(gradients), 1, aggregate="senders")
-    cluster = Simulated(algorithm, len(gradients), 0)
-    state = cluster.start(torch.tensor(START, dtype=torch.float64))
-    return cluster.round(torch.tensor(gradients, dtype=torch.float64), state, LR, 1).replica.x
 
 
 def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from algorithms.core.lr_schedules import SCHEDULES
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 
 D, ROUNDS, LR = 11, 40, 0.05
@@ -57,13 +56,6 @@ def test_the_papers_form_by_hand():
     assert update.second_moment(moments) is moments.v_hat
 
 
-def test_step_sizes_of_trials_are_apart():
-    x = torch.ones(2, D, dtype=torch.float64)
-    moved, _ = SGD().step(x, x, SGD().start(x), torch.tensor([[0.1], [0.5]], dtype=torch.float64), 1)
-    assert moved[0, 0].item() == pytest.approx(0.9)
-    assert moved[1, 0].item() == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -78,11 +70,3 @@ def test_step_sizes_of_trials_are_apart():
 def test_nonsense_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_schedules():
-    rounds = 100
-    assert [SCHEDULES["constant"](t, rounds) for t in (1, 100)] == [1.0, 1.0]
-    assert [SCHEDULES["step_decay"](t, rounds) for t in (1, 50, 51, 75, 76, 100)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
-    assert [SCHEDULES["inverse_sqrt"](t, rounds) for t in (1, 4, 100)] == [1.0, 0.5, 0.1]
-    assert [SCHEDULES["horizon"](t, rounds) for t in (1, 4, 100)] == [0.1, 0.1, 0.1]

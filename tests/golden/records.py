@@ -1,9 +1,10 @@
-"""Trajectories as JSON, and the machine that they were computed on."""
+"""Trajectories as JSON: `python -m tests.golden.records`, or with groups as arguments, writes the files anew."""
 
 import hashlib
 import json
 import platform
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,39 @@ import scipy
 import torch
 from torch import Tensor
 
-from tests.golden.trained import Row
+from experiments.cluster.ranks import Ranks
+from experiments.config.run import load_run
+from experiments.training.build import build_trainer
+from tests.golden.cases import CASES
 
 Record = dict[str, str | list | dict[str, list]]
 """A trajectory, as `record` makes it."""
 
 
-def record(rows: list[Row], x: Tensor) -> Record:
+LEFT_OUT = {"seconds", "mean_norm"}
+"""What is a machine's own, and columns that the recorded trajectories do not have."""
+
+
+def trained(overrides: list[str]) -> Record:
+    """The record of the run of a command line on one thread: the only lines that call the harness."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        run = load_run(overrides)
+        trainer = build_trainer(run, Ranks())
+        rows = trainer.evaluate()
+        for t in range(1, trainer.rounds + 1):
+            due = run.is_due(t)
+            trainer.step(diagnose=due)
+            if due:
+                rows += trainer.evaluate()
+    finally:
+        torch.set_num_threads(threads)
+    kept = [{name: value for name, value in row.items() if name not in LEFT_OUT} for row in rows]
+    return record(kept, trainer.state.replica.x)
+
+
+def record(rows: list[dict[str, float | int | None]], x: Tensor) -> Record:
     """Rows by column, None where one has no value, and x by hash and first coordinates; floats as `float.hex`."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {
@@ -67,3 +94,8 @@ def _processor() -> str:
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     numbers = [f"{name} {facts[name]}" for name in ("cpu family", "model", "stepping") if name in facts]
     return ", ".join([facts.get("model name", platform.machine()), *numbers])
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or CASES:
+        write(chosen, {name: trained(overrides) for name, overrides in CASES[chosen].items()})

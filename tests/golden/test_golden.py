@@ -3,8 +3,7 @@
 import pytest
 
 from tests.golden.cases import CASES
-from tests.golden.records import machine, read, record
-from tests.golden.trained import trained
+from tests.golden.records import machine, read, trained
 
 TOLERANCES = {"torch.float64": 1e-12, "torch.float32": 1e-5}
 """Of the largest value in a column, where another machine wrote the file; README.md says what was seen."""
@@ -20,7 +19,7 @@ def case(group: str, name: str) -> object:
 
 @pytest.mark.parametrize(("group", "name"), [case(group, name) for group in CASES for name in CASES[group]])
 def test_the_steps_are_those_recorded(group, name):
-    then, now = FILES[group]["cases"][name], record(*trained(CASES[group][name]))
+    then, now = FILES[group]["cases"][name], trained(CASES[group][name])
     if machine() == FILES[group]["machine"]:
         assert now == then
         return

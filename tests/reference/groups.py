@@ -96,8 +96,5 @@ def chunk_top_k_bins(x: list[float], k: int, chunk: int, bits: int) -> list[floa
 
 
 def chunk_top_k(x: list[float], k: int, chunk: int) -> list[float]:
-    out = []
-    for part in _parts(x, chunk):
-        order = sorted(range(len(part)), key=lambda j: (-abs(part[j]), j))[:k]
-        out += [value if j in order else 0.0 for j, value in enumerate(part)]
-    return out
+    kept = chosen(x, k, chunk)
+    return [value if j in kept else 0.0 for j, value in enumerate(x)]
