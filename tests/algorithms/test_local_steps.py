@@ -1,42 +1,119 @@
-"""Methods with local steps: against plain loops and torch, at the ends of their options, and by their bits."""
+"""Methods with local steps: against plain loops and torch, by their bits, and by what comes down."""
 
 import pytest
 import torch
 from reference import compressors as plain
-from reference import problem
+from reference import groups, matrices, problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
-from small_support import ADAMW, LR, ROUNDS, START, N, assert_close, run
+from reference.local_steps import sparta as plain_sparta
+from reference.muon import Muon
+from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, run, states
 
-from algorithms.compressors import Identity, ScaledSign, TopK
+from algorithms.compressors import BinMeans, Blocks, ChunkTopK, ChunkTopKBins, Identity, RandomK, ScaledSign, TopK
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
+from algorithms.methods.muloco import muloco
+from algorithms.methods.sparseloco import sparseloco
+from algorithms.methods.sparta import sparta
 from algorithms.optim.ddp_hook import compressed
 from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.utils.layout import laid_out
+from algorithms.utils.seeding import MessageKey
+from experiments.cluster.base import Simulated
+
+
+def inner(name, lr):
+    """The inner update, and that of the reference."""
+    return {"sgd": (SGD(), plain_sgd(lr)), "adamw": (ADAMW, adamw(lr, 0.9, 0.95, 1e-8, 0.1))}[name]
 
 
 @pytest.mark.parametrize("period", [1, 3, 7])
-@pytest.mark.parametrize("inner", ["sgd", "adamw"])
-def test_local_sgd_follows_the_reference(period, inner):
-    ours, theirs = {"sgd": (SGD(), plain_sgd(LR)), "adamw": (ADAMW, adamw(LR, 0.9, 0.95, 1e-8, 0.1))}[inner]
+@pytest.mark.parametrize("update", ["sgd", "adamw"])
+def test_local_sgd_follows_the_reference(period, update):
+    ours, theirs = inner(update, LR)
     expected = local_steps(problem.gradient, START, N, theirs, ROUNDS, period)
-    assert_close(run(local_sgd(Identity(), ours, period)), torch.tensor(expected, dtype=torch.float64), 1e-10)
+    assert_close(run(local_sgd(Identity(), ours, period)), expected)
 
 
 @pytest.mark.parametrize("period", [1, 4])
-@pytest.mark.parametrize("compressor", ["identity", "top_2", "scaled_sign"])
-def test_diloco_follows_the_reference(period, compressor):
-    ours, theirs = {
-        "identity": (Identity(), plain.identity),
-        "top_2": (TopK(k=2), plain.top_2),
-        "scaled_sign": (ScaledSign(), plain.scaled_sign),
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(Identity(), plain.identity), (TopK(k=2), plain.top_2), (ScaledSign(), plain.scaled_sign)],
+    ids=["identity", "top_2", "scaled_sign"],
+)
+def test_diloco_follows_the_reference(period, ours, theirs):
+    update, of_reference = inner("adamw", 0.01)
+    expected = local_steps(problem.gradient, START, N, of_reference, ROUNDS, period, 0.7, 0.9, theirs, 0.95)
+    found = run(diloco(ours, update, period, outer_lr=0.7, outer_momentum=0.9, decay=0.95), lr=0.01)
+    assert_close(found, expected)
+
+
+@pytest.mark.parametrize(("period", "nesterov", "scale"), [(1, True, "original"), (4, False, "spectral")])
+@pytest.mark.parametrize(
+    ("compressor", "theirs"),
+    [
+        (Identity(), plain.identity),
+        (ScaledSign(), plain.scaled_sign),
+        (BinMeans(), lambda x: groups.bin_means(x, 2)),
+    ],
+    ids=["identity", "scaled_sign", "bin_means"],
+)
+def test_muloco_follows_the_reference(compressor, theirs, period, nesterov, scale):
+    n, layout = matrices.WORKERS, laid_out(matrices.TENSORS)
+    apart = [Muon(0.02, 0.9, nesterov, scale, 0.5, 0.1, 0.99, 1e-8) for _ in range(n)]
+
+    def step(i, t, x, g):
+        return apart[i].step(x, g)
+
+    expected = local_steps(matrices.gradient, matrices.START, n, step, ROUNDS, period, 0.9, 0.8, theirs, 0.95)
+    ours = muloco(compressor, layout, period, nesterov=nesterov, scale=scale, others_lr=0.5, weight_decay=0.1)
+    assert_close(run(ours, 0.02, matrices), expected)
+
+
+@pytest.mark.parametrize("period", [1, 4])
+@pytest.mark.parametrize("aggregate", ["all", "senders"])
+@pytest.mark.parametrize("compressor", ["values", "bins"])
+def test_sparseloco_follows_the_reference(period, aggregate, compressor):
+    ours, theirs, of = {
+        "values": (ChunkTopK(1, 3), lambda x: groups.chunk_top_k(x, 1, 3), (1, 3)),
+        "bins": (ChunkTopKBins(2, 4), lambda x: groups.chunk_top_k_bins(x, 2, 4, 2), (2, 4)),
     }[compressor]
-    inner = adamw(0.01, 0.9, 0.95, 1e-8, 0.1)
-    expected = local_steps(problem.gradient, START, N, inner, ROUNDS, period, 0.7, 0.9, theirs, 0.95)
-    found = run(diloco(ours, ADAMW, period, outer_lr=0.7, outer_momentum=0.9, decay=0.95), lr=0.01)
-    assert_close(found, torch.tensor(expected, dtype=torch.float64), 1e-10)
+    update, of_reference = inner("adamw", 0.01)
+    chosen = (lambda x: groups.chosen(x, *of)) if aggregate == "senders" else None
+    expected = local_steps(problem.gradient, START, N, of_reference, ROUNDS, period, 0.7, 0.0, theirs, 0.9, chosen)
+    found = run(sparseloco(ours, update, N, period, decay=0.9, outer_lr=0.7, aggregate=aggregate), 0.01)
+    assert_close(found, expected)
+
+
+def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():
+    """C keeps one of every three, and n = 2 workers cannot send more than two."""
+    few, all_of_it = (sparseloco(ChunkTopK(1, 3), SGD(), workers, period=2) for workers in (2, 3))
+    assert (few.downlink.compressor, all_of_it.downlink.compressor) == (ChunkTopK(2, 3), Identity())
+    x = torch.tensor([[3.0, 0.0, -1.0, 0.0, 5.0, 0.0, 7.0], [0.0, 2.0, 0.0, 0.0, 5.0, 0.0, 0.0]])
+    mean = few.uplink.compressor(x).mean(0)
+    assert torch.equal(few.downlink.compressor(mean), mean)
+
+
+@pytest.mark.parametrize("k", [1, 3, 7])
+@pytest.mark.parametrize("update", ["sgd", "adamw"])
+def test_sparta_follows_the_reference(k, update):
+    def chosen(t):
+        key = MessageKey(SEED, "shared", t)
+        return RandomK(k=k)(torch.ones(problem.D), key).nonzero().flatten().tolist()
+
+    ours, theirs = inner(update, 0.05)
+    expected = plain_sparta(problem.gradient, START, N, theirs, ROUNDS, chosen)
+    assert_close(torch.stack([state.workers.x for state in states(sparta(RandomK(k=k), ours), 0.05)[1:]]), expected)
+
+
+def test_what_is_measured_of_sparta_is_the_mean_of_the_models():
+    cluster = Simulated(sparta(RandomK(k=1), SGD()), N, SEED)
+    state = states(cluster.algorithm, 0.05)[-1]
+    assert_close(cluster.model(state), state.workers.x.mean(0), 1e-15)
+    assert not torch.equal(cluster.model(state), state.replica.x)
 
 
 def test_silent_rounds_cost_nothing():
@@ -58,6 +135,12 @@ def test_silent_rounds_cost_nothing():
         (lambda: diloco(Identity(), SGD(), outer_momentum=1.0), r"outer_momentum=1.0: must lie in \[0, 1\)"),
         (lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], "diloco", lr=1), "local models"),
         (lambda: compressed([torch.zeros(3, requires_grad=True)], "diloco"), "makes its own step"),
+        (lambda: sparseloco(ChunkTopK(), SGD(), N, decay=1.5), r"decay=1.5: must lie in \[0, 1\]"),
+        (lambda: sparseloco(ChunkTopKBins(value_bits=1), SGD(), N), "value_bits=1: chunk_top_k_bins takes 2 to 8"),
+        (lambda: sparseloco(ChunkTopKBins(1, 4), SGD(), N).check(8), "two would be lost"),
+        (lambda: sparta(TopK(k=1), SGD()), "sparta needs coordinates that every worker draws alike; take random_k"),
+        (lambda: sparta(Blocks(TopK(k=1), (3, 4)), SGD()), "take random_k"),
+        (lambda: sparta(RandomK(k=1, unbiased=True), SGD()), "random_k without `unbiased`"),
     ],
 )
 def test_what_cannot_work_is_refused(make, said):

@@ -11,9 +11,9 @@ Source: Ahn, Xu, Abreu et al. 2025, and their reference code:
 
 import math
 
-from reference.loops import Vector, mean
 from reference.matrices import TENSORS, as_matrix, combined, flat, orthonormalised, parts, product, transposed
 from reference.muon import AdamW
+from reference.problem import Vector, mean
 
 
 def dion(gradient, x, n, lr, rounds, q, momentum, others_lr, weight_decay):

@@ -16,8 +16,8 @@ in (5), and its (6) is `corrected`: x ← x − α/(1−β₁ᵗ) · m/(√v/√
 
 from math import sqrt
 
-from reference.loops import mean
 from reference.methods import plus
+from reference.problem import mean
 
 
 def frozen_adam(gradient, x, n, lr, rounds, warmup, channel, beta2, weight_decay,

@@ -17,8 +17,8 @@ v is; σ is 1 where m is zero. Equations (t: round; j: tensor; δ zero at the st
 
 from math import hypot, sqrt
 
-from reference.loops import mean
 from reference.methods import error_feedback
+from reference.problem import mean
 
 
 def within(value: float, low: float, high: float) -> float:

@@ -17,8 +17,8 @@ and in place of what is behind (1) for SPARTA, with coordinates S that are given
 from collections.abc import Callable
 from math import sqrt
 
-from reference.loops import Vector
 from reference.methods import plus
+from reference.problem import Vector
 
 Inner = Callable[[int, int, Vector, Vector], Vector]
 """What a worker of a number becomes in a round, from its model and gradient."""

@@ -3,7 +3,7 @@
 import math
 import random
 
-from reference.loops import Vector
+from reference.problem import Vector, drawn, of_rows
 
 Matrix = list[Vector]
 
@@ -14,21 +14,13 @@ TENSORS = [("first", (2, 3), "embedding"), ("tall", (4, 2), "matrix"), ("bias", 
 D = sum(math.prod(shape) for _, shape, _ in TENSORS)
 
 _random = random.Random(11)
-DATA = [
-    [([_random.gauss(0.3 * i, 1) for _ in range(D)], _random.choice((-1, 1))) for _ in range(ROWS)]
-    for i in range(WORKERS)
-]
+DATA = drawn(_random, WORKERS, ROWS, D)
 START = [_random.gauss(0, 0.3) for _ in range(D)]
 
 
 def gradient(i: int, x: Vector) -> Vector:
-    """∇f_i(x) of a logistic regression with a nonconvex penalty."""
-    total = [0.0] * D
-    for a, y in DATA[i]:
-        margin = y * sum(a[k] * x[k] for k in range(D))
-        for k in range(D):
-            total[k] -= y * a[k] / (1 + math.exp(margin)) / ROWS
-    return [total[k] + 0.2 * x[k] / (1 + x[k] ** 2) ** 2 for k in range(D)]
+    """∇f_i of a logistic regression with a nonconvex penalty."""
+    return of_rows(DATA[i], x)
 
 
 def parts(x: Vector) -> list[Vector]:

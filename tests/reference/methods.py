@@ -7,8 +7,7 @@ that both ends keep. The server's ĝ is then the mean of the workers'.
 import math
 from collections.abc import Callable, Sequence
 
-from reference.loops import Gradient, Vector, mean
-from reference.problem import D
+from reference.problem import D, Gradient, Vector, mean
 
 Channel = Callable[[Vector, int], Vector]
 """Of a vector and its round, from 1."""

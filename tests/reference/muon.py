@@ -14,9 +14,9 @@ else is `local_steps`.
 
 import math
 
-from reference.loops import Vector, mean
 from reference.matrices import TENSORS, Matrix, as_matrix, combined, flat, norm, parts, product, transposed
 from reference.methods import direct, markov, plus
+from reference.problem import Vector, mean
 
 SCALES = {
     "original": lambda m, n: math.sqrt(max(1.0, m / n)),

@@ -11,9 +11,9 @@ Source: Vogels, Karimireddy and Jaggi 2019, Algorithms 1 and 2, and their code's
     (7) m ← μm + D + λx,  x ← x − α(D + λx + m)
 """
 
-from reference.loops import Vector, mean
 from reference.matrices import TENSORS, as_matrix, flat, orthonormalised, parts, product, transposed
 from reference.methods import plus
+from reference.problem import Vector, mean
 
 
 def powersgd(gradient, x, n, lr, rounds, q, momentum, weight_decay, residual):

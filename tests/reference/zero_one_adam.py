@@ -16,8 +16,8 @@ what is averaged is zero where v = 0. Equations (t: round, δ zero at the start 
 from math import sqrt
 
 from reference.compressors import scaled_sign_l2
-from reference.loops import Vector, mean
 from reference.methods import error_feedback
+from reference.problem import Vector, mean
 
 
 def zero_one_adam(gradient, x, n, lrs, freeze, kappa, stretch, longest,
