@@ -38,7 +38,6 @@ class Learning(Channel):
         return last + message
 
     def gain(self, d: int) -> float:
-        """a, for vectors of d coordinates."""
         return 1 / (1 + self.compressor.omega(d)) if self.rate is None else self.rate
 
     def check(self, d: int) -> None:

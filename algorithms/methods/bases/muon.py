@@ -105,7 +105,6 @@ class Muon(Update):
 
 
 def factor(scale: Scale, m: int, n: int) -> float:
-    """s(m, n)."""
     if scale == "original":
         return max(1, m / n) ** 0.5
     if scale == "spectral":
