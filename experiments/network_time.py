@@ -77,7 +77,7 @@ def show(request: dict[str, str], console: Console) -> None:
         times = seconds_to(rows, y, level, networks)
         times["label"] += ", " + times["form"]
         console.print(f"{task}: seconds to {y} {level:g}")
-        wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds")
+        wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds_to_level")
         wide = (
             wide[[*dict.fromkeys(times["label"])]].reset_index().map("{:.4g}".format, na_action="ignore").fillna("–")
         )

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from common.files import atomic
 from plots.request import (
     NETWORK,
     Write,
@@ -31,7 +32,6 @@ from plots.request import (
     words,
     write,
     write_rows,
-    write_text,
 )
 from plots.runs import find
 from plots.runs.find import CHOOSING
@@ -54,7 +54,8 @@ def _page(request: Mapping[str, str], target: Path) -> str:
     runs = find.chosen_runs(place, **{key: request[key] for key in CHOOSING})
     made, figures = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), read_figures(place, seen_from)
     content = page_data(runs, figures, made, request["study"], seen_from, network(request))
-    write_text(as_html(content), target)
+    with atomic(target) as file:
+        file.write_text(as_html(content))
     return f"{len(runs)} run{'s' * (len(runs) != 1)}"
 
 
@@ -69,9 +70,14 @@ def _rows(request: Mapping[str, str], target: Path) -> str:
 
 
 def _tables(request: Mapping[str, str], target: Path) -> str:
-    from plots.plot import write_tables  # which, with what it imports, takes a second
+    from plots.latex import latex_tables
+    from plots.plot import axis, chosen_rows  # which, with what it imports, takes a second
 
-    return write_tables(request, target)
+    x, (frame, _) = axis(request), chosen_rows(request)
+    tables = latex_tables(frame, request["y"], x)
+    with atomic(target) as file:
+        file.write_text(tables)
+    return "tables"
 
 
 WRITES: dict[str, Write] = {".html": _page, ".csv": _rows, ".tex": _tables}

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from plots.claims.finding import short_exponent
+from plots.claims.check import short_exponent
 from plots.runs.best import rule_in_words
 from plots.runs.columns import in_words
-from plots.runs.levels import bits_to_reach, usual_levels
-from plots.runs.results import finals
+from plots.runs.results import bits_to_reach, finals, usual_levels
 from plots.runs.seeds import in_order
 
 

@@ -28,7 +28,6 @@ import pandas as pd
 from common.errors import UsageError
 from plots.figure import curves
 from plots.figure.spec import Panel
-from plots.latex import latex_tables
 from plots.request import (
     NETWORK,
     PICTURES,
@@ -41,16 +40,15 @@ from plots.request import (
     words,
     write,
     write_rows,
-    write_text,
 )
 from plots.runs.best import mark_best, rule_in_words
-from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
+from plots.runs.columns import ABOUT_BITS, AXES, Axis, column, higher_is_better, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
 from plots.runs.seeds import about_runs, at_mean_costs, in_order
-from plots.runs.variants import Variant, distinguish, latest, variant_rows
+from plots.runs.variants import distinguish, latest, variant_rows
 
-AXES = {name: name for name in x_axes()} | {"rounds": "round", "epochs": "epoch"}
+NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
 """Columns by what a request calls them."""
 
 SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
@@ -66,61 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = words("plots.plot", __doc__, arguments)
     with answering():
         request = parse(given, DEFAULTS)
-        name = f"{request['y']}-over-{_axis(request)}.png"
+        name = f"{request['y']}-over-{axis(request)}.png"
         print(write(request, Path(request["results_dir"], "plots", name), dict.fromkeys(PICTURES, draw)))
 
 
 def draw(request: Mapping[str, str], target: Path) -> str:
     """Draw the curves of a request, with their rows in a CSV beside the picture. Prints the caption."""
-    x, width = _axis(request), positive("width", request["width"]) if request["width"] else None
+    x, y, width = axis(request), request["y"], positive("width", request["width"]) if request["width"] else None
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
-    frame, y = _curves(request)
     y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
-    if x_scale == "log":
-        frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
-    matplotlib.use("Agg")
-    panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
-    curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
-    write_rows(frame, target.with_suffix(".csv"))
-    rule = rule_in_words(frame) if request["lr"] == "best" else f"step size {request['lr']}"
-    about_x = {**ABOUT_BITS, "modelled_seconds": f"{network(request).in_words()}."}
-    print(f"Each method with {rule}; seeds {in_order(frame['seed'])}. {about_x.get(x, '')}".strip())
-    return "picture"
-
-
-def write_tables(request: Mapping[str, str], target: Path) -> str:
-    """The tables of what a request chooses, in LaTeX. Raises UsageError for a metric that no run has."""
-    x, modelled = _axis(request), network(request)
-    variants = latest(distinguish(chosen_runs(request)))
-    frame = _measured(request, variants)[0] if request["y"] else variant_rows(variants)
-    frame = frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
-    write_text(latex_tables(frame, request["y"], x), target)
-    return "tables"
-
-
-def _axis(request: Mapping[str, str]) -> str:
-    return AXES[chosen("x", request["x"], AXES)]
-
-
-def _measured(request: Mapping[str, str], variants: Sequence[Variant]) -> tuple[pd.DataFrame, str]:
-    """The rows of the tasks that measure what is asked for, and its name."""
-    frame, y = variant_rows(variants), request["y"]
-    columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
-    metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
-    y = chosen("y", y, metrics)
-    return frame[frame.groupby("task")[y].transform("count") > 0], y
-
-
-def _curves(request: Mapping[str, str]) -> tuple[pd.DataFrame, str]:
-    """The rows of the curves to draw, one trial per task, variant of a method and seed, and what is drawn of them."""
-    modelled = network(request)
     lr = None if request["lr"] == "best" else positive("lr", request["lr"])
-    variants = latest(distinguish(chosen_runs(request)))
-    for variant in variants:
-        if not variant.run.is_finished:
-            reached = f"round {variant.run.round} of {variant.run.rounds}"
-            print(f"{variant.label} on {variant.run.task} is not finished, drawn up to {reached}")
-    frame, y = _measured(request, variants)
+    frame, unfinished = chosen_rows(request)
+    for said in unfinished:
+        print(f"{said}, drawn as far as it came")
     if lr is None:
         frame = mark_best(frame)
         frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=")
@@ -128,7 +84,40 @@ def _curves(request: Mapping[str, str]) -> tuple[pd.DataFrame, str]:
         frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}")
     else:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
-    return at_mean_costs(frame.assign(modelled_seconds=modelled_seconds(frame, modelled))), y
+    frame = at_mean_costs(frame)
+    if x_scale == "log":
+        frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
+    matplotlib.use("Agg")
+    panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
+    curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
+    write_rows(frame, target.with_suffix(".csv"))
+    rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
+    about_x = {**ABOUT_BITS, "modelled_seconds": f"{network(request).in_words()}."}
+    print(f"Each method with {rule}; seeds {in_order(frame['seed'])}. {about_x.get(x, '')}".strip())
+    return "picture"
+
+
+def axis(request: Mapping[str, str]) -> Axis:
+    """The column that is asked for by x."""
+    return NAMES[chosen("x", request["x"], NAMES)]
+
+
+def chosen_rows(request: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of the runs that a request chooses, of tasks that measure y where it is asked for; and which of the
+    runs are not finished."""
+    modelled, variants = network(request), latest(distinguish(chosen_runs(request)))
+    frame = variant_rows(variants)
+    if request["y"]:
+        columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
+        metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
+        y = chosen("y", request["y"], metrics)
+        frame = frame[frame.groupby("task")[y].transform("count") > 0]
+    unfinished = [
+        f"{variant.label} on {variant.run.task} is not finished: round {variant.run.round} of {variant.run.rounds}"
+        for variant in variants
+        if not variant.run.is_finished
+    ]
+    return frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), unfinished
 
 
 def _kept(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:

@@ -139,9 +139,3 @@ def write_rows(frame: pd.DataFrame, target: Path) -> None:
     """A table as CSV, without the columns that only drawing needs."""
     with atomic(target) as file:
         frame.drop(columns=_LOOKS, errors="ignore").to_csv(file, index=False)
-
-
-def write_text(text: str, target: Path) -> None:
-    """A text, whole or not at all."""
-    with atomic(target) as file:
-        file.write_text(text)

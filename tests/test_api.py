@@ -13,7 +13,7 @@ from docs_support import ROOT
 from common.errors import UsageError
 from experiments import compare, load, train
 from experiments.config.run import LAUNCH
-from plots.runs.choose import best
+from plots.runs.best import choose
 from plots.runs.find import chosen_runs
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
@@ -92,7 +92,7 @@ def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports(c
     assert rows.settings == ["cluster.workers"]
     one, other = (table.groupby("run")["cluster.workers"].first() for table in (rows, made))
     assert one.equals(other)
-    chosen = {(one.algorithm, one.settings): one.lr for one in best(chosen_runs(folder, study="mine"))}
+    chosen = {(one.algorithm, one.settings): one.lr for one in choose(chosen_runs(folder, study="mine"))}
     found = {
         (name, f"cluster.workers={workers}"): lr
         for name, workers, lr in rows.best()[["algorithm", "cluster.workers", "lr"]].itertuples(index=False)

@@ -12,7 +12,7 @@ from common.files import atomic
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH
 from experiments.orchestration.study import Cell, StudyFolder
-from plots.runs.choose import Choice, best
+from plots.runs.best import Choice, choose
 from plots.runs.find import find, of_study, whole
 
 _COLUMNS = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
@@ -25,7 +25,7 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
     flags: of the sweep's command line that the command needs too. Raises UsageError, see `best`.
     """
     results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
-    choices = best(whole(of_study(find(results), results, study)), rule)
+    choices = choose(whole(of_study(find(results), results, study)), rule)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for words in dict.fromkeys(filter(None, map(_rule, choices))):
         console.print(f"best: {words}")

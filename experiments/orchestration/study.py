@@ -14,7 +14,7 @@ from common.files import atomic, held
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
-from plots.runs.choose import Choice, best
+from plots.runs.best import Choice, choose
 from plots.runs.read import open_run
 
 
@@ -59,7 +59,7 @@ class Cell:
         return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
 
     def _choice(self, rule: str | None) -> Choice:
-        [choice] = best([open_run(self.folder.path)], rule)
+        [choice] = choose([open_run(self.folder.path)], rule)
         return choice
 
 

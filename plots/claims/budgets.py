@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from pydantic.dataclasses import dataclass
 
-from plots.claims.check import OPTIONS, Axis, Check, Method, Methods, Metric, Metrics, Positive, Share
-from plots.claims.finding import (
+from plots.claims.check import (
     FAILS,
     HOLDS,
     NOT_DECIDABLE,
+    OPTIONS,
+    Check,
     Curves,
     Finding,
+    Method,
+    Methods,
+    Metric,
+    Metrics,
+    Positive,
+    Share,
+    all_distinct,
     as_percent,
     as_times,
-    both_distinct,
     cut_short,
     decide,
     of_all,
     short_exponent,
 )
 from plots.runs.best import level
-from plots.runs.columns import higher_is_better, sign
+from plots.runs.columns import Axis, higher_is_better, sign
 from plots.runs.seeds import geometric_mean
 
 
@@ -57,8 +64,7 @@ class AheadAtEqual(Check):
         return {self.subject}
 
     def judge(self, curves: Curves) -> Finding:
-        findings = [self._against(other, curves) for other in self.others]
-        return Finding(of_all([one.verdict for one in findings]), "; ".join(one.measured for one in findings))
+        return of_all([self._against(other, curves) for other in self.others])
 
     def _against(self, other: str, curves: Curves) -> Finding:
         if short := cut_short(curves, [other]):
@@ -120,13 +126,11 @@ class AlikeEarly(Check):
         early = mine[(mine[self.axis] > 0) & mine[self.axis].between(begin, end)]
         if len(early) < 2:
             return Finding(NOT_DECIDABLE, f"{'one' if len(early) else 'no'} early budget shared")
+        ours = early[self.metric].to_numpy(dtype=float)
         alike, behind = (
             np.asarray(np.interp(early[self.axis], rival[self.axis], rival[self.metric].astype(float)))
             for rival in rivals
         )
-        return self._compared(early, early[self.metric].to_numpy(dtype=float), alike, behind)
-
-    def _compared(self, early: pd.DataFrame, ours: np.ndarray, alike: np.ndarray, behind: np.ndarray) -> Finding:
         for name, values in ((self.other, alike), (self.slower, behind), (self.subject, ours)):
             if blank := int(np.isnan(values).sum()):
                 verdict = FAILS if name == self.subject else NOT_DECIDABLE
@@ -167,18 +171,17 @@ class FewerBits(Check):
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = curves[self.subject], curves[self.reference]
-        findings = [self._in_metric(metric, mine, theirs) for metric in self.metrics]
-        return Finding(of_all([one.verdict for one in findings]), "; ".join(one.measured for one in findings))
+        return of_all([self._in_metric(metric, mine, theirs) for metric in self.metrics])
 
     def _in_metric(self, metric: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> Finding:
-        toward, curves = sign(metric), (mine, theirs)
-        bests = [toward * float((toward * curve[metric].astype(float)).min()) for curve in curves]
+        toward, least = sign(metric), self.times / self.within
+        bests = [toward * float((toward * curve[metric].astype(float)).min()) for curve in (mine, theirs)]
         if any(map(math.isnan, bests)):
             return Finding(NOT_DECIDABLE, f"{metric}: not measured in both")
         if max(bests) > 1 if higher_is_better(metric) else min(bests) < 0:
             said = f"{metric} {bests[0]:.3g} and {bests[1]:.3g}"
             return Finding(NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
-        ends = [level(curve, metric) for curve in curves]
+        ends = [level(curve, metric) for curve in (mine, theirs)]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         target = toward * max(toward * best for best in bests)
         verdict, text = self._verdict(_reached(mine, metric, target), _reached(theirs, metric, target), is_alike)
@@ -186,27 +189,31 @@ class FewerBits(Check):
         if not is_alike:
             best, end = (_against(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
-        further = _bits_beyond(theirs, metric, bests[0], self.alike) / mine["bits"].max()
-        if further < self._least:
-            return Finding(FAILS, f"{text}, further on at most {as_times(further, self._least)}")
+        beyond = [
+            value == value and not _gets_as_far(metric, bests[0], value, self.alike) for value in theirs[metric]
+        ]
+        further = float(theirs.loc[beyond, "bits"].min()) / mine["bits"].max()  # NaN where the reference never is
+        if further < least:
+            return Finding(FAILS, f"{text}, further on at most {as_times(further, least)}")
         return Finding(verdict, text)
-
-    @property
-    def _least(self) -> float:
-        return self.times / self.within
 
     def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:
         """What the ratio of bits to the level says, and in words, from the rows of `_reached`."""
-        (mine_before, theirs_before), (mine_there, theirs_there) = zip(mine["bits"], theirs["bits"], strict=True)
+        (mine_before, mine_there), (theirs_before, theirs_there) = mine["bits"], theirs["bits"]
         if not mine_there or not theirs_there:
             return NOT_DECIDABLE, "reached at the start"
+        least, ratio = self.times / self.within, theirs_there / mine_there
         low, high = theirs_before / mine_there, theirs_there / mine_before if mine_before else math.inf
+        ends = as_times(low, least), as_times(high, least)
+        if math.isinf(high):  # one of the two was there at its first evaluation
+            spread = f"at least {ends[0]}" if low else "both at their first evaluation"
+        else:
+            spread = " to ".join(ends) if low else f"at most {ends[1]}"
         rounds = as_times(theirs["round"].iloc[1] / mine["round"].iloc[1])
-        text = f"{as_times(theirs_there / mine_there, self._least)} the bits ({_range(low, high, self._least)}), "
-        text += f"{rounds} the rounds"
-        if high < self._least:
+        text = f"{as_times(ratio, least)} the bits ({spread}), {rounds} the rounds"
+        if high < least:
             return FAILS, text
-        return HOLDS if low >= self._least and is_alike else NOT_DECIDABLE, text
+        return HOLDS if low >= least and is_alike else NOT_DECIDABLE, text
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -234,42 +241,38 @@ class FewerBitsTo(Check):
         for name in (self.subject, self.reference):
             if curves[name][self.metric].isna().all():
                 return Finding(NOT_DECIDABLE, f"{name} has no value")
-        mine, theirs = self._need(curves[self.subject]), self._need(curves[self.reference])
-        text, most = self._in_words(mine, theirs), self.times * mine.most
-        if not mine.is_there:
-            is_less = theirs.is_there and theirs.most <= most
-            return Finding(FAILS if is_less else NOT_DECIDABLE, text)
-        if not theirs.is_there:
-            return Finding(HOLDS if theirs.most >= most else NOT_DECIDABLE, text)
-        if not mine.most and not theirs.most:
+        (mine_least, mine, got_there), (theirs_least, theirs, they_got_there) = (
+            self._need(curves[name]) for name in (self.subject, self.reference)
+        )
+        most = self.times * mine
+        text = self._in_words(mine, theirs, got_there, they_got_there)
+        if not got_there:
+            return Finding(FAILS if they_got_there and theirs <= most else NOT_DECIDABLE, text)
+        if not they_got_there:
+            return Finding(HOLDS if theirs >= most else NOT_DECIDABLE, text)
+        if not mine and not theirs:
             return Finding(NOT_DECIDABLE, text)
-        if theirs.least > most or theirs.most > theirs.least == most:
+        if theirs_least > most or theirs > theirs_least == most:
             return Finding(HOLDS, text)
-        if theirs.most <= self.times * mine.least:
+        if theirs <= self.times * mine_least:
             return Finding(FAILS, text)
         return Finding(NOT_DECIDABLE, f"{text}, nearer than evaluations are")
 
-    def _need(self, frame: pd.DataFrame) -> _Need:
+    def _need(self, frame: pd.DataFrame) -> tuple[float, float, bool]:
+        """What a curve spends until it is at the level, at least and at most, or all where it never is; whether it
+        is."""
         there = _reached(frame, self.metric, self.level)
         if there.empty:
-            return _Need(frame[self.axis].max(), frame[self.axis].max(), False)
+            return frame[self.axis].max(), frame[self.axis].max(), False
         is_exact = there["round"].iloc[1] - there["round"].iloc[0] <= 1
-        return _Need(there[self.axis].iloc[1 if is_exact else 0], there[self.axis].iloc[1], True)
+        return there[self.axis].iloc[1 if is_exact else 0], there[self.axis].iloc[1], True
 
-    def _in_words(self, mine: _Need, theirs: _Need) -> str:
+    def _in_words(self, mine: float, theirs: float, got_there: bool, they_got_there: bool) -> str:
         """Both needs, with the digits that show which is more than `times` the other."""
-        side = np.sign(theirs.most - self.times * mine.most)
-        texts = both_distinct(mine.most, theirs.most, lambda one, other: np.sign(other - self.times * one) == side)
+        side = np.sign(theirs - self.times * mine)
+        texts = all_distinct([mine, theirs], lambda one, other: np.sign(other - self.times * one) == side)
         own, other = map(short_exponent, texts)
-        return f"{'more than ' * (not mine.is_there)}{own} against {'more than ' * (not theirs.is_there)}{other}"
-
-
-class _Need(NamedTuple):
-    """What a curve spends until it is at a level, at least and at most; all that it spends where it never is."""
-
-    least: float
-    most: float
-    is_there: bool
+        return f"{'more than ' * (not got_there)}{own} against {'more than ' * (not they_got_there)}{other}"
 
 
 def _reached(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
@@ -287,25 +290,10 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
     return mine <= alike * theirs
 
 
-def _bits_beyond(frame: pd.DataFrame, metric: str, best: float, alike: float) -> float:
-    """The bits at which a curve is first better than `best` by more than a factor; NaN where it never is."""
-    further = [value == value and not _gets_as_far(metric, best, value, alike) for value in frame[metric]]
-    return float(frame.loc[further, "bits"].min())
-
-
 def _against(metric: str, mine: float, theirs: float, alike: float) -> str:
     """Both numbers, with the digits that show whether one is as good as the other."""
     if math.isnan(mine) or math.isnan(theirs):
         return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
-    is_as_far = _gets_as_far(metric, mine, theirs, alike)
-    return " against ".join(
-        both_distinct(mine, theirs, lambda one, other: _gets_as_far(metric, one, other, alike) == is_as_far)
-    )
-
-
-def _range(low: float, high: float, threshold: float) -> str:
-    """The range of a ratio. An end is open where one of the two was there at its first evaluation."""
-    least, most = as_times(low, threshold), as_times(high, threshold)
-    if math.isinf(high):
-        return f"at least {least}" if low else "both at their first evaluation"
-    return f"{least} to {most}" if low else f"at most {most}"
+    side = _gets_as_far(metric, mine, theirs, alike)
+    texts = all_distinct([mine, theirs], lambda one, other: _gets_as_far(metric, one, other, alike) == side)
+    return " against ".join(texts)

@@ -1,43 +1,58 @@
-"""What every check has: typed options, the methods and metrics that it is about, and `judge`."""
+"""What every check has: typed options, the methods and metrics that it is about, a verdict, and numbers in words."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
+from typing import Annotated
 
+import numpy as np
+import pandas as pd
 from annotated_types import Gt, Le, MinLen
 from pydantic import AfterValidator, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from common.names import unknown
-from plots.claims.finding import Curves, Finding
-from plots.runs.columns import misspelt, x_axes
+from plots.runs.columns import misspelt
 
-METHOD, METRIC = "a method", "a metric"
+HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
+
+Curves = Mapping[str, pd.DataFrame]
+"""By algorithm: the rows of one trial in order of rounds."""
 
 
-def known_metric(name: str) -> str:
-    """A task names its metrics itself, so only a name close to one of ours is refused. Raises ValueError."""
+def _known_metric(name: str) -> str:
+    """A task names its metrics itself, so only a name close to one of ours is refused."""
     if near := misspelt(name):
         raise ValueError(f"no column is called {name}; did you mean {near}?")
     return name
 
 
-def known_axis(name: str) -> str:
-    """A column that curves are drawn over. Raises ValueError."""
-    if name not in x_axes():
-        raise ValueError(unknown("no such axis", name, x_axes()))
-    return name
-
+METHOD, METRIC = "a method", "a metric"
 
 Method = Annotated[str, METHOD]
 Methods = Annotated[list[str], MinLen(1), METHOD]
-Metric = Annotated[str, AfterValidator(known_metric), METRIC]
-Metrics = Annotated[list[Annotated[str, AfterValidator(known_metric)]], MinLen(1), METRIC]
-Axis = Annotated[str, AfterValidator(known_axis)]
+Metric = Annotated[str, AfterValidator(_known_metric), METRIC]
+Metrics = Annotated[list[Annotated[str, AfterValidator(_known_metric)]], MinLen(1), METRIC]
 Positive = Annotated[float, Gt(0)]
 Share = Annotated[float, Gt(0), Le(1)]
 
 OPTIONS = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+@plain_dataclass(frozen=True)
+class Finding:
+    """A verdict and the measured numbers in words. Where these are one ratio: the ratio and its threshold."""
+
+    verdict: str
+    measured: str
+    ratio: float | None = None
+    threshold: float = math.inf
+
+    def negated(self) -> Finding:
+        """The same numbers about the opposite claim."""
+        return replace(self, verdict={HOLDS: FAILS, FAILS: HOLDS}.get(self.verdict, self.verdict))
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -63,15 +78,75 @@ class Check:
         """The methods without whose last round nothing can be decided."""
         return self.named_methods
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options by name, defaults included."""
-        return {name: getattr(self, name) for name in self._fields() if name != "name"}
-
     def _marked(self, mark: str) -> set[str]:
-        values = (getattr(self, name) for name, field in self._fields().items() if mark in field.metadata)
+        fields = self.__pydantic_fields__  # type: ignore[attr-defined]
+        values = (getattr(self, name) for name, field in fields.items() if mark in field.metadata)
         return {name for value in values for name in ([value] if isinstance(value, str) else value)}
 
-    @classmethod
-    def _fields(cls) -> dict[str, Any]:
-        return cls.__pydantic_fields__  # type: ignore[attr-defined]
+
+def decide(true: bool, *numbers: float) -> str:
+    """The verdict of a comparison; not decidable where one of its numbers is NaN."""
+    return NOT_DECIDABLE if np.isnan(numbers).any() else HOLDS if true else FAILS
+
+
+def of_all(findings: Sequence[Finding]) -> Finding:
+    """One finding about several methods or metrics: it fails where it fails for one."""
+    verdicts = [one.verdict for one in findings]
+    verdict = next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS)
+    return Finding(verdict, "; ".join(one.measured for one in findings))
+
+
+def as_times(ratio: float, *thresholds: float) -> str:
+    """A ratio with two digits: 0.54×, 1900×, 4.2e14×; a dash for NaN.
+
+    Within a tenth of a threshold it has three digits, or more until it reads as on the right side of the threshold.
+    """
+    if math.isnan(ratio):
+        return "–"
+    if any(abs(ratio / threshold - 1) < 0.1 for threshold in thresholds):
+        return f"{distinct(ratio, thresholds, '#.{}g', 3)}×"
+    return short_exponent(f"{float(f'{ratio:.2g}'):g}×")
+
+
+def as_percent(share: float, threshold: float) -> str:
+    """A whole number of percent, with decimals where these are needed to read on the right side of the threshold."""
+    return f"{distinct(100 * share, [100 * threshold], '.{}f', 0)} %"
+
+
+def distinct(number: float, thresholds: Sequence[float], form: str, digits: int) -> str:
+    """The number with so many digits, or with more until it lies on the same side of every threshold as it is."""
+
+    def is_so(text: float) -> bool:
+        return all(np.sign(text - one) == np.sign(number - one) for one in thresholds)
+
+    return all_distinct([number], is_so, form, digits)[0]
+
+
+def all_distinct(
+    numbers: Sequence[float], is_so: Callable[..., bool], form: str = ".{}g", digits: int = 3
+) -> list[str]:
+    """Numbers with so many digits, or with more until `is_so` is true of what is printed."""
+    for count in range(digits, 17):
+        texts = [format(number, form.format(count)) for number in numbers]
+        if is_so(*map(float, texts)):
+            return texts
+    return [repr(number) for number in numbers]
+
+
+def short_exponent(text: str) -> str:
+    """1e+06 as 1e6."""
+    return text.replace("e+0", "e").replace("e+", "e")
+
+
+def cut_short(curves: Curves, names: Iterable[str]) -> str:
+    """Which of these curves ends before its last planned round, in words; empty where none does.
+
+    Without a column `planned_rounds`, the longest curve says how many rounds were planned.
+    """
+    longest = max(frame["round"].max() for frame in curves.values())
+    for name in names:
+        frame = curves[name]
+        last, rounds = frame["round"].max(), frame.get("planned_rounds", pd.Series(longest)).max()
+        if last < rounds:
+            return f"{name} ends at round {last:g} of {rounds:g}"
+    return ""

@@ -8,7 +8,6 @@ is made in every seed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -16,9 +15,8 @@ import pandas as pd
 from pydantic import BeforeValidator, Discriminator
 from pydantic.dataclasses import dataclass
 
-from plots.claims import budgets, levels, seconds, theory
-from plots.claims.check import OPTIONS, Check
-from plots.claims.finding import NOT_DECIDABLE, Finding, as_times, cut_short
+from plots.claims import budgets, levels, theory
+from plots.claims.check import NOT_DECIDABLE, OPTIONS, Check, Curves, Finding, as_times, cut_short
 from plots.runs.seeds import geometric_mean
 
 AnyCheck = Annotated[
@@ -36,8 +34,8 @@ AnyCheck = Annotated[
     | budgets.AlikeEarly
     | budgets.FewerBits
     | budgets.FewerBitsTo
-    | seconds.TimesFaster
-    | seconds.AsMeasured,
+    | levels.TimesFaster
+    | levels.AsMeasured,
     Discriminator("name"),
 ]
 
@@ -70,27 +68,19 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     Returns:
         A row for each claim, task and protocol, with COLUMNS.
     """
-    found = [finding for claim in claims for finding in _findings(claim, frame)]
+    found = []
+    for claim in claims:
+        about = claim.number, claim.statement
+        methods, metrics = claim.check.named_methods, claim.check.named_metrics
+        of_claim = [
+            (*about, task, setting, *_in_every_seed(chosen, claim))
+            for task, rows in frame.groupby("task", sort=False)
+            if methods <= {*rows["algorithm"]} and metrics <= {*rows.dropna(axis="columns", how="all")}
+            for setting, chosen in protocols(rows).items()
+        ]
+        text = f"no task has all of: {', '.join(sorted(methods | metrics))}"
+        found += of_claim or [(*about, "–", BEST, NOT_DECIDABLE, text)]
     return pd.DataFrame(found, columns=COLUMNS)
-
-
-def _findings(claim: Claim, frame: pd.DataFrame) -> list[tuple]:
-    about = claim.number, claim.statement
-    found = [
-        (*about, task, setting, *_in_every_seed(chosen, claim))
-        for task, rows in frame.groupby("task", sort=False)
-        if _is_about(claim.check, rows)
-        for setting, chosen in protocols(rows).items()
-    ]
-    if found:
-        return found
-    names = sorted(claim.check.named_methods | claim.check.named_metrics)
-    return [(*about, "–", BEST, NOT_DECIDABLE, f"no task has all of: {', '.join(names)}")]
-
-
-def _is_about(check: Check, rows: pd.DataFrame) -> bool:
-    is_measured = all(name in rows and rows[name].notna().any() for name in check.named_metrics)
-    return is_measured and check.named_methods <= set(rows["algorithm"])
 
 
 def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -122,12 +112,13 @@ def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> tuple[str, str]:
             findings[seed] = in_one_seed(curves, claim)
     if not findings:
         return NOT_DECIDABLE, "no seed that all its methods have"
-    found, seeds = _together(findings), rows["seed"].nunique()
+    seeds = rows["seed"].nunique()
     lacking = f"; {len(findings)} of {seeds} seeds, which all its methods have" if len(findings) < seeds else ""
-    return found.verdict, found.measured + lacking
+    verdict, measured = _together(findings)
+    return verdict, measured + lacking
 
 
-def in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
+def in_one_seed(curves: Curves, claim: Claim) -> Finding:
     """The finding on one trial a method."""
     if short := cut_short(curves, sorted(claim.check.to_the_end)):
         return Finding(NOT_DECIDABLE, short)
@@ -135,27 +126,26 @@ def in_one_seed(curves: Mapping[str, pd.DataFrame], claim: Claim) -> Finding:
     return finding.negated() if claim.negated else finding
 
 
-def _together(findings: Mapping[Hashable, Finding]) -> Finding:
-    """One finding from those of all seeds. It holds, or fails, where it does so in every seed.
+def _together(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
+    """A verdict and what was measured, from the findings of all seeds. A claim holds, or fails, where it does so in
+    every seed.
 
     Measured are a ratio's geometric mean with least and greatest, or other numbers seed by seed. Where seeds
     disagree, each is named with its verdict.
     """
-    verdicts, texts, ratios = (
-        [getattr(finding, name) for finding in findings.values()] for name in ("verdict", "measured", "ratio")
-    )
-    if len(set(verdicts)) > 1:
-        each = zip(findings, verdicts, texts, strict=True)
-        return Finding(NOT_DECIDABLE, "; ".join(f"seed {seed} {verdict}: {text}" for seed, verdict, text in each))
-    first = next(iter(findings.values()))
-    if len(findings) == 1:
-        return first
-    if not pd.isna(ratios).any():
-        numbers = geometric_mean(np.array(ratios)), min(ratios), max(ratios)
+    first, *others = findings.values()
+    if any(one.verdict != first.verdict for one in others):
+        each = (f"seed {seed} {one.verdict}: {one.measured}" for seed, one in findings.items())
+        return NOT_DECIDABLE, "; ".join(each)
+    ratios = np.array([one.ratio for one in findings.values()], dtype=float)  # NaN where there is none
+    if not others:
+        text = first.measured
+    elif not np.isnan(ratios).any():
+        numbers = geometric_mean(ratios), ratios.min(), ratios.max()
         mean, low, high = (as_times(float(number), first.threshold) for number in numbers)
-        return replace(first, measured=f"{mean} ({low} to {high}, {len(ratios)} seeds)")
-    if len(set(texts)) == 1:
-        return replace(first, measured=f"{texts[0]} ({len(texts)} seeds alike)")
-    return replace(
-        first, measured="; ".join(f"seed {seed}: {text}" for seed, text in zip(findings, texts, strict=True))
-    )
+        text = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
+    elif all(one.measured == first.measured for one in others):
+        text = f"{first.measured} ({len(ratios)} seeds alike)"
+    else:
+        text = "; ".join(f"seed {seed}: {one.measured}" for seed, one in findings.items())
+    return first.verdict, text

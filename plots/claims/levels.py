@@ -1,4 +1,4 @@
-"""Checks of the level that methods reach."""
+"""Checks of the level that methods reach, and of seconds: modelled to a level, and measured of a round."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import operator
 from collections.abc import Callable
 from typing import Literal
 
+import pandas as pd
 from pydantic.dataclasses import dataclass
 
-from plots.claims.check import OPTIONS, Check, Method, Methods, Metric, Positive, Share
-from plots.claims.finding import Curves, Finding, as_times, decide, of_all
+from plots.claims.check import (
+    FAILS,
+    NOT_DECIDABLE,
+    OPTIONS,
+    Check,
+    Curves,
+    Finding,
+    Method,
+    Methods,
+    Metric,
+    Positive,
+    Share,
+    as_times,
+    decide,
+    of_all,
+)
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better
 
@@ -85,13 +100,13 @@ class StopsEarly(Check):
     factor: Positive
 
     def judge(self, curves: Curves) -> Finding:
-        verdicts, texts = [], []
+        findings = []
         for subject in self.subjects:
             fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
             above = level(curves[subject]) / level(curves[self.reference])
-            verdicts.append(decide(fall < self.factor and above > self.factor, fall, above))
-            texts.append(f"falls {as_times(fall, self.factor)}, ends at {as_times(above, self.factor)}")
-        return Finding(of_all(verdicts), "; ".join(texts))
+            text = f"falls {as_times(fall, self.factor)}, ends at {as_times(above, self.factor)}"
+            findings.append(Finding(decide(fall < self.factor and above > self.factor, fall, above), text))
+        return of_all(findings)
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -103,11 +118,12 @@ class _Change(Check):
     factor: Positive
 
     def _changes(self, curves: Curves, threshold: float, is_met: Callable[[float, float], bool]) -> Finding:
-        norms = [curves[subject] for subject in self.subjects]
-        ratios = [level(norm) / level(norm, begin=0.9 * self.since, end=self.since) for norm in norms]
-        verdicts = [decide(is_met(ratio, threshold), ratio) for ratio in ratios]
-        ends = [f"ends at {as_times(ratio, threshold)}" for ratio in ratios]
-        return Finding(of_all(verdicts), "; ".join(map(" ".join, zip(self.subjects, ends, strict=True))))
+        findings = []
+        for subject in self.subjects:
+            ratio = level(curves[subject]) / level(curves[subject], begin=0.9 * self.since, end=self.since)
+            text = f"{subject} ends at {as_times(ratio, threshold)}"
+            findings.append(Finding(decide(is_met(ratio, threshold), ratio), text))
+        return of_all(findings)
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -138,3 +154,56 @@ class EndsBelow(_Change):
 
     def judge(self, curves: Curves) -> Finding:
         return self._changes(curves, 1 / self.factor, operator.lt)
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class TimesFaster(Check):
+    """Whether on some link of `low` to `high` Mbit/s the subject gets to the level at least `times` faster than the
+    reference, each by its fastest topology.
+
+    Seconds are means over seeds. The claim fails where only the reference gets there, and is not decidable where the
+    reference does not. Measured: the least and the greatest ratio on such links.
+    """
+
+    name: Literal["times_faster"] = "times_faster"
+    subject: Method
+    reference: Method
+    times: Positive
+    low: float
+    high: float
+
+    def judge(self, curves: Curves) -> Finding:
+        mine, theirs = (
+            curves[name].groupby("bandwidth")["seconds_to_level"].min() for name in (self.subject, self.reference)
+        )
+        if mine.isna().all() and theirs.notna().any():
+            return Finding(FAILS, f"{self.subject} does not reach the level")
+        ratios = (theirs / mine).loc[self.low : self.high]
+        if ratios.empty:
+            return Finding(NOT_DECIDABLE, f"no bandwidth from {self.low:g} to {self.high:g} Mbit/s is modelled")
+        if ratios.isna().any():
+            return Finding(NOT_DECIDABLE, "the level is not reached")
+        spread = " to ".join(as_times(ratio, self.times) for ratio in (ratios.min(), ratios.max()))
+        return Finding(decide(ratios.max() >= self.times), spread)
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class AsMeasured(Check):
+    """Whether every modelled round takes as long as measured, up to a share `within` of the measured seconds.
+
+    Not decidable where no modelled round was measured. Measured: the least and the greatest ratio of modelled to
+    measured seconds, and how many rounds are within.
+    """
+
+    name: Literal["as_measured"] = "as_measured"
+    within: Positive
+
+    def judge(self, curves: Curves) -> Finding:
+        rounds = pd.concat(curves.values())
+        ratios = (rounds["modelled"] / rounds["seconds_of_round"]).dropna()  # NaN: a protocol without a model
+        if ratios.empty:
+            return Finding(NOT_DECIDABLE, "not measured")
+        near = ((ratios - 1).abs() <= self.within).sum()
+        least, most = (as_times(ratio, 1 - self.within, 1 + self.within) for ratio in (ratios.min(), ratios.max()))
+        spread = f"{least} to {most}, {near} of {len(ratios)} within {100 * self.within:g} %"
+        return Finding(decide(near == len(ratios)), spread)

@@ -9,8 +9,21 @@ import numpy as np
 import pandas as pd
 from pydantic.dataclasses import dataclass
 
-from plots.claims.check import OPTIONS, Check, Method, Methods, Positive
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE, Curves, Finding, as_times, decide, distinct
+from plots.claims.check import (
+    FAILS,
+    HOLDS,
+    NOT_DECIDABLE,
+    OPTIONS,
+    Check,
+    Curves,
+    Finding,
+    Method,
+    Methods,
+    Positive,
+    as_times,
+    decide,
+    distinct,
+)
 from plots.runs.best import level
 from plots.runs.seeds import geometric_mean
 
@@ -82,20 +95,15 @@ class ErrorVanishes(Check):
 
     def judge(self, curves: Curves) -> Finding:
         frame = curves[self.subject]
-        fall = _fall_of_error(frame)
+        begin = level(frame, "signal_error", 0, 0.1)
+        last = frame.loc[frame["round"] > 0.9 * frame["round"].max(), "signal_error"].to_numpy(dtype=float)
+        fall = begin / float(geometric_mean(last[last != 0])) if last.any() else math.inf
+        if not begin > 2 * np.finfo(float).tiny:  # `level` makes this of zeros, up to rounding
+            fall = math.nan
         gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
         text = f"error falls {as_times(fall, self.factor)}, gradient {as_times(gradient, self.factor)}"
         verdict = decide(fall >= self.factor, fall) if gradient >= self.factor else NOT_DECIDABLE
         return Finding(verdict, text)
-
-
-def _fall_of_error(frame: pd.DataFrame) -> float:
-    """How many times the error falls; inf to zero, NaN without an error at the start."""
-    begin = level(frame, "signal_error", 0, 0.1)
-    if not begin > 2 * np.finfo(float).tiny:  # `level` makes this of zeros, up to rounding
-        return math.nan
-    last = frame.loc[frame["round"] > 0.9 * frame["round"].max(), "signal_error"].to_numpy(dtype=float)
-    return begin / float(geometric_mean(last[last != 0])) if last.any() else math.inf
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)

@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from PIL import Image
 
@@ -23,6 +23,7 @@ from plots.runs.seeds import over_seeds
 from plots.runs.variants import DASHES
 
 Cell = TypeVar("Cell")
+_Places = list[list[tuple[str, Panel]]]
 
 STYLE = Path(__file__).with_name("style.mplstyle")
 
@@ -59,34 +60,27 @@ def draw(
         width = width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if several else len(rows)))
         others = [name for name in names if not any(name in some for some in families)]
         groups = [frame[frame["algorithm"].isin(some)] for some in [*families, *_rows(others, MOST)]]
-        blocks = [_block(some, rows, width) for some in groups if len(some)]
-        heights = [block.height + 0.36 * (not several) for block in blocks]
+        blocks = [(some, *_block(some, rows, width)) for some in groups if len(some)]
+        heights = [height + 0.36 * (not several) for *_, height in blocks]
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for place, block in zip(places, blocks, strict=True):
-            _draw_block(place, block, several)
+        for place, (some, cells, labels, columns, _) in zip(places, blocks, strict=True):
+            handles = _draw_block(place, some, cells, labels, several)
+            place.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
         if not several:
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
         for axis in figure.axes:
             _set_log_ticks(axis.xaxis, may_be_short=False)
             _set_log_ticks(axis.yaxis)
-        _write_below(figure, note)
+        if text := textwrap.fill(note, int(18 * width)):
+            figure.set_size_inches(width, sum(heights) + 0.13 * len(text.splitlines()))
+            figure.supxlabel(text)
     return figure
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Methods that are drawn together: their rows, task and panel by place, labels by method, and its size."""
-
-    frame: pd.DataFrame
-    places: list[list[tuple[str, Panel]]]
-    labels: dict[str, str]
-    columns: int
-    height: float
-
-
-def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> _Block:
+def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[_Places, dict[str, str], int, float]:
+    """Task and panel by place, labels by method, columns of the legend, and the height of what is drawn together."""
     tasks = list(frame["task"].unique())
     across = max(1, min(WIDEST, int(width / 1.45)))
     if len(tasks) > 1 and len(panels) > 1 and not any(panel.task for panel in panels):
@@ -101,35 +95,28 @@ def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> _Block
     tallest = max(text.count("\n") + 1 for text in labels.values())
     panel = min(1.6, 0.35 + 0.8 * width / len(places[0]))
     height = 0.25 + len(places) * panel + 0.16 * tallest * math.ceil(len(labels) / columns)
-    return _Block(frame, places, labels, columns, height)
+    return places, labels, columns, height
 
 
-def _write_below(figure: Figure, note: str) -> None:
-    """A note in small print below the panels; the figure becomes higher by it."""
-    width, height = figure.get_size_inches()
-    if text := textwrap.fill(note, int(18 * width)):
-        more = 0.13 * len(text.splitlines())
-        figure.set_size_inches(width, height + more)
-        figure.supxlabel(text)
-
-
-def _draw_block(place: FigureBase, block: _Block, several: bool) -> None:
-    axes, handles = place.subplots(len(block.places), len(block.places[0]), squeeze=False), {}
-    tasks, above = dict(list(block.frame.groupby("task", sort=False))), None
-    for cells, row in zip(block.places, axes, strict=True):
+def _draw_block(
+    place: FigureBase, frame: pd.DataFrame, places: _Places, labels: dict[str, str], several: bool
+) -> dict[str, Line2D]:
+    axes, handles = place.subplots(len(places), len(places[0]), squeeze=False), {}
+    tasks, above = dict(list(frame.groupby("task", sort=False))), None
+    for cells, row in zip(places, axes, strict=True):
         for number, ((task, panel), axis) in enumerate(zip(cells, row, strict=False)):
             title = str(tasks[task]["task_label"].iloc[0])
             axis.set_label(task)
-            _draw_panel(axis, tasks[task], panel, block.labels)
+            _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             if not several or not number or cells[number - 1][1] != panel:
                 axis.set_ylabel(_in_lines(label(panel.y), 26))
             if several and not (above and above[number][0] == task):
-                axis.set_title(_in_lines(title, 96 // len(block.places[0])))
+                axis.set_title(_in_lines(title, 96 // len(places[0])))
         for axis in row[len(cells) :]:
             axis.remove()
         above = cells
-    place.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=block.columns)
+    return handles
 
 
 def _in_lines(text: str, most: int) -> str:
@@ -159,30 +146,25 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
     axis.set_gid(panel.y)
     axis.set(xscale=panel.x_scale, yscale=panel.y_scale, xlabel=label(panel.x))
     if panel.guide is not None:
-        _draw_guide(axis, frame, panel.x, panel.y, panel.guide)
+        ends = np.array([frame[panel.x].min(), frame[panel.x].max()], dtype=float)  # from the upper left on
+        heights = frame.loc[frame[panel.x] == ends[0], panel.y].max() * (ends / ends[0]) ** panel.guide
+        name = f"slope {panel.guide:g}".replace("-", "−")
+        axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=name)
     _cut(axis, panel)
 
 
 def _cut(axis: Axes, panel: Panel) -> None:
     """Let the panel end at y_min or y_max where curves go on beyond, with room for what is seen of them alone; with
     both, at both."""
-    low = -math.inf if panel.y_min is None else panel.y_min
-    high = math.inf if panel.y_max is None else panel.y_max
-    if panel.y_min is not None and panel.y_max is not None:
-        axis.set_ylim(low, high)
-        return
-    least, most = axis.dataLim.intervaly
-    axis.dataLim.y0, axis.dataLim.y1 = np.clip([least, most], low, high)
-    axis.autoscale_view()
-    bottom, top = axis.get_ylim()
-    axis.set_ylim(low if least < low else bottom, high if most > high else top)
-
-
-def _draw_guide(axis: Axes, frame: pd.DataFrame, x: str, y: str, slope: float) -> None:
-    """A dotted line of this slope in log-log through the upper left of the curves."""
-    ends = np.array([frame[x].min(), frame[x].max()], dtype=float)
-    heights = frame.loc[frame[x] == ends[0], y].max() * (ends / ends[0]) ** slope
-    axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=f"slope {slope:g}".replace("-", "−"))
+    low, high = panel.y_min, panel.y_max
+    if low is None or high is None:
+        least, most = axis.dataLim.intervaly
+        axis.dataLim.y0, axis.dataLim.y1 = np.clip([least, most], low, high)
+        axis.autoscale_view()
+        bottom, top = axis.get_ylim()
+        low = low if low is not None and least < low else bottom
+        high = high if high is not None and most > high else top
+    axis.set_ylim(low, high)
 
 
 def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:

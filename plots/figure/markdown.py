@@ -2,16 +2,23 @@
 
 import inspect
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 
 import pandas as pd
 
 from common.errors import visible
-from plots.claims import claims, finding
-from plots.claims.claims import Claim
+from plots.claims import check, claims
 from plots.figure.spec import Figure
 from plots.runs.best import on_edge
 from plots.runs.columns import higher_is_better
-from plots.runs.seeds import in_order
+
+_PROTOCOLS = {
+    claims.PAPERS: "Column *{}*: each method with its published step size.",
+    claims.BEST: "Column *best*: each method with its own best step size.",
+    claims.MEASURED: "Column *measured*: rounds on links of given bandwidth and latency.",
+    "equal": "The columns of numbers: all methods with this step size.",
+}
+"""What the columns of claims are, by their kind."""
 
 
 def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
@@ -33,19 +40,16 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     return [*cross_table(best.assign(cell=cells), "task", "algorithm"), *marked]
 
 
-def grids(frame: pd.DataFrame) -> list[str]:
-    """The step sizes that each method was given on each task."""
-    tried = frame.groupby(["task", "algorithm"], sort=False)["lr"].agg(in_order)
-    return ["Step sizes tried:", "", *cross_table(tried.reset_index(name="cell"), "task", "algorithm"), ""]
-
-
 def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
-    """The bits to reach each level, a table a task: methods down, ranked, levels across."""
+    """The bits to reach each level, a table a task: levels across, methods down, ranked."""
+    tried = "the published and the best step size" if figure.published else "the best step size"
+    if figure.held_out is None:
+        tried = "all step sizes of the grid"
     lines = [
         "",
         f"## Bits to reach a {metric}",
         "",
-        f"Bits of one worker, both directions, at the first evaluation there, over {_tried(figure)} (the",
+        f"Bits of one worker, both directions, at the first evaluation there, over {tried} (the",
         "one that got there with the fewest bits in parentheses). A dash: none did.",
         "Methods in order of their bits to the hardest level; behind these those that did not get there, in order of",
         "the next hardest, and so on.",
@@ -57,39 +61,37 @@ def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
         ]
     reached = reached.assign(cell=[_bits(row) for _, row in reached.iterrows()])
     for task, rows in reached.groupby("task", sort=False):
-        ranked = _ranked(rows, metric)
+        levels = sorted(rows["level"].unique(), reverse=higher_is_better(metric))
+        bits = rows.pivot(index="algorithm", columns="level", values="bits").astype(float)
+        bits = bits.loc[rows["algorithm"].unique()].sort_values(levels)  # of equals the first stays first
+        ranked = rows.set_index("algorithm").loc[bits.index]
         cells = ranked.assign(level=ranked["level"].map("{:g}".format), method=ranked["label"])
         lines += ["", f"### {task}", "", *cross_table(cells, "method", "level")]
     return lines
 
 
-def _tried(figure: Figure) -> str:
-    if figure.held_out is None:
-        return "all step sizes of the grid"
-    return "the published and the best step size" if figure.published else "the best step size"
-
-
-def _ranked(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The rows of one task with its methods in order of bits to the hardest level, then to the next."""
-    levels = sorted(rows["level"].unique(), reverse=higher_is_better(metric))
-    bits = rows.pivot(index="algorithm", columns="level", values="bits").astype(float)
-    bits = bits.loc[rows["algorithm"].unique()].sort_values(levels)  # of equals the first stays first
-    return rows.set_index("algorithm").loc[bits.index].reset_index()
+def _bits(row: pd.Series) -> str:
+    if pd.isna(row["bits"]):
+        return "–"
+    if not row["bits"]:
+        return "at the start"
+    spread = f"{row['bits_min']:.3g} to {row['bits_max']:.3g}; " if pd.notna(row.get("bits_min")) else ""
+    return check.short_exponent(f"{row['bits']:.3g} ({spread}{row['lr']:g})")
 
 
 def in_short(findings: pd.DataFrame, figure: Figure) -> list[str]:
     """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
     lines = []
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        said = "; ".join(f"{titled(name, figure)}: {count}" for name, count in tally(rows).items())
+        said = "; ".join(f"{name}: {count}" for name, count in tally(rows, figure).items())
         lines.append(f"- {number}. {statement}: **{said}**.")
     return [*lines, ""] if lines else []
 
 
 def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
     """The claims, a table each: tasks down, step sizes across."""
-    kinds = findings["step_size"].map(kind).unique()
-    about = " ".join(_PROTOCOLS[name] for name in _PROTOCOLS if name in kinds)
+    kinds = _kinds(findings)
+    about = " ".join(text for name, text in _PROTOCOLS.items() if name in set(kinds))
     lines = ["", "## Claims", "", about.format(figure.published_as)]
     if several_seeds:
         lines += [
@@ -97,43 +99,33 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
             "in all, and is otherwise not decidable.",
         ]
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        lines += ["", f"### {number}. {statement}", ""]
         protocols = rows["step_size"].replace(claims.PAPERS, figure.published_as)
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")", step_size=protocols)
-        lines += cross_table(cells, "task", "step_size")
-        lines += ["", *_how(next(claim for claim in figure.claims if claim.number == number))]
+        claim = next(claim for claim in figure.claims if claim.number == number)
+        names = [one.name for one in fields(claim.check) if one.name != "name"]
+        options = ", ".join(f"{name}={getattr(claim.check, name)}" for name in names)
+        meaning = " ".join((inspect.getdoc(claim.check) or "").split())
+        negated = "It holds where this is not so: " if claim.negated else ""
+        lines += ["", f"### {number}. {statement}", "", *cross_table(cells, "task", "step_size"), ""]
+        lines.append(f"{negated}`{claim.check.name}({options})`: {meaning}")
     return lines
 
 
-_PROTOCOLS = {
-    claims.PAPERS: "Column *{}*: each method with its published step size.",
-    claims.BEST: "Column *best*: each method with its own best step size.",
-    claims.MEASURED: "Column *measured*: rounds on links of given bandwidth and latency.",
-    "equal": "The columns of numbers: all methods with this step size.",
-}
-"""What the columns of claims are, by their kind."""
-
-
-def kind(setting: str) -> str:
-    """Of which kind a protocol is: paper's, best, or equal step sizes; measured rounds are of none of these."""
-    return setting if setting in (claims.PAPERS, claims.BEST, claims.MEASURED) else "equal"
-
-
-def titled(kind: str, figure: Figure) -> str:
-    """A protocol's kind as a heading."""
-    name = figure.published_as if kind == claims.PAPERS else kind
-    return name if kind == claims.MEASURED else f"{name} step sizes"
-
-
-def tally(rows: pd.DataFrame) -> dict[str, str]:
-    """How often a claim holds, apart for every kind of protocol that there is."""
-    counted, kinds = {}, rows["step_size"].map(kind)
-    for name in (name for name in _PROTOCOLS if name in set(kinds)):
-        some = rows[kinds == name]
+def tally(rows: pd.DataFrame, figure: Figure) -> dict[str, str]:
+    """How often a claim holds, apart for every kind of protocol that there is, under its heading."""
+    counted, kinds = {}, _kinds(rows)
+    for kind in (kind for kind in _PROTOCOLS if kind in set(kinds)):
+        some = rows[kinds == kind]
         counts = some["verdict"].value_counts()
-        open_ones = f", {counts[finding.NOT_DECIDABLE]} not decidable" if finding.NOT_DECIDABLE in counts else ""
-        counted[name] = f"holds in {counts.get(finding.HOLDS, 0)} of {len(some)}{open_ones}"
+        open_ones = f", {counts[check.NOT_DECIDABLE]} not decidable" if check.NOT_DECIDABLE in counts else ""
+        name = f"{figure.published_as if kind == claims.PAPERS else kind}{' step sizes' * (kind != claims.MEASURED)}"
+        counted[name] = f"holds in {counts.get(check.HOLDS, 0)} of {len(some)}{open_ones}"
     return counted
+
+
+def _kinds(findings: pd.DataFrame) -> pd.Series:
+    """Of which kind each protocol is: one with a name, or equal step sizes."""
+    return findings["step_size"].where(findings["step_size"].isin(_PROTOCOLS), "equal")
 
 
 def cross_table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
@@ -146,19 +138,3 @@ def cross_table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
 def row_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table with these heads and rows."""
     return ["| " + " | ".join(map(visible, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]]
-
-
-def _how(claim: Claim) -> list[str]:
-    options = ", ".join(f"{name}={value}" for name, value in claim.check.options.items())
-    meaning = " ".join((inspect.getdoc(claim.check) or "").split())
-    negated = "It holds where this is not so: " if claim.negated else ""
-    return [f"{negated}`{claim.check.name}({options})`: {meaning}"]
-
-
-def _bits(row: pd.Series) -> str:
-    if pd.isna(row["bits"]):
-        return "–"
-    if not row["bits"]:
-        return "at the start"
-    spread = f"{row['bits_min']:.3g} to {row['bits_max']:.3g}; " if pd.notna(row.get("bits_min")) else ""
-    return finding.short_exponent(f"{row['bits']:.3g} ({spread}{row['lr']:g})")

@@ -1,4 +1,4 @@
-"""The files of a figure: PDF, PNG, the CSV of every curve, and tables of claims and targets."""
+"""The files of a figure: PDF, PNG, the words below it, the CSV of every curve, and tables of claims and targets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,18 +12,22 @@ from common import tables
 from common.files import naming
 from plots.claims import claims
 from plots.figure import curves, markdown, times
-from plots.figure.caption import caption, is_diverged, note, rule, was_selected
+from plots.figure.derive import ByStepSize
 from plots.figure.spec import Figure
-from plots.runs.best import mark_best
-from plots.runs.levels import bits_to_reach
+from plots.runs.best import mark_best, on_edge, rule_in_words
+from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.network import modelled_seconds
 from plots.runs.read import beside, open_run, table
-from plots.runs.seeds import at_mean_costs, in_order, repeated, while_all_go_on
+from plots.runs.results import bits_to_reach
+from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, while_all_go_on
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
 """By run folder how a figure draws its task and its algorithm."""
 
 _TEXTS = ("run", "commit", "precision", "budget", "compressor", "label", "task_label", "color", "marker")
+
+_NAMED = 4
+"""Best step sizes on the edge of their grid that a caption names. Of more it says how many; the report names all."""
 
 
 def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None = None) -> pd.DataFrame:
@@ -36,8 +40,7 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
         runs = [run.shown_as(*displays[run.folder]) for run in runs]
     facts = [{"commit": run.commit, "precision": run.config["task"].get("precision")} for run in runs]
     frame = table(runs).assign(budget=figure.budget)
-    about = beside(runs, facts)
-    frame = frame.assign(**{str(name): about[name] for name in about})
+    frame[["commit", "precision"]] = beside(runs, facts)
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
     for derivation in figure.derive:
@@ -73,9 +76,11 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
     shown = at_mean_costs(while_all_go_on(_shown(judged, figure)))
-    shown = shown.assign(front=shown["algorithm"] == _headline(figure), diverged=is_diverged(shown))
-    text = caption(figure, shown, tried)
-    drawn = curves.draw(shown, figure.rows, note(figure, shown), families=figure.families)
+    subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
+    headline = next(filter(None, subjects), None)  # of the first claim that has one
+    shown = shown.assign(front=shown["algorithm"] == headline, diverged=_is_diverged(shown))
+    text = _caption(figure, shown, tried)
+    drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
     (target / f"{figure.name}.txt").write_text(f"{text}\n")
     frame.assign(drawn=frame.index.isin(shown.index)).to_csv(target / f"{figure.name}.csv", index=False)
@@ -122,24 +127,20 @@ def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _headline(figure: Figure) -> str | None:
-    """The subject of the first claim that has one. Its curve lies above the others."""
-    subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
-    return next(filter(None, subjects), None)
-
-
 def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
     """What was run, the best step sizes, and all that were tried where no claim's columns name them."""
-    selected, seeds = was_selected(tried), f"seed{'s' * repeated(judged)} {in_order(judged['seed'])}"
-    differ = tried.groupby(["task", "algorithm"])["lr"].agg(in_order).groupby("task").nunique().max() > 1
+    selected, seeds = _was_selected(tried), f"seed{'s' * repeated(judged)} {in_order(judged['seed'])}"
+    grids = tried.groupby(["task", "algorithm"], sort=False)["lr"].agg(in_order).reset_index(name="cell")
+    differ = grids.groupby("task")["cell"].nunique().max() > 1
+    table = ["Step sizes tried:", "", *markdown.cross_table(grids, "task", "algorithm"), ""]
     names = tried.drop_duplicates("algorithm").set_index("algorithm")["label"]
     published = ", ".join(f"{names[name]} {lr:g}" for name, lr in figure.published.items() if name in names)
     return [
         f"Up to {judged['round'].max()} rounds, {seeds}.",
         "",
         *([f"The {figure.published_as} step sizes: {published}.", ""] if published else []),
-        *(markdown.grids(tried) if differ and selected and figure.claims else []),
-        f"Best step sizes, that is {rule(figure, tried)}:" if selected else "Step sizes, one a method:",
+        *(table if differ and selected and figure.claims else []),
+        f"Best step sizes, that is {_rule(figure, tried)}:" if selected else "Step sizes, one a method:",
         "",
         *markdown.best_step_sizes(tried),
     ]
@@ -147,10 +148,96 @@ def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> 
 
 def show(findings: pd.DataFrame, figure: Figure, console: Console) -> None:
     """Print how often each claim holds."""
-    tallies = {about: markdown.tally(some) for about, some in findings.groupby(["number", "statement"], sort=False)}
-    kinds = list(dict.fromkeys(kind for tally in tallies.values() for kind in tally))
-    rows = [
-        [str(number), *(tally.get(kind, "–") for kind in kinds), statement]
-        for (number, statement), tally in tallies.items()
-    ]
-    tables.show(console, ["claim", *(markdown.titled(kind, figure) for kind in kinds), ""], rows)
+    claims = findings.groupby(["number", "statement"], sort=False)
+    tallies = [{"claim": number} | markdown.tally(some, figure) | {"": text} for (number, text), some in claims]
+    heads = dict.fromkeys(head for tally in tallies for head in tally if head)
+    tables.show(console, [*heads, ""], [[str(tally.get(head, "–")) for head in (*heads, "")] for tally in tallies])
+
+
+def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
+    """The text below the panels of the rows `shown`, with best step sizes from `tried`."""
+    about = [f"{figure.title}."]
+    if any(panel.x == "modelled_seconds" for panel in figure.rows):
+        about.append(f"Modelled: {figure.network.in_words()}.")
+    about += [ABOUT_BITS[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in ABOUT_BITS]
+    if precisions := sorted(shown["precision"].dropna().unique()):
+        about.append(f"Products in {' or '.join(precisions)}, also in evaluations.")
+    curves = _step_sizes(figure, tried)
+    if repeated(shown):
+        geometric = ", geometric on logarithmic axes," * any(panel.y_scale == "log" for panel in figure.rows)
+        means = f"means over seeds {in_order(shown['seed'])}{geometric}"
+        curves.append(f"Lines are {means} and bands go from the least to the greatest.")
+    curves += _beyond(figure, shown)
+    if ended := _diverged(shown):
+        curves.append(f"Diverged: {', '.join(ended)}.")
+    said = "\n".join([" ".join(about), " ".join(curves)]).replace("e-0", "e-")
+    return f"{figure.note}\n{said}" if figure.note else said
+
+
+def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
+    if figure.step_size != "best":
+        return [f"All methods with step size {figure.step_size:g}."]
+    if not _was_selected(tried):
+        by_step_size = any(isinstance(one, ByStepSize) for one in figure.derive)
+        return ["A curve for each step size." if by_step_size else "Each method with the one step size it was given."]
+    said = [f"{'Best is' if figure.published else 'Each method with'} {_rule(figure, tried)}."]
+    if edge := on_edge(tried):
+        first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
+        names = first["label"] + (" on " + first["task_label"] if tried["task"].nunique() > 1 else "")
+        few = len(edge) <= _NAMED
+        named = ", ".join(names.loc[edge]) if few else f"{len(edge)} of {len(first)} best step sizes"
+        said.append(f"On the edge of what was tried: {named}.")
+    return said
+
+
+def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
+    """Which quantities go on beyond their panels' ranges, and whose are 0 on a logarithmic axis, in words."""
+    said = []
+    for panel in figure.rows:
+        there, name = shown[shown["task"].map(panel.shows)], in_words(panel.y)
+        greatest = there.groupby("label", sort=False)[panel.y].max()
+        if panel.y_max is not None and greatest.max() > panel.y_max:
+            said.append(f"The {name} goes on above {panel.y_max:g}.")
+        if panel.y_min is not None and there[panel.y].min() < panel.y_min:
+            said.append(f"The {name} goes on below {panel.y_min:g}.")
+        if panel.y_scale == "log" and (names := list(greatest[greatest == 0].index)):
+            said.append(f"The {name} of {', '.join(names)} is 0.")
+    return list(dict.fromkeys(said))
+
+
+def _is_diverged(shown: pd.DataFrame) -> pd.Series:
+    """Whether a row's curve ends before the last round of its runs."""
+    each = shown.groupby(["task", "algorithm"])
+    return each["round"].transform("max") < each["planned_rounds"].transform("max")
+
+
+def _diverged(shown: pd.DataFrame) -> list[str]:
+    """Whose curves end before the last round of their runs, and where, in words."""
+    several, said = shown["task"].nunique() > 1, []
+    for _, rows in shown[_is_diverged(shown)].groupby(["task", "algorithm"], sort=False):
+        first = rows.iloc[0]
+        place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
+        said.append(f"{first['label']}{place} after round {rows['round'].max():g}")
+    return said
+
+
+def _note(figure: Figure, shown: pd.DataFrame) -> str:
+    """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
+    about = about_runs(shown)
+    step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
+    cross = "Crosses: diverged" * bool(_diverged(shown))
+    return ". ".join(filter(None, [figure.note, step, cross, about[:1].upper() + about[1:]]))
+
+
+def _rule(figure: Figure, tried: pd.DataFrame) -> str:
+    """What the best step sizes were chosen by."""
+    chosen = rule_in_words(tried, figure.select)
+    if figure.held_out is None:
+        return chosen
+    share = f" and {figure.trial_share:.0%} of the rounds" if figure.trial_share < 1 else ""
+    return f"{chosen}, on seed {figure.held_out}{share} alone, which is judged nowhere"
+
+
+def _was_selected(frame: pd.DataFrame) -> bool:
+    """Whether some method had several step sizes to select from."""
+    return bool((frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any())

@@ -8,29 +8,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from annotated_types import Gt, Le, Len, MinLen
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from common.names import unknown
-from plots.claims.check import OPTIONS, known_metric
+from plots.claims.check import OPTIONS, Metric
 from plots.claims.claims import Claim
 from plots.figure.derive import Derivation
-from plots.runs.columns import higher_is_better, x_axes
-from plots.runs.network import Network
+from plots.runs.columns import Axis, higher_is_better
+from plots.runs.network import Network, Topology
 
 ROOT = Path(__file__).resolve().parents[2]
 
 MOST = 7
 """Curves in a panel that can be told apart: of more, each of several blocks of panels has some."""
-
-Metric = Annotated[str, AfterValidator(known_metric)]
-Topology = Literal["rank0", "sharded", "ring", "tree", "all_gather"]
-
-
-def _known_x(name: str) -> str:
-    if name not in (known := [*x_axes(), "batch_size", "bandwidth"]):
-        raise ValueError(unknown("no such choice", name, known))
-    return name
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
@@ -41,7 +31,7 @@ class Panel:
     has this panel; None for all.
     """
 
-    x: Annotated[str, AfterValidator(_known_x)]
+    x: Axis | Literal["batch_size", "bandwidth"]
     y: Metric
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "log"

@@ -1,7 +1,10 @@
-"""Everything a figure of modelled times over bandwidth leaves behind."""
+"""A figure of modelled times: seconds to a level over bandwidth, where compression pays, and measured rounds."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -10,17 +13,19 @@ import pandas as pd
 from matplotlib.figure import Figure as Picture
 
 from plots.claims import claims
-from plots.claims.seconds import AsMeasured
-from plots.figure import bandwidth, curves, markdown
-from plots.figure.spec import ROOT, Figure, Times
+from plots.claims.check import short_exponent
+from plots.claims.levels import AsMeasured
+from plots.figure import curves, markdown
+from plots.figure.spec import ROOT, Figure, Panel, Times
 from plots.runs.columns import in_words
-from plots.runs.network import pays
+from plots.runs.network import Network, first_there, own_share, pays, seconds_to
+from plots.runs.seeds import in_order, repeated
 
-_COLORS = ("#222222", "#D55E00", "#009E73", "#6A51A3", "#0072B2", "#A6611A", "#CC79A7")
-"""One a method."""
+A_DECADE = 40
+"""Bandwidths that are modelled of every decade."""
 
-_MARKERS = "osD^vPX"
-"""One a form of it."""
+_COLORS = ("#222222", "#D55E00", "#009E73", "#6A51A3", "#0072B2", "#A6611A", "#CC79A7")  # one a method
+_MARKERS = "osD^vPX"  # one a form of it
 
 
 def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
@@ -31,57 +36,107 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """
     times = figure.times
     assert times is not None
-    lines = bandwidth.over_bandwidth(frame, times, figure.network)
+    lines = over_bandwidth(frame, times, figure.network)
+    said = f"{in_words(times.metric)} {times.level:g}"
+    picture = curves.draw(
+        lines, [Panel(x="bandwidth", y="seconds_to_level", x_scale="log")], _note(frame, lines, figure)
+    )
+    for axis in picture.axes:
+        if axis.get_ylabel():
+            axis.set_ylabel(f"modelled seconds to\n{said}")
+    curves.save(picture, target / f"{figure.name}.pdf", target / f"{figure.name}.png")
     rounds = read_measured(ROOT / times.measured) if times.measured else None
-    findings = _judged(lines, rounds, figure, _protocol(frame, figure))
-    caption = f"{figure.title}. {bandwidth.caption(frame, times, figure.network)}"
-    about = ". ".join(filter(None, [figure.note, bandwidth.note(frame, lines)]))
-    _save(bandwidth.draw(lines, times, about), figure.name, target)
     if rounds is not None:
-        said = "Lines: modelled. Points: measured; without a line: no model."
-        _save(draw_measured(rounds, said), f"{figure.name}_measured", target)
+        measured = draw_measured(rounds, "Lines: modelled. Points: measured; without a line: no model.")
+        curves.save(measured, target / f"{figure.name}_measured.pdf", target / f"{figure.name}_measured.png")
+    caption = f"{figure.title}. {_caption(frame, times, figure.network)}"
     (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
     frame.to_csv(target / f"{figure.name}.csv", index=False)
-    bandwidth.rows(lines).to_csv(target / "lines.csv", index=False, float_format="%.6g")
+    names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
+    lines[names].to_csv(target / "lines.csv", index=False, float_format="%.6g")
+    published = (frame["lr"] == frame["algorithm"].map(figure.published)).all()
+    findings = _judged(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
     text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]
-    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, times)]
-    text += _about_measured(figure.name, times.measured) if times.measured else []
+    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, times, said)]
+    if times.measured:
+        picture = f"![Seconds a round over bandwidth, modelled and measured]({figure.name}_measured.png)"
+        below = f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{times.measured}`). "
+        text += ["", "## Measured rounds", "", picture, "", f"{below}Points without a line have no model.*"]
     if figure.claims:
         text += markdown.judged(findings, figure, several_seeds=False)
     (target / "report.md").write_text("\n".join(text) + "\n")
     return findings
 
 
-def _about_measured(name: str, file: str) -> list[str]:
-    picture = f"![Seconds a round over bandwidth, modelled and measured]({name}_measured.png)"
-    caption = f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{file}`). "
-    return ["", "## Measured rounds", "", picture, "", f"{caption}Points without a line have no model.*"]
+def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
+    """The rows of `seconds_to` over a range of bandwidths, as `plots.figure.curves.draw` takes them.
+
+    A task of every task and number of workers, an algorithm of every method and topology, whose name is in column
+    `method`.
+    """
+    low, high = np.log10(times.bandwidth)
+    exponents = [*np.linspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1))]
+    exponents += range(math.ceil(low), math.floor(high) + 1)  # the decades, which are tabled
+    networks = [
+        replace(network, workers=workers, topology=topology, bandwidth=bandwidth)
+        for workers in times.workers
+        for topology in times.topologies
+        for bandwidth in (10.0 ** np.unique(np.round(exponents, 9))).tolist()
+    ]
+    found = seconds_to(frame, times.metric, times.level, networks)
+    looks = frame.drop_duplicates(["task", "algorithm"])[["task", "algorithm", "task_label", "color", "marker"]]
+    found = found.merge(looks, on=["task", "algorithm"])
+    several, of = found["task"].nunique() > 1, found["workers"].astype(str) + " workers"
+    form = ", " + found["form"].str.replace("_", "-")
+    return found.assign(
+        method=found["algorithm"],
+        task=found["task"] + ", " + of,
+        task_label=found["task_label"] + "\n" + of if several else of,
+        algorithm=found["algorithm"] + form,
+        label=found["label"] + form,
+        dash=found.groupby(["task", "algorithm"])["form"].transform(lambda form: pd.factorize(form)[0]),
+        round=found.groupby(["task", "algorithm", "form", "workers"]).cumcount(),
+        seed=0,  # one curve, the mean over those of the runs
+    )
 
 
-def _save(picture: curves.Figure, name: str, target: Path) -> None:
-    curves.save(picture, *(target / f"{name}{suffix}" for suffix in (".pdf", ".png")))
+def _note(frame: pd.DataFrame, lines: pd.DataFrame, figure: Figure) -> str:
+    """What stands in the picture: which runs gave the rounds, and which methods never reach the level."""
+    seeds = f"seed{'s' * repeated(frame)} {in_order(frame['seed'])}"
+    said = f"Rounds of runs with {in_order(frame['workers'])} workers, {seeds}."
+    never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
+    said += f" {', '.join(never[never].index)}: never at the level." if never.any() else ""
+    return f"{figure.note}. {said}" if figure.note else said
 
 
-def _protocol(frame: pd.DataFrame, figure: Figure) -> str:
-    """The paper's where runs have its step sizes alone, and otherwise best: the fastest that were run."""
-    published = frame["lr"] == frame["algorithm"].map(figure.published)
-    return claims.PAPERS if published.all() else claims.BEST
+def _caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
+    computing = "as measured" if network.computing is None else f"{network.computing:g} ms a round"
+    how = "while messages travel" if network.overlap else "and then messages travel"
+    several = (frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any()
+    fastest = ", each method with the step size that is fastest there" if several else ""
+    seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
+    return (
+        f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
+        f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
+        f"{how}. Rounds are those of the runs with {in_order(frame['workers'])} workers, also where more are "
+        f"modelled{seeds}{fastest}."
+    )
 
 
 def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
     """The verdicts: of modelled times, and of rounds where they were measured, one a panel."""
     of_rounds = [claim for claim in figure.claims if isinstance(claim.check, AsMeasured)]
-    of_times = [claim for claim in figure.claims if not isinstance(claim.check, AsMeasured)]
-    panels = lines.assign(algorithm=lines["method"], best=True, lr=float("nan"))
+    of_times = [claim for claim in figure.claims if claim not in of_rounds]
+    panels = lines.assign(algorithm=lines["method"], best=True, lr=math.nan)
     parts = [claims.judge(panels, of_times).assign(step_size=protocol)]
     if rounds is not None:
-        found = claims.judge(rounds.assign(best=True, lr=float("nan")), of_rounds)
+        found = claims.judge(rounds.assign(best=True, lr=math.nan), of_rounds)
         parts.append(found.assign(step_size=claims.MEASURED))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def _paying(lines: pd.DataFrame) -> list[str]:
-    found = pays(lines.rename(columns={"seconds_to_level": "seconds"})).reset_index()
+    found = pays(lines).reset_index()
     if found.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
@@ -97,25 +152,43 @@ def _paying(lines: pd.DataFrame) -> list[str]:
 
 def _seconds(lines: pd.DataFrame) -> list[str]:
     text = ["## Modelled seconds", "", "Over Mbit/s; a dash: never at the level.", ""]
-    for task, rows in lines.groupby("task", sort=False):
-        rows = rows[np.log10(rows["bandwidth"]).round(9) % 1 == 0]
-        rows = rows.assign(place=[f"{tried:.6g}" for tried in rows["bandwidth"]])
-        rows = rows.assign(
-            cell=["–" if value != value else f"{value:.4g}" for value in rows["seconds_to_level"]],
-            method=rows["label"],
-        )
-        text += [f"### {task}", "", *markdown.cross_table(rows, "method", "place"), ""]
+    rows = lines[np.log10(lines["bandwidth"]).round(9) % 1 == 0]
+    rows = rows.assign(
+        place=rows["bandwidth"].map("{:.6g}".format),
+        cell=rows["seconds_to_level"].map("{:.4g}".format, na_action="ignore").fillna("–"),
+        method=rows["label"],
+    )
+    for task, some in rows.groupby("task", sort=False):
+        text += [f"### {task}", "", *markdown.cross_table(some, "method", "place"), ""]
     return text
 
 
-def _rests_on(frame: pd.DataFrame, times: Times) -> list[str]:
-    found = bandwidth.reached(frame, times)
-    said = f"{in_words(times.metric)} {times.level:g}"
-    costs = ("computing of a worker, ms a round", "bits a round", f"rounds to {said}")
-    return [
-        "## What that rests on", "", "The least and the greatest over seeds and step sizes, as recorded.", "",
-        *markdown.row_table(["task", "method", *costs, "seeds there"], found.to_numpy().tolist()),
-    ]  # fmt: skip
+def _rests_on(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
+    """A row a task and method: milliseconds of computing and bits of a round, the least and the greatest over step
+    sizes and seeds, and rounds to the level."""
+    found = []
+    for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
+        ends = rows.sort_values("round").drop_duplicates(["lr", "seed"], keep="last")
+        there = first_there(rows, times.metric, times.level)
+        costs = 1e3 * own_share(ends) / ends["round"], ends["bits"] / ends["round"], there["round"]
+        seeds = f"{there['seed'].nunique()} of {rows['seed'].nunique()}"
+        found.append([task, rows["label"].iloc[0], *map(_span, costs), seeds])
+    heads = [
+        "task",
+        "method",
+        "computing of a worker, ms a round",
+        "bits a round",
+        f"rounds to {said}",
+        "seeds there",
+    ]
+    about = "The least and the greatest over seeds and step sizes, as recorded."
+    return ["## What that rests on", "", about, "", *markdown.row_table(heads, found)]
+
+
+def _span(values: Iterable[float]) -> str:
+    numbers = sorted(values)
+    ends = dict.fromkeys(f"{number:.4g}" for number in (numbers[0], numbers[-1])) if numbers else ["–"]
+    return short_exponent(" to ".join(ends))
 
 
 def read_measured(path: Path) -> pd.DataFrame:
@@ -145,23 +218,16 @@ def draw_measured(rounds: pd.DataFrame, note: str) -> Picture:
                 label = some["label"].iloc[0]
                 color = _COLORS[labels.index(label) % len(_COLORS)]
                 forms = list(rounds.loc[rounds["label"] == label, "algorithm"].unique())
-                axis.plot(*_between(some), color=color)
+                known = some.dropna(subset="modelled").sort_values("bandwidth", ascending=False)
+                if len(known):  # between measured bandwidths the model is linear in 1/bandwidth
+                    places = np.geomspace(known["bandwidth"].min(), known["bandwidth"].max(), 61)
+                    axis.plot(places, np.interp(1 / places, 1 / known["bandwidth"], known["modelled"]), color=color)
                 axis.plot(
                     some["bandwidth"], some["seconds_of_round"], color=color, label=name, linestyle="",
                     marker=_MARKERS[forms.index(name) % len(_MARKERS)], markersize=5,
                 )  # fmt: skip
         for row in axes:
             row[0].set_ylabel("seconds a round")
-        handles = axes[0, 0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside upper center", ncols=3)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
         figure.supxlabel(note)
     return figure
-
-
-def _between(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Bandwidths and modelled seconds: between those that were measured the model is linear in 1/bandwidth."""
-    known = rows.dropna(subset="modelled").sort_values("bandwidth", ascending=False)
-    if known.empty:
-        return np.array([]), np.array([])
-    places = np.geomspace(known["bandwidth"].min(), known["bandwidth"].max(), 61)
-    return places, np.interp(1 / places, 1 / known["bandwidth"], known["modelled"])

@@ -15,10 +15,10 @@ from matplotlib.colors import is_color_like, to_hex, to_rgb
 from plotly.offline import get_plotlyjs
 
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
-from plots.runs.columns import ABOUT_BITS, column, higher_is_better, in_words, usual_scale, x_axes
-from plots.runs.levels import bits_to_reach, usual_levels
+from plots.runs.columns import ABOUT_BITS, AXES, column, higher_is_better, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
+from plots.runs.results import bits_to_reach, usual_levels
 from plots.runs.seeds import identical_seeds
 from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, latest, variant_rows
 
@@ -84,7 +84,7 @@ def page_data(
         "notices": _notices(variants, len(runs), frame),
         "axes": {
             name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": about_axes.get(name, "")}
-            for name in x_axes()
+            for name in AXES
         },
         "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in names},
         "tasks": _tasks(frame, names),
@@ -218,7 +218,7 @@ def _run(variant: Variant, rows: pd.DataFrame, metrics: Iterable[str], lists: di
         "rounds": run.rounds,
         "commit": run.commit,
         "workers": run.workers,
-        "axes": {name: lists.setdefault(tuple(shown(trials[0][1], name)), len(lists)) for name in x_axes()},
+        "axes": {name: lists.setdefault(tuple(shown(trials[0][1], name)), len(lists)) for name in AXES},
         "trials": [
             {"lr": lr, "above": bool(run.metric) and ends_above_its_start(trial, run.metric)}
             | {name: shown(trial, name) for name in metrics}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from common.names import meant
 
@@ -21,7 +21,6 @@ class Column:
     better: Literal["lower", "higher", ""] = ""
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
     wandb: str = ""  # metric/<name> where it is empty
-    axis: bool = False  # every run has it, and it only grows
 
     @property
     def is_measured(self) -> bool:
@@ -30,17 +29,17 @@ class Column:
 
 
 TABLE = (
-    Column("bits", "communication bits", "bits", filled_by="meter", wandb="comm/bits", axis=True),
-    Column("round", "rounds", "rounds", filled_by="trainer", wandb="progress/round", axis=True),
-    Column("epoch", "epochs", "passes", filled_by="trainer", wandb="progress/epoch", axis=True),
+    Column("bits", "communication bits", "bits", filled_by="meter", wandb="comm/bits"),
+    Column("round", "rounds", "rounds", filled_by="trainer", wandb="progress/round"),
+    Column("epoch", "epochs", "passes", filled_by="trainer", wandb="progress/epoch"),
     Column("trial", filled_by="trainer"),
     Column("lr", "step size as configured", filled_by="trainer"),
     Column("step_size", "step size", filled_by="trainer"),
     Column("gradient_calls", "gradients taken by a worker", filled_by="trainer", wandb="progress/gradient_calls"),
-    Column("bits_up", "uplink bits", "bits", filled_by="meter", wandb="comm/bits_up", axis=True),
-    Column("bits_down", "downlink bits", "bits", filled_by="meter", wandb="comm/bits_down", axis=True),
+    Column("bits_up", "uplink bits", "bits", filled_by="meter", wandb="comm/bits_up"),
+    Column("bits_down", "downlink bits", "bits", filled_by="meter", wandb="comm/bits_down"),
     Column("payload_bytes", "payload", "bytes", filled_by="meter", wandb="comm/payload_bytes"),
-    Column("seconds", "seconds of training", "seconds", filled_by="trainer", wandb="time/seconds", axis=True),
+    Column("seconds", "seconds of training", "seconds", filled_by="trainer", wandb="time/seconds"),
     Column("train_loss", "training loss", better="lower", wandb="loss/train"),
     Column("grad_norm", r"gradient norm  $\|\nabla f(x)\|_2$", better="lower", wandb="gradient/norm"),
     Column("train_accuracy", "training accuracy", "share", "higher", wandb="accuracy/train"),
@@ -75,8 +74,12 @@ TABLE = (
     Column("seconds_to_level", "modelled seconds to the level", "seconds", filled_by="figure"),
     Column("seconds_of_round", "seconds a round", "seconds", filled_by="figure"),
 )
-"""The project's own; a row holds all that no figure fills. The first axis is the one that curves are seen over
-before another is asked for."""
+"""The project's own; a row holds all that no figure fills."""
+
+Axis = Literal["bits", "round", "epoch", "bits_up", "bits_down", "seconds", "modelled_seconds"]
+"""What curves can be drawn over: the columns of every row that only grow, and what is modelled from them."""
+
+AXES: tuple[Axis, ...] = get_args(Axis)
 
 _OURS = {column.name: column for column in TABLE}
 _declared: dict[str, Column] = {}
@@ -101,16 +104,6 @@ def column(name: str) -> Column:
     """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
     known = _OURS.get(name) or _declared.get(name)
     return known or Column(name, better="higher" if name.endswith("accuracy") else "lower")
-
-
-def axes() -> list[str]:
-    """The columns of every row that only grow, so that curves can be drawn over them."""
-    return [column.name for column in TABLE if column.axis]
-
-
-def x_axes() -> list[str]:
-    """Those and what is modelled from them."""
-    return [*axes(), "modelled_seconds"]
 
 
 def usual_scale(name: str) -> Literal["log", "linear"]:

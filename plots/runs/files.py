@@ -5,14 +5,10 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from plots.runs import checksums
 
@@ -21,8 +17,6 @@ FILES = (CONFIG, "code.json", ENVIRONMENT, STATUS, METRICS, "summary.json")
 """The files of a finished run besides its checkpoint; an unfinished one has no summary."""
 
 _TAIL = 1 << 16  # bytes, more than an evaluation's rows
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_ENTRY = re.compile(rb"^(?=\w+:)", re.MULTILINE)  # where one of a block mapping begins
 
 Row = dict[str, Any]
 
@@ -32,16 +26,6 @@ def read_json(file: Path) -> dict[str, Any]:
     found = json.loads(checksums.read(file))
     del found[checksums.KEY]
     return found
-
-
-def configuration(content: bytes) -> dict[str, Any]:
-    """A run's configuration. Runs may share parts of it: thousands differ in few entries, and YAML is slow."""
-    return {key: value for entry in _ENTRY.split(content)[1:] for key, value in _entry(entry).items()}
-
-
-@lru_cache(maxsize=1 << 12)
-def _entry(text: bytes) -> Any:
-    return yaml.load(text, Loader=_Loader)
 
 
 def read_lines(folder: Path) -> Iterator[bytes]:

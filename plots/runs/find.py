@@ -39,11 +39,6 @@ def folders(root: Path) -> Iterator[Path]:
             inner[:] = [name for name in inner if name not in ("sweeps", "figures")]
 
 
-def with_rows(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """Those that have a first row, finished or not. A damaged one is left out with a notice on standard error."""
-    return [run for run in _told(runs) if run.last]
-
-
 def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
     """Those that are not damaged after all of their rows are verified, with a notice of each of the others."""
     return _told(map(_verified, runs))
@@ -51,7 +46,8 @@ def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 def chosen_runs(results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
     """The whole runs with rows that are asked for, see `select`; what is damaged is named on standard error."""
-    return whole(select(with_rows(find(results_dir)), results_dir, study, **names))
+    runs = [run for run in _told(find(results_dir)) if run.last]
+    return whole(select(runs, results_dir, study, **names))
 
 
 def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:

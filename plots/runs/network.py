@@ -26,21 +26,22 @@ from pydantic.dataclasses import dataclass
 
 from plots.runs.columns import sign
 
-Numbers = Any  # one, or a column of them
-
-FORMS: dict[str, Callable[[Numbers, Numbers, Numbers], tuple[Numbers, Numbers, Numbers]]] = {
+FORMS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "rank0": lambda n, s, e: (n - 1, _steps(n) * (_steps(n) + 1) / 2, 2 + _steps(n)),
     "sharded": lambda n, s, e: ((n - 1) / np.minimum(n, s), (n - 1) / np.minimum(n, s), 2 * e),
     "all_gather": lambda n, s, e: (n - 1, 0, 2),
     "ring": lambda n, s, e: ((n - 1) / n, (n - 1) / n, 2 * (n - 1)),
     "tree": lambda n, s, e: (_steps(n), _steps(n), 2 * _steps(n)),
 }
-"""By name, of n workers, of whom s at most can serve, and e exchanges: f_up, f_down and hops."""
+"""By name, of n workers, of whom s at most can serve, and e exchanges, each a number or a column: f_up, f_down and
+hops."""
 
 
-def _steps(n: Numbers) -> Numbers:
+def _steps(n: Any) -> Any:
     return np.ceil(np.log2(n))
 
+
+Topology = Literal["rank0", "sharded", "ring", "tree", "all_gather"]
 
 REDUCTIONS = ("ring", "tree")
 """Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
@@ -61,7 +62,7 @@ class Network:
 
     bandwidth: Annotated[Finite, Gt(0)] = 100.0
     latency: Annotated[Finite, Ge(0)] = 1.0
-    topology: Literal["rank0", "sharded", "ring", "tree", "all_gather"] = "sharded"
+    topology: Topology = "sharded"
     overlap: bool = False
     computing: Annotated[Finite, Ge(0)] | None = None
     workers: Annotated[int, Ge(1)] | None = None
@@ -95,11 +96,9 @@ def own_share(frame: pd.DataFrame) -> pd.Series:
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
-    workers = frame["workers"] if network.workers is None else network.workers
-    up, down, hops = FORMS[form](workers, frame["servers"], frame["exchanges"])
-    going_up, coming_down = (
-        factor * frame[bits] / (network.bandwidth * 1e6) for factor, bits in ((up, "bits_up"), (down, "bits_down"))
-    )
+    up, down, hops = FORMS[form](network.workers or frame["workers"], frame["servers"], frame["exchanges"])
+    going_up = up * frame["bits_up"] / (network.bandwidth * 1e6)
+    coming_down = down * frame["bits_down"] / (network.bandwidth * 1e6)
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
     first = computing.clip(lower=going_up) if network.overlap else computing + going_up
@@ -121,13 +120,13 @@ def first_there(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
 def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequence[Network]) -> pd.DataFrame:
     """Seconds until each method was seen at or beyond a level, with the step size that is fastest on each network.
 
-    Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds and lr,
-    the last two missing where no step size got there with every seed; of several seeds seconds are the mean. A method
-    has one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
+    Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds_to_level
+    (over several seeds the mean) and lr. The last two are missing where no step size got there with every seed. A
+    method has one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
     """
-    first, found = first_there(frame, metric, level), []
+    found = []
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
-        mine = first[(first["task"] == task) & (first["algorithm"] == algorithm)]
+        mine = first_there(rows, metric, level)
         mine = mine[mine.groupby("lr")["seed"].transform("nunique") == rows["seed"].nunique()]
         about = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0]}
         about["uncompressed"] = dense = bool(is_uncompressed(rows).all())
@@ -136,7 +135,7 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
             means = seconds(mine, network, form).groupby(mine["lr"]).mean()
             place = {"form": form, "workers": network.workers, "bandwidth": network.bandwidth}
             lr = math.nan if means.empty else means.idxmin()
-            found.append({**about, **place, "seconds": means.min(), "lr": lr})
+            found.append({**about, **place, "seconds_to_level": means.min(), "lr": lr})
     return pd.DataFrame(found)
 
 
@@ -147,9 +146,9 @@ def pays(times: pd.DataFrame) -> pd.DataFrame:
     uncompressed method. `times` is as `seconds_to` gives it; who never got to the level took forever.
     """
     dense, place = times["uncompressed"].astype(bool), ["task", "workers", "bandwidth"]
-    times = times.assign(seconds=times["seconds"].fillna(math.inf))
-    rivals = times[dense].groupby(place)["seconds"].min().rename("rival")
+    times = times.fillna({"seconds_to_level": math.inf})
+    rivals = times[dense].groupby(place)["seconds_to_level"].min().rename("rival")
     mine = times[~dense].merge(rivals, on=place)
-    faster = mine["bandwidth"].where(mine["seconds"] < mine["rival"])
+    faster = mine["bandwidth"].where(mine["seconds_to_level"] < mine["rival"])
     ends = faster.groupby([mine["task"], mine["label"], mine["workers"]], sort=False)
     return pd.DataFrame({"least": ends.min(), "greatest": ends.max()})

@@ -14,19 +14,11 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import yaml
+
 from plots.runs import checksums
 from plots.runs.columns import declare, metric_among
-from plots.runs.files import (
-    CONFIG,
-    ENVIRONMENT,
-    FILES,
-    METRICS,
-    STATUS,
-    configuration,
-    last_rows,
-    read_json,
-    read_lines,
-)
+from plots.runs.files import CONFIG, ENVIRONMENT, FILES, METRICS, STATUS, last_rows, read_json, read_lines
 
 if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
     import pandas as pd
@@ -207,9 +199,9 @@ def retry(look: Callable[[], Answer]) -> Answer:
 def _examined(place: Path) -> RunRecord:
     """What lies in a folder, after its small files and the rows of the last evaluation are verified."""
     if place.is_file():
-        return RunRecord(place, "missing", configuration(place.read_bytes()))
+        return RunRecord(place, "missing", yaml.load(place.read_bytes(), yaml.CSafeLoader))
     there = [name for name in FILES if (place / name).exists()]
-    config = configuration(checksums.read(place / CONFIG))
+    config = yaml.load(checksums.read(place / CONFIG), yaml.CSafeLoader)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
     status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
     last = last_rows(place, status) if METRICS in there else []

@@ -61,8 +61,8 @@ def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
     runs = [variant.run for variant in variants]
     looks = [{"algorithm": one.name, "label": one.label, "color": one.color, "dash": one.dash} for one in variants]
-    frame, about = read.table(runs), beside(runs, looks)
-    frame = frame.assign(**{str(name): about[name] for name in about})
+    frame = read.table(runs)
+    frame[["algorithm", "label", "color", "dash"]] = beside(runs, looks)
     return frame[[lr in variant.lrs for variant in variants for lr in variant.run.rows["lr"]]]
 
 

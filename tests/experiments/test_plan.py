@@ -23,7 +23,7 @@ from experiments.orchestration.plan import Trial, trial
 from experiments.orchestration.study import cells
 from experiments.training.trainer import Trainer
 from plots.figure.spec import Figure, Panel
-from plots.runs.choose import Choice, best
+from plots.runs.best import Choice, choose
 from plots.runs.find import find
 
 TRIAL = Trial(d=30, layout=of_vectors([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
@@ -219,7 +219,7 @@ pytestmark = pytest.mark.usefixtures("no_process")
 
 def best_of(results: str, rule: str | None) -> list[Choice]:
     """The best step sizes of what lies there."""
-    return sorted(best(find(Path(results.partition("=")[2])), rule), key=lambda choice: choice.algorithm)
+    return sorted(choose(find(Path(results.partition("=")[2])), rule), key=lambda choice: choice.algorithm)
 
 
 @pytest.mark.parametrize("rule", ["final_grad_norm", "best_train_accuracy"])

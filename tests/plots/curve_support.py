@@ -6,8 +6,8 @@ from dataclasses import fields
 import numpy as np
 import pandas as pd
 
+from plots.claims.check import Finding
 from plots.claims.claims import CHECKS, Claim
-from plots.claims.finding import Finding
 
 
 def curve(

@@ -27,16 +27,14 @@ class Viewer:
     asked: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
-    def show(self, **view: object) -> None:
-        """What an address with these entries shows."""
+    def show(self) -> None:
+        """What is shown at first."""
         self.page.evaluate(
-            """entries => new Promise(done => {
-                const hash = "#" + new URLSearchParams(entries);
-                if (location.hash === (hash === "#" ? "" : hash)) { done(); return; }
+            """() => new Promise(done => {
+                if (!location.hash) { done(); return; }
                 addEventListener("hashchange", () => setTimeout(done), { once: true });
-                location.hash = hash;
-            })""",
-            [[name, str(value)] for name, value in view.items()],
+                location.hash = "";
+            })"""
         )
 
     def traces(self, task: str, kind: str = "line") -> list[dict]:
@@ -79,18 +77,6 @@ class Viewer:
 
 
 @contextmanager
-def browsing() -> Iterator[playwright.Browser]:
-    """A browser; skips the test where none is installed."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
-    with playwright.sync_playwright() as machinery:
-        browser = machinery.chromium.launch(executable_path=found, args=ALONE)
-        yield browser
-        browser.close()
-
-
-@contextmanager
 def opened(
     browser: playwright.Browser, file: Path, hash_: str = "", width: int = 1366, height: int = 900, **options: Any
 ) -> Iterator[Viewer]:
@@ -114,6 +100,12 @@ def opened(
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator:
-    with browsing() as found:
-        yield found
+def browser() -> Iterator[playwright.Browser]:
+    """A browser; skips the test where none is installed."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with playwright.sync_playwright() as machinery:
+        browser = machinery.chromium.launch(executable_path=found, args=ALONE)
+        yield browser
+        browser.close()

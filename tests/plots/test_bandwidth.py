@@ -12,9 +12,10 @@ import pytest
 from curve_support import claim
 from folder_support import change, folder, rewrite
 
-from plots.figure import bandwidth, times
+from plots.figure import curves
+from plots.figure import times as module
 from plots.figure.publish import publish, rows_of
-from plots.figure.spec import Figure, Panel, Times
+from plots.figure.spec import Figure, Times
 from plots.runs.network import Network, pays
 from plots.runs.read import open_run, table
 
@@ -30,13 +31,9 @@ NEAR = claim("2", "near", "as_measured", within=0.2)
 FIGURE = Figure(name="mine", title="A title", grid=(("seed=0",),), times=TIMES, network=LINK)
 
 
-def draw(folders: list[Path], figure: Figure, target: Path) -> None:
-    publish(rows_of(folders, figure), figure, target)
-
-
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bandwidth, "A_DECADE", 8)
+    monkeypatch.setattr(module, "A_DECADE", 8)
 
 
 @pytest.fixture
@@ -73,7 +70,7 @@ def crossing(workers: int) -> float:
 
 
 def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
-    lines = bandwidth.over_bandwidth(frame, TIMES, LINK)
+    lines = module.over_bandwidth(frame, TIMES, LINK)
     assert set(lines["label"]) == {"Plain, ring", "Noisy, sharded"}
     assert list(dict.fromkeys(lines["task_label"])) == ["4 workers", "8 workers"]
     for row in lines.to_dict("records"):
@@ -86,12 +83,12 @@ def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
 def test_compression_pays_up_to_where_the_lines_cross(
     frame: pd.DataFrame, ends: tuple, is_paying: bool | None
 ) -> None:
-    lines = bandwidth.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
-    found = pays(lines.rename(columns={"seconds_to_level": "seconds"})).to_numpy()
+    lines = module.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
+    found = pays(lines).to_numpy()
     if is_paying is None:
         assert found[:, 0].tolist() == [0.1, 0.1]
         for greatest, workers in zip(found[:, 1], TIMES.workers, strict=True):
-            assert crossing(workers) / 10 ** (1 / bandwidth.A_DECADE) <= greatest <= crossing(workers)
+            assert crossing(workers) / 10 ** (1 / module.A_DECADE) <= greatest <= crossing(workers)
     else:
         assert np.allclose(found, [ends] * 2 if is_paying else math.nan, equal_nan=True)
 
@@ -106,14 +103,14 @@ Ours,sharded,4,1e8,0.005,1.0,1.3
 """
 
 
-def write(place: Path, text: str = MEASURED) -> Path:
+def write(place: Path) -> Path:
     path = place / "network.csv"
-    path.write_text(text)
+    path.write_text(MEASURED)
     return path
 
 
 def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
-    figure = times.draw_measured(times.read_measured(write(tmp_path)), "")
+    figure = module.draw_measured(module.read_measured(write(tmp_path)), "")
     assert [axis.get_title() for axis in figure.axes] == ["2 nodes, 0.1 ms", "4 nodes, 5 ms"]
     drawn = figure.axes[0].get_lines()
     points = {line.get_label(): line for line in drawn if line.get_linestyle() == "None"}
@@ -130,9 +127,13 @@ def test_measured_rounds_are_points_on_modelled_lines(tmp_path: Path) -> None:
     assert high > 4
 
 
-def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tmp_path: Path) -> None:
+def test_a_figure_of_times_leaves_its_files_and_verdicts(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curves, "save", lambda figure, *targets: [target.touch() for target in targets])
     place, times = tmp_path / "figure", replace(TIMES, measured=str(write(tmp_path)))
-    draw(folders, replace(FIGURE, times=times, claims=(*QUICK, NEAR)), place)
+    figure = replace(FIGURE, times=times, claims=(*QUICK, NEAR))
+    publish(rows_of(folders, figure), figure, place)
     files = {"mine.pdf", "mine.png", "mine.csv", "lines.csv", "mine.txt", "report.md", "claims.csv"}
     assert {file.name for file in place.iterdir()} == {*files, "mine_measured.pdf", "mine_measured.png"}
     found = pd.read_csv(place / "claims.csv", dtype=str)
@@ -153,18 +154,3 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(folders: list[Path], tm
 def test_what_could_not_be_drawn_is_refused_at_once(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"give the smallest first|no such file"):
         replace(TIMES, **wrong)
-
-
-def test_modelled_seconds_are_an_axis_of_any_figure(folders: list[Path], tmp_path: Path) -> None:
-    panel = Panel(x="modelled_seconds", x_scale="log", y="grad_norm")
-    figure = Figure(
-        name="other", title="A title", grid=(("seed=0",),), rows=(panel,), network=replace(LINK, bandwidth=1.0)
-    )
-    draw(folders, figure, tmp_path / "figure")
-    rows = pd.read_csv(tmp_path / "figure" / "other.csv")
-    last = rows[rows["round"] == 100].set_index("algorithm")["modelled_seconds"]
-    assert last.to_dict() == pytest.approx({"plain": seconds(4, 1, 100, 32 * D), "noisy": seconds(4, 1, 100, D)})
-    caption = (tmp_path / "figure" / "other.txt").read_text()
-    assert (
-        "1 Mbit/s a link and direction, 0 ms one way; compressed messages by sharded, uncompressed ones by" in caption
-    )

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from curve_support import check, claim, curve
 
+from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE
 from plots.claims.claims import in_one_seed
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
 
 ahead_at_equal, alike_early, fewer_bits, fewer_bits_to = map(
     check, ("ahead_at_equal", "alike_early", "fewer_bits", "fewer_bits_to")
@@ -71,12 +71,10 @@ def test_evaluations_before_a_round_are_left_out() -> None:
     [
         # the subject is ahead until round 20, and then has no value any more: lost at eight of ten budgets
         (np.where(EVERY_TEN > 20, math.nan, 0.5), 1.0, FAILS, "20 % of 10, ends at –"),
-        (math.nan, 1.0, FAILS, "0 % of 10, ends at –"),
         (np.where(EVERY_TEN == 50, math.nan, 0.5), 1.0, HOLDS, "90 % of 10, ends at 0.5×"),
         # the other has none after round 20, when the subject is nine times worse
         (np.where(EVERY_TEN > 20, 9.0, 0.5), np.where(EVERY_TEN > 20, math.nan, 1.0), NOT_DECIDABLE,
          "b has no value at 8 of 10 budgets"),
-        (0.5, math.nan, NOT_DECIDABLE, "b has no value at 10 of 10 budgets"),
         (0.5, np.where(EVERY_TEN == 100, math.nan, 1.0), NOT_DECIDABLE, "b has no value at 1 of 10 budgets"),
     ],
 )  # fmt: skip
@@ -127,7 +125,6 @@ def early(curves: dict[str, pd.DataFrame], **options: object) -> tuple[str, str]
 @pytest.mark.parametrize(
     ("other", "slower", "options", "expected"),
     [
-        (1.0, 1.3, {}, HOLDS),
         (1.24, 1.3, {}, HOLDS),
         (0.81, 1.01, {}, HOLDS),
         (1.26, 1.3, {}, FAILS),
@@ -136,7 +133,6 @@ def early(curves: dict[str, pd.DataFrame], **options: object) -> tuple[str, str]
         (0.9, 0.95, {}, FAILS),  # slower than the other alone
         (1.1, 1.1, {}, FAILS),
         (1.0, 0.9, {"metric": "test_accuracy"}, HOLDS),
-        (1.0, 1.1, {"metric": "test_accuracy"}, FAILS),
         (np.where(LATE, 100.0, 1.0), np.where(LATE, 0.001, 1.3), {}, HOLDS),  # early budgets alone count
         (np.where(LATE, 100.0, 1.0), 1.3, {"until": 0.6}, FAILS),
         (1.0, 1.3, {"until": 0.05}, NOT_DECIDABLE),  # no evaluation
@@ -188,14 +184,12 @@ def test_one_early_budget_of_five_decides_nothing(blank: str, expected: str, tex
     assert early(losses(a=1.0, o=1.0, s=2.0), until=0.1) == (NOT_DECIDABLE, "one early budget shared")
 
 
-def test_early_evaluations_before_a_round_are_left_out() -> None:
-    for bits, since, expected in (
-        (10, 0, FAILS),
-        (10, 20, HOLDS),
-        (100, 20, NOT_DECIDABLE),
-        (10, 500, NOT_DECIDABLE),
-    ):
-        assert early(losses(a=[5.0] * 2 + [1.0] * 9, o=1.0, s=(2.0, bits)), since=since)[0] == expected
+@pytest.mark.parametrize(
+    ("bits", "since", "expected"),
+    [(10, 0, FAILS), (10, 20, HOLDS), (100, 20, NOT_DECIDABLE), (10, 500, NOT_DECIDABLE)],
+)
+def test_early_evaluations_before_a_round_are_left_out(bits: int, since: int, expected: str) -> None:
+    assert early(losses(a=[5.0] * 2 + [1.0] * 9, o=1.0, s=(2.0, bits)), since=since)[0] == expected
 
 
 # fewer_bits
@@ -230,6 +224,8 @@ LOW, HIGH = reaching(50, 10, "test_accuracy", 0.1, 0.9), reaching(50, 320, "test
 FURTHER = falling((80, 0.5), (40, 1.0))
 AHEAD, HALF_AHEAD = (FURTHER.assign(bits=bits * np.arange(101)) for bits in (320, 160))
 RISING = reaching(50, 10, start=1.0, end=5.0)  # its best is the start
+STILL = reaching(101, 10)
+PERCENT, NEGATIVE = reaching(50, 10, "test_accuracy", 10, 90), reaching(50, 10, start=-1, end=-10)
 BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
 
 
@@ -240,7 +236,7 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
         *(
             (reaching(50, 10), reaching(50, 10 * ratio), "train_loss", 32, verdict,
              f"train_loss 1: {ratio:.2g}× the bits ({ratio * 49 / 50:.2g}× to {ratio * 50 / 49:.2g}×), 1× the rounds")
-            for ratio, verdict in ((32, HOLDS), (46, HOLDS), (25, HOLDS), (60, HOLDS), (16, FAILS), (1, FAILS))
+            for ratio, verdict in ((32, HOLDS), (60, HOLDS), (16, FAILS))
         ),
         (reaching(50, 10), reaching(50, 230), "train_loss", 32, HOLDS, "23.0× the bits (22.5× to 23×), "),
         (reaching(50, 10), reaching(50, 215), "train_loss", 32, NOT_DECIDABLE, "21.5× the bits (21.1× to 21.9×), "),
@@ -255,7 +251,6 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
         (reaching(5, 10), HALF_AHEAD, "train_loss", 24, FAILS, "further on at most 13×"),
         (reaching(5, 10), AHEAD, "train_loss", 48, FAILS, "ends 1 against 0.5, further on at most 26×"),
         (reaching(5, 10), AHEAD, "train_loss", 38, NOT_DECIDABLE, "ends 1 against 0.5"),
-        (reaching(50, 10), AHEAD, "train_loss", 48, FAILS, "not alike: best 1 against 0.5, ends 1 against 0.5"),
         (reaching(50, 10, end=1.09), reaching(40, 320), "train_loss", 21, HOLDS, "train_loss 1.09: 26×"),
         (reaching(50, 10, end=1.11), reaching(40, 320), "train_loss", 18, NOT_DECIDABLE, "best 1.11 against 1"),
         # Who gets there and does not stay there has not got as far; the reference may rise again, but not be lost.
@@ -274,7 +269,6 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
         (LOW, HIGH, "test_accuracy", 23, NOT_DECIDABLE,
          "test_accuracy 0.9: 32× the bits (31× to 33×), 1× the rounds, not alike: best 0.9 against 0.95, ends 0."),
         (LOW, HIGH, "test_accuracy", 32, FAILS, "ends 0.9 against 0.95, further on at most 16×"),
-        (HIGH, LOW, "test_accuracy", 1 / 32, HOLDS, "test_accuracy 0.9: 0.031×"),
         (reaching(50, 10, "test_accuracy", 0.1, 0.946), HIGH, "test_accuracy", 32, HOLDS, "test_accuracy 0.946: 32×"),
         # Of several metrics all must do.
         *((both(50, 10), both(at, 320), "train_loss test_accuracy", 32, verdict, "; test_accuracy 0.9: ")
@@ -286,8 +280,14 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
         (reaching(1, 10), reaching(2, 320), "train_loss", 32, HOLDS, "64× the bits (at least 32×), 2× the rounds"),
         (reaching(1, 10), reaching(2, 320), "train_loss", 64, NOT_DECIDABLE, "64× the bits (at least 32×)"),
         (reaching(2, 10), reaching(1, 640), "train_loss", 32, NOT_DECIDABLE, "32× the bits (at most 64×)"),
-        (reaching(3, 10), reaching(1, 320), "train_loss", 32, FAILS, "(at most 16×)"),
         (reaching(1, 10), reaching(1, 320), "train_loss", 32, NOT_DECIDABLE, "32× the bits (both at their first"),
+        # A reference that leaves the start fails one that stays there.
+        (STILL, reaching(5, 10, end=0.1), "train_loss", 32, FAILS,
+         "train_loss 2: reached at the start, not alike: best 2 against 0.1"),
+        (STILL, STILL, "train_loss", 32, NOT_DECIDABLE, "reached at the start"),
+        # Percent and negative losses have no ratios.
+        (PERCENT, PERCENT, "test_accuracy", 1, NOT_DECIDABLE, "no share"),
+        (NEGATIVE, NEGATIVE, "train_loss", 1, NOT_DECIDABLE, "no loss with a ratio"),
         # A metric that is missing decides nothing, but another may fail.
         (BLIND, both(0, 320), "train_loss test_accuracy", 32, NOT_DECIDABLE, "; test_accuracy: not measured in both"),
         (BLIND, both(0, 320), "train_loss test_accuracy", 50, FAILS, "; test_accuracy: not measured in both"),
@@ -312,15 +312,12 @@ def test_fewer_bits(
         ([9, 9, 9, 1], [9, 9, 1], 1.0, FAILS, "300 against 200"),
         ([9, 9, 1], [9, 9, 1], 1.0, NOT_DECIDABLE, "200 against 200, nearer than evaluations are"),
         ([9, 9, 9, 1], [9, 9, 1], 0.5, NOT_DECIDABLE, "300 against 200, nearer than evaluations are"),
-        ([9, 9, 9, 1], [9, 9, 1], 0.3, HOLDS, "300 against 200"),
         ([9], [9, 9, 1], 0.2, FAILS, "more than 1e3 against 200"),
         ([9, 9, 1], [9, 9, 9, 1], 1.5, NOT_DECIDABLE, "200 against 300, nearer than evaluations are"),
         ([9, 9, 1], [9, 9, 9, 1], 3.0, FAILS, "200 against 300"),
         ([9, 9, 1, 9], [9, 9, 9, 1], 1.0, HOLDS, "200 against 300"),  # that it rises again does not matter
-        ([9, 9, 1], [9], 1.0, HOLDS, "200 against more than 1e3"),
         ([9, 9, 1], [9], 5.0, HOLDS, "200 against more than 1e3"),
         ([9, 9, 1], [9], 6.0, NOT_DECIDABLE, "200 against more than 1e3"),
-        ([9], [9, 9, 1], 1.0, FAILS, "more than 1e3 against 200"),
         ([9], [9, 9, 1], 0.1, NOT_DECIDABLE, "more than 1e3 against 200"),
         ([9], [9], 1.0, NOT_DECIDABLE, "more than 1e3 against more than 1e3"),
         ([math.nan], [9, 9, 1], 1.0, NOT_DECIDABLE, "a has no value"),
@@ -345,9 +342,3 @@ def test_bits_to_a_level_are_exact_where_every_round_was_evaluated() -> None:
     later = every | {"b": every["b"].assign(bits=[0.0, 10.0, 20.001])}
     finding = fewer_bits_to(later, "a", "b", "train_loss", 1.0)
     assert (finding.verdict, finding.measured) == (HOLDS, "20 against 20.001")
-
-
-def test_bits_to_a_level_are_those_of_the_axis_and_of_an_accuracy_above() -> None:
-    curves = {"a": with_metric("test_accuracy", [0.5] * 3 + [0.9] * 8), "b": with_metric("test_accuracy", 0.5)}
-    finding = fewer_bits_to(curves, "a", "b", "test_accuracy", 0.8, axis="round")
-    assert (finding.verdict, finding.measured) == (HOLDS, "30 against more than 100")

@@ -9,7 +9,7 @@ from renewing import renew
 
 from common.errors import UsageError
 from plots.runs import columns
-from plots.runs.choose import Choice, best
+from plots.runs.best import Choice, choose
 from plots.runs.find import find
 
 LRS = (0.1, 0.3, 0.5)
@@ -43,7 +43,7 @@ def came_to(rule: str | None, lr: float) -> float:
 
 @pytest.mark.parametrize("rule", [None, "final_grad_norm", "best_grad_norm", "best_train_accuracy"])
 def test_the_best_by_the_rows(rule: str | None, place: Path) -> None:
-    noisy, plain = best(find(place), rule)
+    noisy, plain = choose(find(place), rule)
     assert (noisy.algorithm, plain.algorithm) == ("noisy", "plain")
     order = sorted(LRS, key=lambda lr: (came_to(rule, lr) * (-1 if rule == "best_train_accuracy" else 1), lr))
     for choice in (noisy, plain):
@@ -56,7 +56,7 @@ def test_the_best_by_the_rows(rule: str | None, place: Path) -> None:
 
 
 def only(place: Path, rule: str | None = None) -> Choice:
-    [choice] = best(find(place), rule)
+    [choice] = choose(find(place), rule)
     return choice
 
 
@@ -86,6 +86,6 @@ def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: p
 
 def test_a_metric_that_no_run_has(place: Path) -> None:
     with pytest.raises(UsageError, match="select=final_gard_norm: no such choice; did you mean final_grad_norm"):
-        best(find(place), "final_gard_norm")
+        choose(find(place), "final_gard_norm")
     with pytest.raises(UsageError, match="select=best_seconds: no such choice"):
-        best(find(place), "best_seconds")
+        choose(find(place), "best_seconds")

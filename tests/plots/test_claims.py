@@ -8,8 +8,8 @@ import pytest
 from curve_support import check as check_named
 from curve_support import claim, curve, flat, labelled
 
+from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE
 from plots.claims.claims import judge
-from plots.claims.finding import FAILS, HOLDS, NOT_DECIDABLE
 from plots.runs.best import mark_best
 
 
@@ -25,23 +25,19 @@ def verdict(check: str, curves: dict[str, pd.DataFrame], **options: object) -> s
 @pytest.mark.parametrize(
     ("check", "metric", "mine", "theirs", "expected", "text"),
     [
-        ("reaches_level", "grad_norm", 1.0, 1.0, HOLDS, "1×"),
         ("reaches_level", "grad_norm", 1e-9, 1.0, HOLDS, "1e-09×"),
         ("reaches_level", "grad_norm", 2.0, 1.0, HOLDS, "2.00×"),
         ("reaches_level", "grad_norm", 2.0001, 1.0, FAILS, "2.0001×"),
         ("reaches_level", "grad_norm", 0.0, 0.0, HOLDS, "1×"),
         ("clearly_ahead", "train_loss", 0.1, 0.21, HOLDS, "2.10×"),
         ("clearly_ahead", "train_loss", 0.1, 0.19, FAILS, "1.90×"),
-        ("clearly_ahead", "train_loss", 0.2, 0.1, FAILS, "0.5×"),
         ("clearly_ahead", "test_accuracy", 0.95, 0.45, HOLDS, "2.11×"),
         ("clearly_ahead", "train_loss", -10.0, -1.0, NOT_DECIDABLE, "–"),
-        ("clearly_ahead", "test_accuracy", 0.9, 0.5, FAILS, "1.80×"),
         ("clearly_ahead", "test_accuracy", 0.45, 0.9, FAILS, "0.5×"),
         ("clearly_ahead", "train_loss", 0.1, np.nan, NOT_DECIDABLE, "–"),
         ("clearly_ahead", "train_loss", np.nan, 0.1, NOT_DECIDABLE, "–"),
         ("second_moment_grows", "second_moment", 4.1, 2.0, HOLDS, "2.05×"),
         ("second_moment_grows", "second_moment", 4.0, 2.0, FAILS, "2.00×"),
-        ("second_moment_grows", "second_moment", 0.1, 2.0, FAILS, "0.05×"),
         ("second_moment_grows", "second_moment", 4.1, np.nan, NOT_DECIDABLE, "–"),
     ],
 )
@@ -101,8 +97,6 @@ def test_a_budget_takes_what_the_other_had_by_then() -> None:
         (10.0, 1.0, FAILS),
         (3.0, 2.1, HOLDS),
         (3.0, 2.0, FAILS),  # ends at the factor above the reference
-        (1.0, 1.0, FAILS),
-        (10.0, 40.0, HOLDS),  # rises
     ],
 )
 def test_stops_early(half: float, end: float, expected: str) -> None:
@@ -163,12 +157,10 @@ def signs(d: int, up: int, down: int, size: int) -> pd.DataFrame:
     ("d", "up", "down", "size", "expected"),
     [
         (30, 62, 62, 24, HOLDS),
-        (32, 64, 64, 24, HOLDS),
         (33, 65, 65, 26, HOLDS),
         (30, 62, 61, 24, FAILS),
         (30, 63, 62, 24, FAILS),
         (30, 62, 62, 22, FAILS),
-        (30, 960, 960, 480, FAILS),
     ],
 )
 def test_one_bit_a_coordinate(d: int, up: int, down: int, size: int, expected: str) -> None:
@@ -197,8 +189,6 @@ def test_one_bit_a_coordinate_looks_at_every_round() -> None:
         (0.11, 0.09, FAILS),
         (5.0, 0.09, FAILS),
         (0.09, 0.11, NOT_DECIDABLE),
-        (5.0, 1.0, NOT_DECIDABLE),
-        (1e-9, 1.0, NOT_DECIDABLE),
     ],
 )
 def test_error_vanishes(error_end: float, gradient_end: float, expected: str) -> None:
@@ -271,7 +261,6 @@ def over_seeds(ratios: dict[int, float], negated: bool = False) -> tuple[str, st
         ({0: 4.0, 1: 9.0}, FAILS, "6× (4× to 9×, 2 seeds)"),
         ({0: 1.0, 1: 9.0}, NOT_DECIDABLE, "seed 0 holds: 1×; seed 1 fails: 9×"),
         ({0: 1.0, 1: np.nan}, NOT_DECIDABLE, "seed 0 holds: 1×; seed 1 not decidable: –"),
-        ({0: 9.0, 1: np.nan}, NOT_DECIDABLE, "seed 0 fails: 9×; seed 1 not decidable: –"),
         ({0: np.nan, 1: np.nan}, NOT_DECIDABLE, "– (2 seeds alike)"),
         ({5: 1.5}, HOLDS, "1.5×"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plots.runs import columns
-from plots.runs.columns import Column, column, declare, higher_is_better, in_words, label, metric_among
+from plots.runs.columns import Column, declare, higher_is_better, in_words, metric_among
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 
@@ -30,12 +30,6 @@ def test_the_documentation_has_them_all() -> None:
 @pytest.fixture(autouse=True)
 def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_declared", {})
-
-
-def test_a_column_that_nobody_declared() -> None:
-    assert (label("margin"), in_words("margin"), higher_is_better("margin")) == ("margin", "margin", False)
-    assert higher_is_better("top5_accuracy")
-    assert column("margin").filled_by == "task"
 
 
 def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:

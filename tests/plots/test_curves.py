@@ -1,7 +1,6 @@
 """What is on the drawn figure, its ticks, and the rows it is drawn from."""
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -43,20 +42,6 @@ def panels(frame: pd.DataFrame, rows: list[Panel]) -> list[Axes]:
 
 def lines(axis: Axes) -> dict[str, Line2D]:
     return {line.get_label(): line for line in axis.get_lines()}
-
-
-def test_of_curves_on_one_another_each_has_markers_of_its_own_and_the_headline_lies_above() -> None:
-    rounds = np.arange(0, 1001, 5)
-    names = ("a", "b", "c")
-    frame = pd.concat([labelled(name, "s", curve(lambda r: 0.99**r, rounds)) for name in names], ignore_index=True)
-    for panel in (NORM, ROWS[0]):
-        [axis] = panels(frame.assign(front=frame["algorithm"] == "b"), [panel])
-        found = lines(axis)
-        marked = [set(found[name.title()].get_markevery()) for name in names]
-        assert all(5 <= len(some) <= 7 for some in marked)
-        late = [{index for index in some if index > 20} for some in marked]  # with evaluations to choose among
-        assert all(one.isdisjoint(other) for one, other in pairwise([*late, late[0]]))
-        assert max(found, key=lambda name: found[name].get_zorder()) == "B"
 
 
 def test_one_panel_for_each_row_and_task() -> None:
@@ -120,21 +105,17 @@ def falling(name: str, factor: float, task: str = "s", start: float = 1.0, lr: f
 
 
 def test_a_figure_is_exactly_as_wide_as_it_is_to_be(tmp_path: Path) -> None:
-    frame = pd.concat(
-        falling(f"a rather long name of a method {n}", 0.9 - n / 10, f"t{t}") for n in range(2) for t in range(3)
-    )
-    for width in (3.25, 6.0):
-        figure = draw(frame, [NORM], "note", width)
-        figure.canvas.draw()
-        for artist in (*figure.subfigs[0].legends, *figure.axes):
-            box = artist.get_tightbbox(figure.canvas.get_renderer())
-            assert box.x0 >= 0
-            assert box.x1 <= figure.bbox.width
-        save(figure, tmp_path / "it.png")
-        with Image.open(tmp_path / "it.png") as picture:
-            assert picture.size[0] == pytest.approx(200 * width, abs=1)
-        across = {round(axis.get_position().x0, 2) for axis in figure.axes}
-        assert len(across) == (2 if width < 4 else 3)
+    frame = pd.concat(falling(f"a rather long name {n}", 0.9 - n / 10, f"t{t}") for n in range(2) for t in range(3))
+    figure = draw(frame, [NORM], "note", 3.25)
+    figure.canvas.draw()
+    for artist in (*figure.subfigs[0].legends, *figure.axes):
+        box = artist.get_tightbbox(figure.canvas.get_renderer())
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
+    save(figure, tmp_path / "it.png")
+    with Image.open(tmp_path / "it.png") as picture:
+        assert picture.size[0] == pytest.approx(200 * 3.25, abs=1)
+    assert len({round(axis.get_position().x0, 2) for axis in figure.axes}) == 2
 
 
 def test_families_are_those_that_are_given_and_a_method_may_be_in_two() -> None:
@@ -142,16 +123,6 @@ def test_families_are_those_that_are_given_and_a_method_may_be_in_two() -> None:
     figure = draw(frame, [NORM], "", families=[["a", "b"], ["c", "a"]])
     lines = [[line.get_label() for line in axis.get_lines()] for axis in figure.axes]
     assert [sorted(some) for some in lines] == [["A", "B"], ["A", "C"]]
-
-
-@pytest.mark.parametrize(("ends", "shared"), [((1e-6, 1e-4), True), ((1e-9, 1e-1), False)])
-def test_panels_share_a_range_unless_one_would_be_squashed(ends: tuple[float, float], shared: bool) -> None:
-    frame = pd.concat(falling("a", end**0.01, task) for task, end in zip("st", ends, strict=True))
-    limits = [axis.get_ylim() for axis in draw(frame, [NORM], "").axes]
-    assert (limits[0] == limits[1]) == shared
-    for (low, high), end in zip(limits, ends, strict=True):
-        assert low < end * 1.001
-        assert high > 1
 
 
 def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from folder_support import change, folder
 
-from plots.runs import columns, files, find
-from plots.runs.files import configuration
+from plots.runs import columns, find
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def test_every_state_is_found_and_damage_named(
         "missing": "missing",
     }
     assert columns.column("mine").better == "higher"
-    assert {run.id for run in find.whole(find.with_rows(runs))} == {*"01234", "begun", "own"}
+    assert {run.id for run in find.chosen_runs(results)} == {*"01234", "begun", "own"}
     said = capsys.readouterr().err
     assert "small: not a whole run" in said
     assert "line 2: checksum mismatch" in said
@@ -60,15 +58,3 @@ def test_damage_far_from_the_end_is_seen_with_the_rows(tmp_path: Path, capsys: p
     rows.write_text(content.replace('"round": 9990,', '"round": 9991,'))
     [run] = find.find(tmp_path)
     assert "metrics.jsonl, near its end: checksum mismatch" in run.error
-
-
-def test_a_configuration_is_that_of_yaml_and_what_runs_share_is_parsed_once(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parsed: list[bytes] = []
-    load = yaml.load
-    monkeypatch.setattr(yaml, "load", lambda content, Loader: parsed.append(content) or load(content, Loader))
-    files._entry.cache_clear()
-    for place in sorted(results.glob("toy/*/[0-4]/config.yaml")):
-        assert configuration(place.read_bytes()) == load(place.read_bytes(), yaml.SafeLoader)
-    assert len(parsed) == len(set(parsed)) < 25

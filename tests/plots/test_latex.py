@@ -2,9 +2,9 @@
 
 import math
 import re
-from pathlib import Path
 
 import pandas as pd
+import pytest
 from folder_support import folder
 
 from plots.latex import latex_tables
@@ -12,8 +12,10 @@ from plots.runs.find import find
 from plots.runs.variants import distinguish, latest, variant_rows
 
 
-def rows(place: Path) -> pd.DataFrame:
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """Two methods with several step sizes on two tasks, one of them with two seeds, and a third on one."""
+    place = tmp_path_factory.mktemp("results")
     for task in ("one", "two"):
         for seed in (0, 1):
             folder(place, f"plain-{task}-{seed}", task=task, seed=seed, lrs=(0.1, 0.2, 0.3))
@@ -33,8 +35,8 @@ def parts(text: str) -> list[tuple[str, dict[str, list[str]]]]:
     return [(caption, {first: rest for first, *rest in some}) for caption, some in cells]
 
 
-def test_the_tables_of_runs(tmp_path: Path) -> None:
-    best, ends, *levels = parts(latex_tables(rows(tmp_path)))
+def test_the_tables_of_runs(rows: pd.DataFrame) -> None:
+    best, ends, *levels = parts(latex_tables(rows))
     assert best[0].startswith(
         "Best step sizes: the step size with the lowest geometric mean of the gradient norm over"
     )
@@ -52,8 +54,8 @@ def test_the_tables_of_runs(tmp_path: Path) -> None:
     assert cells["Plain"][2].startswith(f"{80 * sum(firsts) / 2:.3g}".replace("e+0", "e"))
 
 
-def test_the_metric_and_what_is_counted_can_be_asked_for(tmp_path: Path) -> None:
-    _, ends, *levels = parts(latex_tables(rows(tmp_path), "train_accuracy", "bits_up"))
+def test_the_metric_and_what_is_counted_can_be_asked_for(rows: pd.DataFrame) -> None:
+    _, ends, *levels = parts(latex_tables(rows, "train_accuracy", "bits_up"))
     assert ends[0].startswith("The training accuracy at the last evaluation")
     assert "uplink bits until the training accuracy reaches a level" in levels[0][0]
     assert levels[0][1]["Noisy"][0] == "1.2e3"  # 40 · 30: 0.5 + 0.4 · 30/100 ≥ 0.6

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from folder_support import change, folder
+from folder_support import folder
 
 from experiments import report
 from plots import plot
@@ -48,12 +48,3 @@ def test_beside_a_picture_lie_its_curves(results, tmp_path, capsys):
     assert set(rows["algorithm"]) == {"plain, compressor.ratio=0.25", "plain, compressor.ratio=0.05"}
     assert len(rows) == 4 * 10  # round 0 has no place over bits
     assert "seeds 0, 1. Bits count what one worker sends and receives." in capsys.readouterr().out
-
-
-def test_tasks_have_tables_of_what_they_select_by(results, tmp_path):
-    path = folder(results, "image", task="image")
-    change(path, "environment.json", lambda facts: facts | {"metric": "train_loss"})
-    report.main([f"results_dir={results}", f"out={tmp_path / 'it.tex'}"])
-    text = (tmp_path / "it.tex").read_text()
-    assert "The gradient norm at the last" in text
-    assert "The training loss at the last" in text

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, mean
-from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pytest
@@ -17,7 +16,7 @@ from experiments.report import main
 from plots.claims.claims import judge
 from plots.runs.best import mark_best
 from plots.runs.find import find
-from plots.runs.levels import bits_to_reach, usual_levels
+from plots.runs.results import bits_to_reach, usual_levels
 from plots.runs.variants import distinguish, latest, variant_rows
 
 __all__ = ["browser"]
@@ -160,13 +159,6 @@ def test_runs_are_filtered_by_boxes_settings_and_words(viewer, results):
     assert page.locator(".panel").count() == 2
 
 
-def test_a_run_that_is_not_finished_is_dotted(viewer):
-    [dotted] = [trace for trace in viewer.traces(SECOND) if trace["method"] == "odd"]
-    assert (dotted["finished"], dotted["line"]["dash"]) == (False, "dot")
-    assert "seed 0 interrupted, round 50 of 100" in dotted["name"]
-    assert f"{SECOND}, odd, seed 0: interrupted, round 50 of 100" in viewer.text("#notices")
-
-
 def test_text_of_a_run_is_no_markup(viewer):
     assert viewer.page.locator("img").count() == 0
     assert HOSTILE in viewer.page.locator("#methods span").all_text_contents()
@@ -204,17 +196,6 @@ def test_claims_are_shown_with_their_verdicts(viewer, results):
     assert "quick budget: 30 rounds" in viewer.text("#claims")
 
 
-def test_runs_lead_to_their_folders(viewer):
-    viewer.page.click("#runs-summary")
-    links = viewer.page.locator("#runs tbody a")
-    assert links.count() == 10
-    for link in links.all():
-        place = Path(unquote(urlsplit(link.evaluate("link => link.href")).path))
-        assert (place / "metrics.jsonl").exists()
-        assert place.name == link.text_content()
-    viewer.page.click("#runs-summary")
-
-
 def test_a_view_can_be_shared(viewer, browser, results):
     viewer.page.select_option("#x", "round")
     viewer.page.check("#logx")
@@ -224,17 +205,6 @@ def test_a_view_can_be_shared(viewer, browser, results):
     with opened(browser, results / "report.html", viewer.page.evaluate("location.hash")) as other:
         assert other.page.evaluate("read()") == viewer.page.evaluate("read()")
         assert other.traces(SECOND) == viewer.traces(SECOND)
-
-
-def test_controls_have_labels_and_work_from_the_keyboard(viewer):
-    unlabelled = "fields => fields.filter(field => !field.labels.length && !field.ariaLabel).map(field => field.id)"
-    assert viewer.page.eval_on_selector_all("input, select", unlabelled) == []
-    assert viewer.page.get_attribute(f'.panel[data-task="{FIRST}"] .plot', "aria-label").startswith(
-        f"gradient norm over communication bits on {FIRST.upper()}: "
-    )
-    viewer.page.focus("#methods input[value=plain]")
-    viewer.page.keyboard.press("Space")
-    assert "plain" not in viewer.methods(FIRST)
 
 
 def test_no_button_leads_out_of_the_page(viewer):

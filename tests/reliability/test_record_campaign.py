@@ -15,8 +15,8 @@ from common.errors import exit_with_message
 from experiments import check, load, status
 from experiments.training.trainer import Trainer
 from plots.page.page import page_data
-from plots.runs.choose import best
-from plots.runs.find import find, whole, with_rows
+from plots.runs.best import choose
+from plots.runs.find import chosen_runs, find, whole
 
 FILES = ("config.yaml", "code.json", "environment.json", "status.json", "summary.json", "metrics.jsonl")
 
@@ -37,8 +37,8 @@ HARMS = (*WAYS, "gone", "foreign")
 
 READERS: dict[str, Callable[[Path], object]] = {
     "status": lambda folder: status.main([str(folder)]),
-    "page": lambda folder: page_data(whole(with_rows(find(folder))), [], ""),
-    "selection": lambda folder: best(whole(find(folder))),
+    "page": lambda folder: page_data(chosen_runs(folder), [], ""),
+    "selection": lambda folder: choose(whole(find(folder))),
     "load": lambda folder: load(folder).to_csv(),
 }
 """What shows a results folder."""
