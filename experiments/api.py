@@ -6,10 +6,8 @@
     rows = compare("task=logreg/digits", algorithm=["cd_adam", "ef21"], seed=[0, 1], lr=[0.003, 0.01])
     rows = load("results", task="logreg/digits")
 
-A run is described as on the command line: by key=value in words, or as keywords, where dotted keys are written
-`**{"cluster.workers": 4}`. What comes back is a table of pandas: a row an evaluation and step size, with the columns
-of metrics.jsonl and beside them every setting in which the runs differ. Its `best()` has the best step sizes, and
-`bits_to("grad_norm", [1e-2, 1e-4])` the bits to these levels, both as reports have them.
+A run is described by key=value in words, or as keywords; dotted keys are written `**{"cluster.workers": 4}`. What
+comes back is a table of pandas with the columns of metrics.jsonl and every setting in which the runs differ.
 """
 
 import json
@@ -17,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,18 +23,20 @@ from common.errors import UsageError
 from common.progress import Display
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH, load_run
-from experiments.training.build import check
-from experiments.training.runner import bring_to_end
+from plots.request import folder
+from plots.runs.find import chosen_runs
 from plots.runs.read import RunRecord, open_run
 from plots.runs.results import Results, results
+
+Names = str | int | Sequence[str | int]
+"""One, or several in a list or separated by commas."""
 
 
 def train(*overrides: str, **settings: Any) -> Results:
     """The rows of one run, brought to its end in this process; several step sizes, lr=[0.001, 0.003], are one batch.
 
-    It leaves no file unless `results_dir` is set: then a finished run is read, not run again, an interrupted one goes
-    on, and of a grid that was extended the new step sizes are run. Raises UsageError before anything is started, and
-    RunError, DataError or Interrupted where it ends early.
+    It leaves no file unless `results_dir` is set, where a finished run is read, not run again. Raises UsageError
+    before anything is started, and RunError, DataError or Interrupted where it ends early.
     """
     return _trained([*overrides, *_words(settings)], [{}])
 
@@ -43,8 +44,7 @@ def train(*overrides: str, **settings: Any) -> Results:
 def compare(*overrides: str, **settings: Any) -> Results:
     """The rows of every combination of the keywords that are lists, one run after the other; lr alone stays a batch.
 
-    Such a keyword is a column of its own, where rows do not hold it anyway. One that changes no number, such as
-    `threads`, makes no second run. All combinations are checked before the first is started. Raises as `train`.
+    Such a keyword is a column of its own, where rows do not hold it anyway. Raises as `train`.
     """
     lists = {key: value for key, value in settings.items() if isinstance(value, list | tuple) and key != "lr"}
     common = _words({key: value for key, value in settings.items() if key not in lists})
@@ -52,8 +52,28 @@ def compare(*overrides: str, **settings: Any) -> Results:
     return _trained([*overrides, *common], each)
 
 
+def load(
+    results_dir: str | Path = "results", study: str = "", task: Names = "", algorithm: Names = "", seed: Names = ""
+) -> Results:
+    """The rows of the finished runs below a folder, of a study, task, algorithm or seed where that is given.
+
+    A damaged one is left out with a notice on standard error. Raises UsageError where there are none.
+    """
+    place = folder("results_dir", results_dir)
+    given = {"task": task, "algorithm": algorithm, "seed": seed}
+    names = {key: ",".join(map(str, [some] if isinstance(some, str | int) else some)) for key, some in given.items()}
+    runs = [run for run in chosen_runs(place, study, **names) if run.is_finished]
+    if not runs:
+        raise UsageError(f"{place}: holds no such finished run; python -m experiments.status lists the runs")
+    return results(runs)
+
+
 def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> Results:
     """The rows of the runs that the overrides describe, each with one of these combinations."""
+    # torch, which `load` does not need
+    from experiments.training.build import check
+    from experiments.training.runner import bring_to_end
+
     for word in split(overrides, (*LAUNCH, "sweep"))[0]:
         raise UsageError(
             f"{word}: applies only to commands; this function runs one run after the other in this process"
@@ -82,7 +102,6 @@ def _words(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """A value as it stands in an override."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_text, value))}]"
     text = json.dumps(value) if value is None or isinstance(value, bool) else str(value)

@@ -7,13 +7,8 @@ whether the run folders below a folder are as their runs left them, by their che
     python -m experiments.check my_package.MyTask dataset._target_=my_package.my_data
     python -m experiments.check results/                                every run folder below it
 
-Of a class or function it imports, and so executes, the module. A check that fails is shown as pytest shows it, with
-what was expected and seen. The exit status is 0 where none failed, 1 where one did, 2 for what cannot be checked.
-Start it in this project's folder, or in any after `pip install -e` of it. The folder that `my_package` lies in must
-be the current one or named by PYTHONPATH, or the package be installed.
-
-Of run folders a line for each that is damaged says which file and what is wrong with it. Checkpoints are verified of
-unfinished runs. The exit status is 1 where one is damaged.
+It imports the module, in the current folder or on PYTHONPATH, and shows failed checks as pytest does; damaged folders
+get a line each. The exit status is 0 where all is well, 1 where a check failed, 2 for what cannot be checked.
 """
 
 import argparse

@@ -2,21 +2,17 @@
 
     python -m experiments.dashboard figure=figure_3 budget=medium        # full unless said
     python -m experiments.dashboard figure=figure_2 logger.entity=my_team logger.project=mine
-    python -m experiments.dashboard figure=figure_2 out=figure_2.json
 
 For every task of the figure the page has its panels, one line for each method and step size with the mean over seeds
 between the least and the most, and bars of the bits to each of `logger.targets`. It selects the figure's runs by
 their ids, so runs still to come appear too. Every call creates a new page.
 
-Keys are those of experiments.reproduce and of conf/logger/wandb.yaml; `out` writes the definition to a file instead,
-without a network.
+Keys are those of experiments.reproduce and of conf/logger/wandb.yaml.
 """
 
-import argparse
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from common.errors import RunError, UsageError, exit_with_message
@@ -31,16 +27,14 @@ from experiments.loggers.logger import build_logger, name_of, one_line
 from experiments.loggers.wandb_logger import WandbLogger, bits_to, group, ids, mode_and_reason
 from experiments.reproduce import move_overrides
 from plots.figure.spec import Figure, Panel
+from plots.request import words
 from plots.runs.columns import column, higher_is_better, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
-def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity: str = "") -> Any:
-    """The report of a figure: its panels, once for every task and number of workers of its runs.
-
-    entity: the project's owner, which is looked up in wandb; empty where there is no network.
-    """
+def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity: str) -> Any:
+    """The report of a figure: its panels, once for every task and number of workers of its runs."""
     import wandb_workspaces.reports.v2.interface as wr
     from wandb_workspaces import expr
 
@@ -59,7 +53,6 @@ def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity:
 
 
 def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[Any]:
-    """A line plot for every row, and bars for the levels of the metrics that they show."""
     import wandb_workspaces.reports.v2.interface as wr
 
     over_seeds: dict[str, Any] = {"groupby_aggfunc": "mean", "groupby_rangefunc": "minmax"}
@@ -95,31 +88,19 @@ def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[A
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.dashboard",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("overrides", nargs="+", metavar="key=value")
-    words = parser.parse_args(arguments).overrides
+    given = words("experiments.dashboard", __doc__, arguments)
     with exit_with_message():
-        files = [Path(word.removeprefix("out=")) for word in words if word.startswith("out=")]
-        of_logger, others = split([word for word in words if not word.startswith("out=")], ["logger"])
+        of_logger, others = split(given, ["logger"])
         logger = build_logger(load_run(["logger=wandb", *of_logger]))
         assert isinstance(logger, WandbLogger)
-        figure, runs = _figure_and_runs(others)
+        figure, runs = figure_and_runs(others)
         try:
-            if files:
-                model = page(figure, runs, logger)._to_model()
-                files[-1].write_text(model.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n")
-                print(f"dashboard: {files[-1]}")
-            else:
-                print(f"dashboard: {_create(figure, runs, logger)}")
+            print(f"dashboard: {_create(figure, runs, logger)}")
         except ImportError as error:
             raise UsageError(f"{one_line(error)}; pip install wandb-workspaces") from error
 
 
-def _figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
+def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
     """The figure without panels of what is derived from several runs, and its runs."""
     overrides = move_overrides(overrides)
     with explain_hydra_errors(overrides, "reproduce"):
@@ -133,15 +114,13 @@ def _figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]
 
 
 def _create(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> str:
-    """Create the page in wandb; returns its address. Raises RunError where that failed."""
     import wandb
 
     mode, reason = mode_and_reason(logger.mode)
     if mode != "online":
-        raise UsageError(f"wandb is {mode}, {reason}: log in to create the page, or write it to out=FILE.json")
+        raise UsageError(f"wandb is {mode}, {reason}: log in to create the page")
     try:
-        entity = logger.entity or wandb.Api(timeout=15).default_entity
-        return page(figure, runs, logger, entity or "").save().url
+        return page(figure, runs, logger, logger.entity or wandb.Api(timeout=15).default_entity or "").save().url
     except (wandb.Error, ValueError, OSError) as error:
         raise RunError(f"wandb: {one_line(error)}") from error
 

@@ -28,16 +28,7 @@ from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from plots.request import (
-    NETWORK,
-    answering,
-    chosen,
-    chosen_runs,
-    network,
-    parse,
-    positive,
-    words,
-)
+from plots.request import NETWORK, answering, chosen, chosen_runs, network, parse, positive, words
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
 from plots.runs.network import pays, seconds_to

@@ -30,12 +30,12 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
 
-from common.errors import Diverged, RunError, UsageError, exit_with_message
+from common.errors import UsageError, exit_with_message
 from experiments.config import identity
 from experiments.config.application import CONF, start
 from experiments.config.compose import choices, packages_of, parse, resolve, split, value_of
 from experiments.config.run import launch_of
-from experiments.config.schema import ClusterConfig, LaunchConfig, Reproduction, RunConfig, about
+from experiments.config.schema import LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read
 from experiments.figures.runs import combinations, runs_of
 
@@ -45,13 +45,8 @@ if TYPE_CHECKING:
 OWN = [one.name for kind in (Reproduction, LaunchConfig) for one in fields(kind)]
 """The keys that are not those of the runs."""
 
-_UNCHANGING = [
-    f"{prefix}{one.name}"
-    for prefix, kind in (("", RunConfig), ("cluster.", ClusterConfig))
-    for one in fields(kind)
-    if about(one).affects in ("place", "look")
-]
-"""Keys of runs that leave a figure the same, with all below them; others are part of its folder's name."""
+_UNCHANGING = [one.name for one in fields(RunConfig) if about(one).affects in ("place", "look")]
+"""Keys of runs that leave a figure the same; others are part of its folder's name."""
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="reproduce")
@@ -81,7 +76,6 @@ def application(composed: DictConfig) -> None:
 
 
 def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> None:
-    """Draw the figure from its runs' folders, and show the verdicts."""
     from experiments.figures.committed import report_beside
     from plots.figure.publish import publish, rows_of, show
 
@@ -130,52 +124,17 @@ def _in_two_steps(
 
 def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
     """Run what is missing. Returns whether this process is to draw it."""
-    from experiments.orchestration import plan
-    from experiments.orchestration.job import count_jobs
     from experiments.orchestration.study import cells
-    from experiments.orchestration.sweep import sweep
-    from experiments.run_store.code import check_code
-    from experiments.training.build import check
-    from experiments.training.runner import bring_to_end
-    from experiments.training.session import session
+    from experiments.orchestration.sweep import run_all
 
-    found = cells(combinations(figure.grid), runs, figure.name)
-    runs = [cell.run for cell in found]
-    for run in runs:
-        check(run)
-    launch = count_jobs(launch, [cell.run for cell in found if not cell.is_finished])
-    jobs = launch.jobs or 1
-    said = f"{figure.name}{f', budget {figure.budget}' if figure.budget else ''}: {len(runs)} runs"
-    if launch.dry_run:
-        print(said, file=sys.stderr)
-        plan.show(runs, launch, Console())
-        return False
-    if launch.ranks > 1 or jobs > 1 or launch.job_timeout is not None:
-        print(said, file=sys.stderr)
-        failed = sweep(found, launch)
-        if any(not cell.folder.is_over() for cell in failed):
-            raise RunError("not drawn: some runs failed, see above; the same command goes on")
-        if failed:
-            print(f"diverged, drawn as far as they came: {len(failed)} of {len(runs)}", file=sys.stderr)
-        return True
-    with session(runs) as (ranks, display):
-        display.say(said)
-        if ranks.is_first:
-            check_code(runs, display.say)
-        for run in runs:
-            try:
-                bring_to_end(run, display, ranks)
-            except Diverged as error:
-                if ranks.size > 1:
-                    raise
-                display.say(f"{error}; drawn as far as it came")
-    return ranks.is_first
+    budget = f", budget {figure.budget}" if figure.budget else ""
+    return run_all(
+        cells(combinations(figure.grid), runs, figure.name), launch, f"{figure.name}{budget}: {len(runs)} runs"
+    )
 
 
 def _folder(figure: Figure, asked: Reproduction, run: RunConfig) -> Path:
-    """Where the figure is written."""
-    keys = {text: f"{parse(text).key_or_group}." for text in asked.overrides}
-    changed = [text for text, key in keys.items() if not key.startswith(tuple(f"{one}." for one in _UNCHANGING))]
+    changed = split(asked.overrides, _UNCHANGING)[1]
     seeds = "" if asked.seeds is None else f"seeds={asked.seeds}".replace(" ", "")
     parts = filter(None, [figure.name, figure.budget, *changed, seeds])
     return Path(run.results_dir, "figures", "-".join(parts).replace("/", "_"))

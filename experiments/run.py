@@ -26,9 +26,8 @@ from experiments.config.run import launch_of, read
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def application(composed: DictConfig) -> float | None:
-    """One run, in this process or in those of its own that the launching keys ask for.
+    """One run. Hydra calls it, or one of Hydra's launchers, to which an error is a run that failed.
 
-    Hydra calls it, or one of Hydra's launchers, in another process perhaps; to that an error is a run that failed.
     Returns what sweeps select by.
     """
     command = HydraConfig.get()

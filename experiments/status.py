@@ -1,15 +1,13 @@
-"""Every run below a results folder: its state, how far it is, and where it lies.
+"""Every run below a results folder: its state, how far it is, and where it lies. Nothing is changed.
 
     python -m experiments.status
     python -m experiments.status results other/results
     python -m experiments.status study=first algorithm=cd_adam,ef21 state=failed,interrupted
 
-A folder is by default that of results_dir=..., or results. study, task, algorithm, seed and state choose among the
-runs, several separated by commas. State is one of finished, running, interrupted (stopped by someone, to be
-resumed), failed, gone (it says running, but no process has it any more), missing (written down by a sweep, never
-begun) and damaged. The metric is the last one of the best step size, by what the task selects step sizes by. Away
-from a terminal every run is one line, its columns separated by tabs, the last of which is its folder; at a terminal
-what all have in common stands below. Nothing is changed.
+study, task, algorithm, seed and state choose among the runs, several separated by commas. State is one of finished,
+running, interrupted, failed, gone (it says running, but no process has it any more), missing (written down by a
+sweep, never begun) and damaged. The metric is the last one of the best step size, by what the task selects step sizes
+by. Away from a terminal every run is one line, its columns separated by tabs, the last of which is its folder.
 """
 
 import time
@@ -70,7 +68,6 @@ def show(runs: Sequence[RunRecord], console: Console) -> None:
 
 
 def _cells(run: RunRecord, differing: str) -> list[str]:
-    """A run's line, but for where it lies."""
     lrs = [f"{lr:g}" for lr in run.lrs]
     lr = " ".join(lrs) if len(lrs) < 4 else f"{lrs[0]} … {lrs[-1]}"
     done = run.rounds if run.is_finished else run.round
@@ -83,7 +80,6 @@ def _cells(run: RunRecord, differing: str) -> list[str]:
 
 
 def _metric(run: RunRecord) -> str | None:
-    """What a run selects step sizes by, at its last evaluation with the best of them."""
     name = run.metric
     if name is None:
         return None
@@ -105,7 +101,6 @@ def _left(run: RunRecord) -> float | None:
 
 
 def _other_code(runs: Sequence[RunRecord]) -> list[str]:
-    """How many runs are of other code than today's, and which files changed."""
     lines: Counter[str] = Counter()
     for code, count in Counter(tuple(run.code.items()) for run in runs).items():
         if edits := changes(dict(code)):

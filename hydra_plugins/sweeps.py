@@ -50,8 +50,7 @@ class Grid(BasicSweeper):
 class Processes(Launcher):
     """Runs what is not finished, `jobs` at once, lists what failed, and returns what each run is selected by.
 
-    All cells are composed and checked before the first is started. One that failed returns NaN, which a sweeper that
-    searches step sizes takes for a trial that failed; `Study` ends the command with status 1.
+    One that failed returns NaN, which a sweeper that searches takes for a failed trial; `Study` ends with status 1.
     """
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -82,24 +81,14 @@ class Processes(Launcher):
 
 
 class Study(Callback):
-    """Hydra's callback before and after the runs of a sweep."""
-
-    def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
-        """Refuse to plan what follows from results."""
-        sweeper = config.hydra.runtime.choices["hydra/sweeper"]
-        with exit_with_message():
-            if config.dry_run and sweeper not in ("grid", "basic"):
-                raise UsageError(
-                    f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "
-                    "has none of; plan one of its runs, without -m"
-                )
+    """Hydra's callback after the runs of a sweep."""
 
     def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
         """Print the best step sizes over all runs of the study; leave with status 1 where a run failed."""
         batches, _launched[:] = list(_launched), []
         if not batches:
             return
-        from experiments.orchestration.selection import report
+        from experiments.orchestration.study import report
 
         cells, failed = ([cell for part in parts for cell in part] for parts in zip(*batches, strict=True))
         with exit_with_message():
@@ -109,7 +98,6 @@ class Study(Callback):
 
 
 def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[RunConfig]]:
-    """The configurations and runs of a sweep. Raises UsageError."""
     for one in composed:
         check_same(one, config)
     configs = [resolve(one) for one in composed]
@@ -121,7 +109,6 @@ def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Conf
 
 
 def _flags(config: DictConfig) -> list[str]:
-    """What the command line says of configurations besides those of conf/."""
     folders = [one.path for one in config.hydra.runtime.config_sources if one.provider == "command-line"]
     primary = config.hydra.job.config_name
     flags = [f"--config-dir={folder}" for folder in folders]

@@ -111,6 +111,5 @@ def _in_words(about: KeySpec) -> str:
     parts = [f"{about.unit}: {about.help}" if about.unit else about.help]
     parts += [f"One of {', '.join(about.choices)}."] * bool(about.choices)
     parts += [f"At least {about.least}."] * (about.least is not None)
-    parts += [f"At most {about.most}."] * (about.most is not None)
     parts += ["Not part of a run's identity."] * (about.affects in ("place", "look"))
     return " ".join(part if part.endswith(".") else f"{part}." for part in parts)

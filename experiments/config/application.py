@@ -86,12 +86,10 @@ def _help(about: str, name: str, places: Sequence[Path]) -> str:
 
 
 def _key(kind: type, one: schema.Field) -> str:
-    """A key as on a command line, with its default and what it means."""
     about, default = schema.about(one), one.default
     limits = [
         ", ".join(about.choices),
         f"at least {about.least}" if about.least is not None else "",
-        f"at most {about.most}" if about.most is not None else "",
         "positive" if about.positive else "",
         f"unit: {about.unit}" if about.unit else "",
     ]

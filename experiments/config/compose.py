@@ -17,7 +17,6 @@ from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_store import ConfigStore
-from hydra.core.default_element import GroupDefault, InputDefault
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -64,10 +63,7 @@ def composing() -> Iterator[None]:
 def compose(
     overrides: Iterable[str], name: str = "config", packages: Sequence[str] = (), folders: Sequence[str] = ()
 ) -> DictConfig:
-    """conf/<name>.yaml with overrides. Raises what Hydra raises; `packages` of users may bring a folder `conf`.
-
-    folders: more of them, as --config-dir names one.
-    """
+    """conf/<name>.yaml with overrides; packages and folders may have groups too. Raises what Hydra raises."""
     words = [*search_path(packages, folders), *overrides]
     with composing():
         if any(text.lstrip("+~").startswith("hydra") for text in words):
@@ -96,15 +92,15 @@ class _Own(CachingConfigRepository):
     def load_config(self, config_path: str) -> ConfigResult | None:
         found = super().load_config(config_path)
         if found is not None and found.defaults_list:
-            found.defaults_list = [one for one in found.defaults_list if not _is_of_hydra(one)]
+            found.defaults_list = [
+                one
+                for one in found.defaults_list
+                if not str(getattr(one, "group", "")).lstrip("/").startswith("hydra/")
+            ]
         if found is not None and isinstance(found.config, DictConfig) and "hydra" in found.config:
             with open_dict(found.config):
                 del found.config["hydra"]
         return found
-
-
-def _is_of_hydra(choice: InputDefault) -> bool:
-    return isinstance(choice, GroupDefault) and (choice.group or "").lstrip("/").startswith("hydra/")
 
 
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
@@ -142,7 +138,6 @@ def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequ
 
 
 def _loaded(primary: str, overrides: list[str], folders: Sequence[str]) -> DictConfig:
-    """What Hydra itself would begin with, one run or several."""
     places = create_config_search_path(str(CONF))
     for folder in folders:
         places.prepend("command-line", f"file://{Path(folder).absolute()}", "schema")
@@ -173,11 +168,15 @@ def resolve(composed: DictConfig) -> Config:
 
 
 def parse(text: str) -> Override:
-    """One override. Raises UsageError with the remedy for what Hydra's grammar does not take."""
+    """One override. Raises UsageError for what Hydra's grammar does not take."""
     try:
         override = OverridesParser.create().parse_override(text)
     except HydraException as error:
-        raise UsageError(f"{text}: {_remedy(text)}") from error
+        key, _, value = text.partition("=")
+        raise UsageError(
+            f"{text}: not of the form key=value; leave out spaces within brackets, and put special characters into "
+            f"quotes, one pair for the shell and one for Hydra: '{key}=\"{value}\"'"
+        ) from error
     return override
 
 
@@ -226,12 +225,3 @@ def dotted(node: object, prefix: str = "") -> Iterator[str]:
         for key, value in node.items():
             yield f"{prefix}{key}"
             yield from dotted(value, f"{prefix}{key}.")
-
-
-def _remedy(text: str) -> str:
-    key, equals, value = text.partition("=")
-    if not equals:
-        return "not of the form key=value"
-    if any(value.count(opening) != value.count(closing) for opening, closing in ("[]", "{}", "()")):
-        return "its brackets do not match: leave out spaces within brackets, or quote the whole for the shell"
-    return f"the value has characters that need quotes, one pair for the shell and one for Hydra: '{key}=\"{value}\"'"

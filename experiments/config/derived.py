@@ -26,7 +26,6 @@ def complete(config: Config) -> None:
 
 
 def _count_in_epochs(config: Config, task: Config, workers: int) -> None:
-    """`rounds` and `eval_every` of a task that counts in epochs of ⌊⌊rows/n⌋/batch_size⌋ rounds."""
     rows, batch_size, epochs = task["rows"], task["batch_size"], config["epochs"]
     for key, count in (("rows", rows), ("batch_size", batch_size)):
         if not isinstance(count, int) or count < 1:

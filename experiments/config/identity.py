@@ -15,8 +15,7 @@ from experiments.config.schema import ClusterConfig, Part, RunConfig
 def of(run: RunConfig) -> str:
     """The run's id: 12 hex digits.
 
-    1 and 1.0 are the same setting. The order of keys does not count, that of lists does. Where a class or function of
-    this project is defined does not count either, its name does.
+    1 and 1.0 are the same setting. The name of a class or function of this project counts, but not its module.
     """
     canonical = json.dumps(_plain(settings(run)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
@@ -27,7 +26,7 @@ def folder(run: RunConfig) -> Path:
     return Path(run.results_dir, run.task.name, run.algorithm.name, of(run))
 
 
-def settings(run: RunConfig) -> dict[str, object]:
+def settings(run: RunConfig) -> dict[str, Any]:
     """The keys of a run that affect its numbers, and the options of its parts except those annotated `Place`."""
     own = _of_numbers(run) | {"cluster": _of_numbers(run.cluster)}
     for name, part in own.items():
@@ -41,19 +40,16 @@ def _of_numbers(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
 
 
 def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's options without places."""
-    known = parameters(locate(node["_target_"])) if node.get("_target_") else {}
-    return {
-        key: _relevant(value) if isinstance(value, Mapping) else _name(value) if key == "_target_" else value
+    """A node without places, and without the modules of this project: names there are unique."""
+    target = node.get("_target_") or ""
+    known = parameters(locate(target)) if target else {}
+    found = {
+        key: _relevant(value) if isinstance(value, Mapping) else value
         for key, value in node.items()
         if key not in known or "place" not in getattr(known[key].annotation, "__metadata__", ())
     }
-
-
-def _name(target: str | None) -> str | None:
-    """A `_target_` without the module, where it is this project's: algorithms:TopK. Names there are unique."""
-    package, _, rest = (target or "").partition(".")
-    return f"{package}:{rest.rpartition('.')[2]}" if package in PACKAGES else target
+    package, _, rest = target.partition(".")
+    return found | {"_target_": f"{package}:{rest.rpartition('.')[2]}"} if package in PACKAGES else found
 
 
 def _plain(node: object) -> object:

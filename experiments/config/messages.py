@@ -27,10 +27,8 @@ def explain_hydra_errors(
     try:
         yield
     except MarkedYAMLError as error:
-        place = error.problem_mark
-        where = f"{place.name}, line {place.line + 1}: " if place else ""
-        raise UsageError(f"{where}not YAML ({error.problem})") from error
-    except (HydraException, OmegaConfBaseException, ValueError) as error:  # a ValueError of group=null
+        raise UsageError(f"not YAML: {' '.join(str(error).split())}") from error
+    except (HydraException, OmegaConfBaseException) as error:
         _explain(overrides, name, also, folders)
         missing = str(getattr(error, "missing_cfg_file", ""))
         if missing.startswith("target/"):
@@ -41,10 +39,12 @@ def explain_hydra_errors(
         said = str(error) if isinstance(error, HydraException) else str(error).partition("\n")[0]
         key = getattr(error, "full_key", None)
         raise UsageError(f"{f'{key}: ' if key else ''}{' '.join(said.split())}") from error
+    except ValueError:  # Hydra's, of a choice that is no text
+        _explain(overrides, name, also, folders)
+        raise
 
 
 def _explain(overrides: Sequence[str], name: str, also: Iterable[str], folders: Sequence[str]) -> None:
-    """Raise UsageError about the first override that is wrong, if one is."""
     parsed = [one for one in map(parse, overrides) if not one.key_or_group.startswith("hydra")]
     places = roots(packages_of(overrides), folders)
     groups = [one for one in parsed if any((root / one.key_or_group).is_dir() for root in places)]

@@ -34,8 +34,7 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
 def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     """The run of a resolved configuration, with what follows from its keys filled in.
 
-    packages: those that the command line let in; a configuration cannot let in its own.
-    Raises UsageError for anything that no data are needed to find wrong.
+    packages: those that the command line let in. Raises UsageError for what no data are needed to find wrong.
     """
     config = deepcopy({key: value for key, value in config.items() if key not in (*LAUNCH, "sweep")})
     keys, of_cluster = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]

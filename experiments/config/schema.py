@@ -17,15 +17,12 @@ or how it is shown. Keys of the first kind are its identity, and so is every key
 class KeySpec:
     """What the schema says of one key besides its name, type and default.
 
-    help: what it is. unit: what a number counts. least: the smallest value. most: the largest. positive: above
-    zero and finite. choices: the valid values, where they are few. affects: see Affects. derived: whether null is
-    filled in while composing, so that a run has a value.
+    unit: what a number counts. positive: above zero and finite. derived: null is filled in while composing.
     """
 
     help: str
     unit: str = ""
     least: int | None = None
-    most: int | None = None
     positive: bool = False
     choices: Sequence[str] = ()
     affects: Affects = "numbers"
@@ -115,7 +112,7 @@ class RunConfig:
         "(horizon), half a cosine, or a line over the last fifth of the rounds (wsd)",
         choices=tuple(SCHEDULES),
     )
-    lr_final: float = key(0.1, "the share of α at which cosine and wsd end", least=0, most=1)
+    lr_final: float = key(0.1, "the share of α at which cosine and wsd end", least=0)
     warmup_rounds: int = key(
         0, "rounds in which the step size rises linearly; the schedule covers the others", unit="rounds", least=0
     )
@@ -239,10 +236,7 @@ def is_part(one: Field[Any]) -> bool:
 
 
 def node(*schemas: type) -> DictConfig:
-    """The keys of these dataclasses with their defaults, side by side, as Hydra composes them.
-
-    `experiments.config.run` checks their values.
-    """
+    """The keys of these dataclasses with their defaults, side by side, as Hydra composes them."""
     keys: dict[str, Any] = {}
     for one in (one for schema in schemas for one in fields(schema)):
         if is_part(one):

@@ -19,8 +19,7 @@ from experiments.config import schema
 def validate(value: Any, kind: Any, place: str, hint: str = "", **bounds: float | None) -> Any:
     """The value as a parameter of the annotated type takes it: 1 is a float, a list may be a tuple.
 
-    bounds: of a number, as pydantic.Field has them. Raises UsageError, with the hint, for what is none; whatever the
-    type, numbers are finite.
+    bounds: of a number, as pydantic.Field has them. Raises UsageError, with the hint; numbers must be finite.
     """
     try:
         given = json.dumps(value, allow_nan=False, default=str)
@@ -58,31 +57,20 @@ def check_value(value: Any, key: str, one: Field[Any]) -> Any:
     """
     about = schema.about(one)
     if key == "lr":
-        return _step_sizes(value)
-    if key == "seed" and isinstance(value, list):
-        raise UsageError(f"seed={value}: a run has one seed; -m seed={','.join(map(str, value))} starts one run each")
+        values = tuple(validate(some, float, key, gt=0) for some in (value if isinstance(value, list) else [value]))
+        if len(set(values)) < max(len(values), 1):
+            raise UsageError(f"lr={value}: give at least one step size, and none of them twice")
+        return values
     kind = cast(Any, one.type)
     if about.derived:
         kind = kind | None
     hint = f"; it counts {about.unit}" if about.unit else ""
-    if isinstance(value, float) and value.is_integer() and int in (kind, *get_args(kind)):
-        hint = f"; write {int(value)}"
     if str in (kind, *get_args(kind)) and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)  # a name of digits
-    value = validate(value, kind, key, hint, ge=about.least, le=about.most, gt=0 if about.positive else None)
+    value = validate(value, kind, key, hint, ge=about.least, gt=0 if about.positive else None)
     if about.choices and value not in about.choices:
         raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
     return tuple(value) if get_origin(kind) is Sequence else value
-
-
-def _step_sizes(value: Any) -> tuple[float, ...]:
-    values = value if isinstance(value, (list, tuple)) else [value]
-    if not values:
-        raise UsageError("lr=[]: give at least one step size")
-    found = tuple(validate(some, float, "lr", gt=0) for some in values)
-    if len(set(found)) < len(found):
-        raise UsageError(f"lr={value}: a step size is given twice")
-    return found
 
 
 @cache

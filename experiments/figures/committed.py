@@ -35,10 +35,7 @@ def figure_of(name: str, budget: str) -> Figure:
 
 
 def report_beside(figure: Figure, target: Path, console: Console) -> None:
-    """Where a figure was trained with a smaller budget than committed runs, draw these too, into `target`/committed.
-
-    Report and verdicts begin with the committed runs, and end with what the full setting needs.
-    """
+    """Where committed runs had a larger budget, draw these too, into `target`/committed, and report them first."""
     table = tables().get(figure.name)
     if figure.budget is None or table is None:
         return

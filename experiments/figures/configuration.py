@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import meant
 from experiments.config.compose import Config
 from experiments.config.run import path_name
 from experiments.config.schema import Reproduction
@@ -22,13 +22,8 @@ BUDGETS = ("full", "large", "medium", "quick")
 """The largest first."""
 
 _FIGURE = TypeAdapter(Figure)
-_PARTS: Mapping[str, Any] = {
-    "rows": Panel, "targets": Target, "times": Times, "network": Network, "claims": Claim,
-    **CHECKS, **DERIVATIONS,
-}  # fmt: skip
-"""By their place in a figure: a key, or the name of a check or derivation."""
-
-_WORDS = {one.name for kind in (Figure, *_PARTS.values()) for one in fields(kind)} - {"check"}
+_KINDS: tuple[Any, ...] = (Figure, Panel, Target, Times, Network, Claim, *CHECKS.values(), *DERIVATIONS.values())
+_WORDS = sorted({one.name for kind in _KINDS for one in fields(kind)})
 _OF_CLAIM = ("number", "statement", "negated")
 _KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "seeds")), "budgets", "of_claim"]
 
@@ -39,11 +34,9 @@ def asked_of(config: Config) -> Reproduction:
 
 
 def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Figure:
-    """The figure that is asked for, with a budget and seeds.
+    """The figure that is asked for, with a budget and seeds; null means left out.
 
-    `pick` chooses among the budgets where `auto` is asked for. Seeds are an axis of the grid, or, in a figure that
-    chooses step sizes on a seed of its own (experiments.figures.held_out), its `seeds`. Null means left out.
-    Raises UsageError for an unknown budget, and for what could not be drawn or judged.
+    `pick` chooses among the budgets for `auto`. Raises UsageError for what could not be drawn or judged.
     """
     if not isinstance(asked.figure, Mapping):
         raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
@@ -58,7 +51,6 @@ def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Fig
 
 
 def _budgets(budgets: Mapping[str, Any], asked: str, place: str) -> list[str | None]:
-    """The names of the budgets in question."""
     for name, settings in budgets.items():
         check_keys(settings, _KEYS, f"{place}: budgets.{name}")
     if budgets:
@@ -72,14 +64,12 @@ def _budgets(budgets: Mapping[str, Any], asked: str, place: str) -> list[str | N
 
 
 def _chosen(node: Config, budgets: Mapping[str, Any], name: str | None) -> Config:
-    """A figure's keys with those of a budget in their place; overrides are added."""
     chosen = budgets[name] if name else {}
     overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
     return {**node, **chosen, "overrides": overrides, "name": node["name"]}
 
 
 def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
-    """The figure with the seeds that are asked for, if any are."""
     if seeds is None:
         return figure if figure.held_out is None else replace(figure, seeds=(0,))
     if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
@@ -94,7 +84,6 @@ def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
 
 
 def _figure(node: Config, budget: str | None, place: str) -> Figure:
-    """The figure of a node with its budget chosen. Raises UsageError."""
     of_claim = node.pop("of_claim", None)
     if isinstance(claims := node.get("claims", []), list):
         node = {**node, "claims": [_claim(claim, of_claim) for claim in claims], "budget": budget}
@@ -106,7 +95,6 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
 
 
 def _claim(node: Any, of_claim: object) -> Any:
-    """A claim with the options of its check apart. As a case of another claim it has that one's number first."""
     if not isinstance(node, Mapping):
         return node
     options = {key: value for key, value in node.items() if key not in _OF_CLAIM}
@@ -119,18 +107,9 @@ def _claim(node: Any, of_claim: object) -> Any:
 def _in_words(error: ValidationError) -> str:
     """What is wrong, and where. Unknown keys come first."""
     first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
-    parts = [f"[{part}]" if isinstance(part, int) else f": {part}" for part in first["loc"] if _is_key(part)]
-    place, value = "".join(parts).removeprefix(": "), first["input"]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in first["loc"])
     if first["type"] == "unexpected_keyword_argument":
-        *parents, key = first["loc"]
-        kind = next((_PARTS[str(part)] for part in reversed(parents) if part in _PARTS), None)
-        names = [one.name for one in fields(kind)] if kind else _KEYS
-        return unknown(f"{place}{': ' * bool(place)}{key}: no such key", str(key), names)
-    said = first["msg"].removeprefix("Value error, ")
-    given = f"={value}" if isinstance(value, (str, int, float, list)) else ""
-    return f"{place}{given}: {said}".removeprefix(": ")
-
-
-def _is_key(part: str | int) -> bool:
-    """Whether a part of a place is an index or a key, rather than the name of a check or of a union's member."""
-    return isinstance(part, int) or part in _WORDS
+        near = meant(str(first["loc"][-1]), _WORDS)
+        return f"{place}: no such key{f'; did you mean {near}?' if near else ''}".removeprefix(": ")
+    given = f"={first['input']}" if isinstance(first["input"], (str, int, float, list)) else ""
+    return f"{place}{given}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")

@@ -1,9 +1,5 @@
-"""Step sizes chosen on a seed of their own, before the runs that are judged.
-
-A figure with `held_out` is run in two steps. In the first, every step size of its grid is a run on that seed, of all
-rounds or `trial_share` of them, with `trial_overrides`. In the second, every method has its published and its best
-step size on each of the figure's seeds. So no curve that is judged took part in choosing, and every method was given
-the same number of trials, whatever the seeds.
+"""Step sizes chosen on a seed of their own, before the runs that are judged: no curve that is judged took part in
+choosing, and every method was given the same number of trials.
 """
 
 from collections.abc import Sequence

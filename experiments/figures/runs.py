@@ -18,24 +18,19 @@ from plots.figure.spec import Figure
 def runs_of(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[RunConfig]:
     """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
 
-    packages: those that the command line let in; neither a figure nor its overrides can.
     Raises UsageError for a wrong key of any of them, and for what the figure could not show of them.
     """
     place, lines = f"figure={figure.name}", combinations(figure.grid)
     _check_overrides(figure, lines, overrides)
     let_in = [f"packages=[{','.join(packages)}]"] if packages else []
     runs = [_composed(*let_in, *figure.overrides, *line, *overrides) for line in lines]
-    methods, tasks = ({getattr(run, group).name for run in runs} for group in ("algorithm", "task"))
-    _check_methods(figure, methods)
-    _check_tasks(figure, tasks, place)
-    _check_step_sizes(figure, runs, place)
+    _check_names(figure, runs, place)
     _check_curves(figure, runs, place)
     return runs
 
 
 @cache
 def _composed(*overrides: str) -> RunConfig:
-    """One run, which the steps of a command ask for again."""
     return load_run(overrides, [one.name for one in fields(Reproduction)])
 
 
@@ -59,22 +54,17 @@ def _check_overrides(figure: Figure, lines: Sequence[Sequence[str]], overrides: 
             raise UsageError(f"{text}: the figure itself sets this key, differently for each of its runs")
 
 
-def _check_methods(figure: Figure, methods: set[str]) -> None:
+def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
+    methods, tasks = ({getattr(run, group).name for run in runs} for group in ("algorithm", "task"))
     for claim in figure.claims:
         if missing := claim.check.named_methods - methods:
             names = ", ".join(sorted(missing))
             raise UsageError(f"claim {claim.number} is about {names}: not among the figure's algorithms")
     for name in {name for some in figure.families for name in some} - methods:
-        raise UsageError(unknown(f"figure={figure.name}: families={name}: no such choice", name, sorted(methods)))
-
-
-def _check_tasks(figure: Figure, tasks: set[str], place: str) -> None:
+        raise UsageError(unknown(f"{place}: families={name}: no such choice", name, sorted(methods)))
     for key, some in (("rows", figure.rows), ("targets", figure.targets)):
         for name in [one.task for one in some if one.task not in (None, *tasks)]:
             raise UsageError(unknown(f"{place}: {key}: task={name}: no such choice", str(name), sorted(tasks)))
-
-
-def _check_step_sizes(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
     for run in runs if figure.published else ():
         name = run.algorithm.name
         if name not in figure.published:

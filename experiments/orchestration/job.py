@@ -2,8 +2,7 @@
 
     python -m experiments.orchestration.job FILE [PACKAGE ...]
 
-is one of the run's ranks, if it has several. FILE is a configuration that the sweep resolved and checked. Not for use
-by hand.
+is one of the run's ranks, if it has several. FILE is a configuration that the sweep wrote.
 """
 
 import os
@@ -46,8 +45,7 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
 def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:
     """The variables that the process of a run gets besides ours.
 
-    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs of its own, as far as there are enough. Runs
-    share the cores unless the user chose a number of threads: more threads than cores make a run much slower.
+    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs and cores of its own, as far as there are enough.
     """
     added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
     if device_of(run) != "cpu":

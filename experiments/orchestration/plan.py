@@ -3,9 +3,8 @@
 import json
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -20,9 +19,9 @@ from common.progress import duration
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.run import load_run, plain
-from experiments.config.schema import LaunchConfig, Reproduction, RunConfig
-from experiments.figures.runs import combinations
+from experiments.config.run import plain
+from experiments.config.schema import LaunchConfig, RunConfig
+from experiments.figures.runs import runs_of
 from experiments.run_store.checkpoint import rounds
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
@@ -38,7 +37,6 @@ AT_MOST = 2 * 3600.0
 
 _COLUMNS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings", "state", "bits up", "bits down", "time")
 _LONG = 1.0  # seconds; a longer round of all workers is estimated from one worker's
-_OF_TIME = ("task", "cluster", "rounds", "epochs")  # keys by which the runs of a figure differ in time
 
 
 @dataclass(frozen=True)
@@ -72,30 +70,31 @@ def kind(run: RunConfig) -> str:
 def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object]) -> Trial:
     """Time a round and an evaluation of a run, one of `jobs` at once, and leave nothing behind.
 
-    On a CPU a long round is estimated from one worker's, and its evaluation from the number of rows.
-    Raises UsageError or DataError for settings that do not fit the data.
+    On a CPU a long round is estimated from one worker's, and its evaluation from the number of rows. Raises
+    UsageError, DataError or RunError for settings that do not fit the data or the memory.
     """
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers")
     # No step size diverges in these few rounds, and runs that share the cores have one thread each.
-    alone = run.threads or (1 if jobs > 1 else None)
-    run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=alone)
-    workers = len(ranks.ids(run.cluster.workers))
-    threads = torch.get_num_threads()
+    own = run.threads or (1 if jobs > 1 else None)
+    run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=own)
+    workers, threads = len(ranks.ids(run.cluster.workers)), torch.get_num_threads()
+    evaluation, alone = None, workers > 1 and ranks.size == 1 and device_of(run) == "cpu"
     try:
-        if workers > 1 and ranks.size == 1 and device_of(run) == "cpu":
-            trainer, seconds = _timed(run, Share(run.cluster.workers))
-            task = trainer.task
-            if seconds * workers > _LONG and hasattr(task, "evaluated"):
-                return _trial(
-                    run, trainer, seconds * workers, seconds / (task.batch_size or task.rows) * task.evaluated
-                )
-        trainer, seconds = _timed(run, ranks)
-        with set_threads(run, trainer):
-            begin = time.perf_counter()
-            trainer.evaluate()
-            return _trial(run, trainer, seconds, time.perf_counter() - begin)
+        trainer, seconds = _timed(run, Share(run.cluster.workers) if alone else ranks)
+        task = trainer.task
+        if alone and seconds * workers > _LONG and hasattr(task, "evaluated"):
+            evaluation, seconds = seconds / (task.batch_size or task.rows) * task.evaluated, seconds * workers
+        elif alone:
+            trainer, seconds = _timed(run, ranks)
+        if evaluation is None:
+            with set_threads(run, trainer):
+                begin = time.perf_counter()
+                trainer.evaluate()
+                evaluation = time.perf_counter() - begin
     finally:
         torch.set_num_threads(threads)
+    layout = layout_of(task)
+    return Trial(task.d, layout, task.dtype, seconds / _gradients(run, layout), evaluation)
 
 
 def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
@@ -113,11 +112,6 @@ def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
     return trainer, seconds
 
 
-def _trial(run: RunConfig, trainer: Trainer, seconds: float, evaluation: float) -> Trial:
-    task, layout = trainer.task, layout_of(trainer.task)
-    return Trial(task.d, layout, task.dtype, seconds / _gradients(run, layout), evaluation)
-
-
 def _gradients(run: RunConfig, layout: Layout) -> int:
     """Of a worker in a round."""
     return 2 if build_algorithm(run, layout).looks_back else 1
@@ -126,8 +120,7 @@ def _gradients(run: RunConfig, layout: Layout) -> int:
 def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> None:
     """Print what every run is, how far it is and what is left of it, one a line, and the totals; train none of them.
 
-    Data are fetched as a run would fetch them. Of several ranks the first one prints.
-    Raises UsageError or DataError where settings turn out not to fit the data.
+    Of several ranks the first one prints. Raises UsageError or DataError where settings do not fit the data.
     """
     place = place_of()
     if place:
@@ -172,7 +165,6 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
 
 
 def _bits(run: RunConfig, tried: Trial) -> BitCounter:
-    """The bits of a whole run."""
     algorithm, meter = build_algorithm(run, tried.layout), BitCounter()
     try:
         algorithm.check(tried.d)
@@ -192,8 +184,7 @@ def choose_budget(
 ) -> Figure:
     """The first of the figures, the largest being first, that takes at most AT_MOST; else the last, unmeasured.
 
-    Finished runs count as if they were still to do, so the same machine keeps its budget.
-    Raises UsageError where several processes would each time their own.
+    Finished runs count as if they were still to do, so the same machine keeps its budget. Raises UsageError.
     """
     if place_of() is not None:
         raise UsageError(
@@ -212,20 +203,16 @@ def choose_budget(
 def _seconds(
     figure: Figure, overrides: Sequence[str], packages: Sequence[str], launch: LaunchConfig, say: Callable
 ) -> float:
-    """Of all runs of a figure. One run of each task is timed for all of its methods."""
-    by_task: dict[str, list[list[str]]] = defaultdict(list)
-    for line in combinations(figure.grid):
-        by_task[" ".join(text for text in line if text.startswith(_OF_TIME))].append(line)
-    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    total = 0.0
-    for lines in by_task.values():
-        words = [*let_in, *figure.overrides, *lines[0], *overrides]
-        run = load_run(words, [one.name for one in fields(Reproduction)])
-        count = float(len(lines))
+    """Of all runs of a figure. One run of each kind is timed."""
+    runs, total, number, trials = runs_of(figure, overrides, packages), 0.0, 0.0, {}
+    places = cores() // launch.ranks if device_of(runs[0]) == "cpu" else torch.cuda.device_count()
+    jobs = max(1, launch.jobs or places)
+    for run in runs:
+        count = 1.0
         if figure.held_out is not None:  # a trial of each step size; then the published and the best one by seeds
-            count *= figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
+            count = figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
             run = replace(run, lr=run.lr[:1])
-        places = cores() // launch.ranks if device_of(run) == "cpu" else torch.cuda.device_count()
-        jobs = max(1, min(launch.jobs or places, int(count)))
-        total += trial(run, Share(launch.ranks), jobs, say).seconds(run) * count / jobs
-    return total
+        if kind(run) not in trials:
+            trials[kind(run)] = trial(run, Share(launch.ranks), jobs, say)
+        number, total = number + count, total + count * trials[kind(run)].seconds(run)
+    return total / max(1, min(jobs, int(number)))

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from multiprocessing import get_context
@@ -29,25 +30,20 @@ if sys.platform == "linux":  # elsewhere a process that has imported these canno
     _server.set_forkserver_preload([*PRELOADED])
 
 
+@dataclass(eq=False)
 class Job:
     """A function call in a process of its own.
 
     Its output is appended to `log`. environment: gives its variables besides ours, by the slot that it runs in.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., object],
-        arguments: Sequence[object],
-        log: Path,
-        environment: Callable[[int], dict[str, str]],
-    ) -> None:
-        self.log = log
-        self.asked: float | None = None  # when it was asked to end
-        self.timed_out = False
-        self.seconds = 0.0  # how long it took
-        self._call, self._environment = (function, arguments), environment
-        self._log_before = 0  # bytes of the log, from earlier tries
+    function: Callable[..., object]
+    arguments: Sequence[object]
+    log: Path
+    environment: Callable[[int], dict[str, str]]
+    asked: float | None = None  # when it was asked to end
+    timed_out: bool = False
+    seconds: float = 0.0  # how long it took
 
     def start(self, slot: int) -> None:
         """Start it as one of those that run at once."""
@@ -55,8 +51,9 @@ class Job:
         with naming(self.log), self.log.open("ab", buffering=0) as log:
             log.write(f"# {datetime.now(UTC).isoformat(timespec='seconds')}\n".encode())
             self._log_before = log.tell()
-        environment = {**os.environ, **self._environment(slot)}
-        self._process = _server.Process(target=_work, args=(self.log.absolute(), environment, *self._call))
+        environment = {**os.environ, **self.environment(slot)}
+        call = (self.log.absolute(), environment, self.function, self.arguments)
+        self._process = _server.Process(target=_work, args=call)
         self._begin = time.monotonic()
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")  # or the job would import the command, or the user's script
@@ -131,9 +128,8 @@ def run_jobs(
     """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
 
     ended: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
-    now and then meanwhile.
-    Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them. Returns whether that happened. An exception
-    raised meanwhile asks them too.
+    now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them; returns whether one
+    came.
     """
     waiting, running = deque(jobs), dict[int, Job]()
     stopping = False

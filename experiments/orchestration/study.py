@@ -1,21 +1,29 @@
 """A study: its runs, each with what sets it apart from the others, and what it leaves on disk besides them."""
 
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import pandas as pd
 import yaml
+from rich.console import Console
 
+from common import tables
 from common.errors import RunError
 from common.files import atomic, held
-from experiments.config.run import plain
+from experiments.config.compose import split
+from experiments.config.run import LAUNCH, plain
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
 from plots.runs.best import Choice, choose
+from plots.runs.find import find, of_study, whole
 from plots.runs.read import open_run
+
+_COLUMNS = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +53,7 @@ class Cell:
             return False
 
     def value(self, rule: str | None) -> float:
-        """What a sweeper selects it by; NaN where it is not finished or nothing can win.
-
-        Raises UsageError for a rule about what was not measured.
-        """
+        """What a sweeper selects it by; NaN where it is not finished or nothing can win. Raises UsageError."""
         value = self._choice(rule).value if self.is_finished else None
         return math.nan if value is None else value
 
@@ -108,3 +113,41 @@ class StudyFolder:
         before = listed.read_text().split() if listed.exists() else []
         with atomic(listed) as file:
             file.write_text("".join(f"{id}\n" for id in dict.fromkeys([*before, *(cell.id for cell in cells)])))
+
+
+def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -> None:
+    """Print the best step sizes over all runs of the cells' study and their rules, and for each that is one of these
+    cells' the command that runs it; and write them to selection.csv.
+
+    flags: of the sweep's command line that the command needs too. Raises UsageError, see `choose`.
+    """
+    results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
+    choices = choose(whole(of_study(find(results), results, study)), rule)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for words in dict.fromkeys(filter(None, map(_rule, choices))):
+        console.print(f"best: {words}")
+    columns = ["task", "algorithm", "settings", "best lr", "value", "runner-up", "note"]
+    rows = [
+        [choice.task, choice.algorithm, choice.settings, _number(choice.lr), _number(choice.value),
+         f"{_number(choice.second)} ({_number(choice.second_value)})" if choice.second else "–", choice.note]
+        for choice in choices
+    ]  # fmt: skip
+    tables.show(console, columns, rows)
+    begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
+    for choice in choices:
+        if choice.run in begun:
+            command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
+            console.print(shlex.join(command))
+    written = [
+        {**vars(choice), "seeds": " ".join(map(str, choice.seeds)), "rule": _rule(choice)} for choice in choices
+    ]
+    with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
+        pd.DataFrame(written, columns=_COLUMNS).to_csv(file, index=False)
+
+
+def _rule(choice: Choice) -> str:
+    return choice.rule.in_words(len(choice.seeds) > 1) if choice.rule else ""
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

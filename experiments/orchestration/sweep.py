@@ -1,13 +1,16 @@
 """Runs from their configurations to their results: what is missing is run, what failed is listed."""
 
 import signal
+import sys
 import time
+from collections import defaultdict
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
 from common import tables
-from common.errors import Interrupted, RunError, UsageError
+from common.errors import Diverged, Interrupted, RunError, UsageError
 from common.progress import Display, duration
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
@@ -18,14 +21,14 @@ from experiments.orchestration.processes import Job, run_jobs
 from experiments.orchestration.study import Cell, StudyFolder, cells
 from experiments.run_store.code import check_code
 from experiments.training.build import check, device_of
-from experiments.training.session import train_here
+from experiments.training.runner import bring_to_end
+from experiments.training.session import session, train_here
 
 
 def train(run: RunConfig, launch: LaunchConfig) -> float:
     """Plan one run, or bring it to its end, in this process or in those of its own that `launch` asks for.
 
-    Returns what a sweeper selects by, NaN where there is nothing. Raises UsageError before anything is started, and
-    RunError where it failed.
+    Returns what a sweeper selects by, NaN where there is nothing. Raises UsageError and RunError.
     """
     [cell] = cells([[]], [run], study=run.algorithm.name)
     if launch.ranks > 1 or launch.job_timeout is not None:  # of which `sweep` sees what is done
@@ -40,12 +43,46 @@ def train(run: RunConfig, launch: LaunchConfig) -> float:
     return cell.value(launch.select)
 
 
+def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
+    """Bring all cells to their ends, in this process where one runs after the other; those that diverge are kept.
+
+    Returns whether this process is to draw them. Raises as `sweep`.
+    """
+    runs = [cell.run for cell in cells]
+    for run in runs:
+        check(run)
+    launch = count_jobs(launch, [cell.run for cell in cells if not cell.is_finished])
+    if launch.dry_run:
+        print(title, file=sys.stderr)
+        plan.show(runs, launch, Console())
+        return False
+    if launch.ranks > 1 or launch.jobs != 1 or launch.job_timeout is not None:
+        print(title, file=sys.stderr)
+        failed = sweep(cells, launch)
+        if any(not cell.folder.is_over() for cell in failed):
+            raise RunError("not drawn: some runs failed, see above; the same command goes on")
+        if failed:
+            print(f"diverged, drawn as far as they came: {len(failed)} of {len(runs)}", file=sys.stderr)
+        return True
+    with session(runs) as (ranks, display):
+        display.say(title)
+        if ranks.is_first:
+            check_code(runs, display.say)
+        for run in runs:
+            try:
+                bring_to_end(run, display, ranks)
+            except Diverged as error:
+                if ranks.size > 1:
+                    raise
+                display.say(f"{error}; drawn as far as it came")
+    return ranks.is_first
+
+
 def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
 
-    Returns those that failed, once all others are done. With `dry_run` they are shown instead.
-    Raises UsageError where the cells do not fit the launch, before anything is started, and Interrupted where the
-    user stopped it. The same call goes on.
+    Returns those that failed, once all others are done. With `dry_run` they are shown instead. Raises UsageError
+    before anything is started, and Interrupted where the user stopped it. The same call goes on.
     """
     if place_of():
         raise UsageError("a sweep starts its own ranks: leave out torchrun or srun, and set ranks=2 for two")
@@ -69,88 +106,79 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))
     with folder.locked(), Display(sum(cell.run.rounds for cell in cells), console) as display:
         folder.freeze(cells)
-        jobs = _Jobs(cells, launch, folder, display)
-        interrupted = jobs.run()
-    failed = jobs.list_failures()
+        interrupted, failures = _run(cells, launch, folder, display)
+    failures = [failure for failure in failures if not failure[0].is_finished]  # by another process meanwhile
+    if failures:
+        alike: dict[tuple[str, str], list[tuple[str, Path]]] = defaultdict(list)
+        for cell, how, error, log in failures:
+            alike[how, error].append((cell.name, log))
+        rows = [["; ".join(name for name, _ in some), *what, str(some[0][1])] for what, some in alike.items()]
+        tables.show(console, ["failed", "how", "error", "log"], rows)
     left = sum(not cell.is_finished for cell in cells)
     if interrupted:
         raise Interrupted(f"stopped; {left} of {len(cells)} runs are left; the same command continues them")
-    if left > len(failed):
-        raise RunError(f"{len(failed)} of {len(cells)} runs failed, {left} are left; the same command goes on")
-    return failed
+    if left > len(failures):
+        raise RunError(f"{len(failures)} of {len(cells)} runs failed, {left} are left; the same command goes on")
+    return [cell for cell, *_ in failures]
 
 
-class _Jobs:
-    """Runs what is missing, says what came of it and keeps what failed."""
+def _run(
+    cells: list[Cell], launch: LaunchConfig, folder: StudyFolder, display: Display
+) -> tuple[bool, list[tuple[Cell, str, str, Path]]]:
+    """Run what is missing, and say what came of it. Returns whether the user stopped it, and what failed: how, by
+    which error, and the log."""
+    at_once, rounds = min(launch.jobs or 1, len(cells)), {}
+    waiting: dict[Job, Cell] = {}
+    failures: list[tuple[Cell, str, str, Path]] = []
+    for cell in cells:
+        rounds[cell] = cell.run.rounds if cell.is_finished else cell.folder.round()
+        display.skip(rounds[cell])
+        if not cell.is_finished:
+            file = folder.job(cell.id)
+            environment = partial(job.environment, cell.run, at_once, launch.ranks)
+            call = (file, cell.run.packages, launch.ranks)
+            waiting[Job(job.train, call, file.with_suffix(".log"), environment)] = cell
+    todo = f"{len(waiting)} of {len(cells)} runs to do, {at_once} at once"
+    display.say(f"{todo if waiting else f'all {len(cells)} runs are finished'}; {folder.path}")
 
-    def __init__(self, cells: list[Cell], launch: LaunchConfig, folder: StudyFolder, display: Display) -> None:
-        self._cells, self._launch, self._folder, self._display = cells, launch, folder, display
-        self._at_once = min(launch.jobs or 1, len(cells))
-        self._waiting = {self._job(cell): cell for cell in cells if not cell.is_finished}
-        self._failed: list[tuple[Cell, Job, str]] = []
-        self._ended = len(cells) - len(self._waiting)
-        self._rounds = dict.fromkeys(cells, 0)
-        self._looked = 0.0
-
-    def run(self) -> bool:
-        """Run them. Returns whether the user stopped it."""
-        todo = f"{len(self._waiting)} of {len(self._cells)} runs to do, {self._at_once} at once"
-        done = f"all {len(self._cells)} runs are finished"
-        self._display.say(f"{todo if self._waiting else done}; {self._folder.path}")
-        waiting = set(self._waiting.values())
-        for cell in self._cells:
-            self._rounds[cell] = cell.folder.round() if cell in waiting else cell.run.rounds
-            self._display.skip(self._rounds[cell])
-        jobs, timeout = list(self._waiting), self._launch.job_timeout
-        return run_jobs(jobs, self._at_once, timeout, self._end, self._watch, self._display.say)
-
-    def list_failures(self) -> list[Cell]:
-        """Print a table of them, but for those that another process has finished meanwhile."""
-        failed = [failure for failure in self._failed if not failure[0].is_finished]
-        if failed:
-            rows = [[cell.name, how, job.error(), str(job.log)] for cell, job, how in failed]
-            tables.show(self._display.console, ["failed", "how", "error", "log"], rows)
-        return [cell for cell, *_ in failed]
-
-    def _job(self, cell: Cell) -> Job:
-        file, ranks = self._folder.job(cell.id), self._launch.ranks
-        environment = partial(job.environment, cell.run, self._at_once, ranks)
-        return Job(job.train, (file, cell.run.packages, ranks), file.with_suffix(".log"), environment)
-
-    def _end(self, job: Job) -> bool:
-        """Take note of one that has ended. Returns whether to go on with the others."""
-        cell = self._waiting[job]
-        if cell.is_finished and (job.asked or job.code == 0):
-            said = cell.outcome(self._launch.select)
-        elif job.asked and not job.timed_out:
+    def ended(one: Job) -> bool:
+        """Take note of a job that has ended. Returns whether to go on with the others."""
+        cell = waiting.pop(one)
+        if cell.is_finished and (one.asked or one.code == 0):
+            advance(cell, cell.run.rounds)
+            done = sum(rounds[one] == one.run.rounds for one in cells)
+            said = f"{done} of {len(cells)}  {cell.name}: {cell.outcome(launch.select)}  ({duration(one.seconds)})"
+        elif one.asked and not one.timed_out:
             return True
         else:
-            how = _how(job)
-            self._failed.append((cell, job, how))
-            said = f"failed, {': '.join(filter(None, [how, job.error()]))}"
-        self._ended += 1
-        self._advance(cell, cell.run.rounds)
-        self._display.say(f"{self._ended} of {len(self._cells)}  {cell.name}: {said}  ({duration(job.seconds)})")
-        return not (self._launch.fail_fast and self._failed)
+            how, error = _how(one), one.error()
+            is_new = all((how, error) != (other[1], other[2]) for other in failures)
+            failures.append((cell, how, error, one.log))
+            said = f"{cell.name}: failed, {': '.join(filter(None, [how, error]))}" if is_new else ""
+        if said:
+            display.say(said)
+        return not (launch.fail_fast and failures)
 
-    def _watch(self) -> None:
-        """Once a second, how far the runs have come by their last rows."""
-        if time.monotonic() - self._looked < 1:
-            return
-        self._looked = time.monotonic()
-        for cell in self._waiting.values():
-            if self._rounds[cell] < cell.run.rounds:
-                self._advance(cell, cell.folder.round())
+    def watch() -> None:
+        """How far the runs have come by their last rows, once a second."""
+        nonlocal looked
+        if time.monotonic() - looked > 1:
+            looked = time.monotonic()
+            for cell in waiting.values():
+                advance(cell, cell.folder.round())
 
-    def _advance(self, cell: Cell, round: int) -> None:
-        if left := len(self._cells) - self._ended:
-            self._display.begin(f"{min(left, self._at_once)} running")
-        before, self._rounds[cell] = self._rounds[cell], max(round, self._rounds[cell])
-        self._display.advance(self._rounds[cell] - before)
+    def advance(cell: Cell, round: int) -> None:
+        if waiting:
+            failed = f", {len(failures)} failed" if failures else ""
+            display.begin(f"{min(len(waiting), at_once)} running{failed}")
+        display.advance(max(0, round - rounds[cell]))
+        rounds[cell] = max(round, rounds[cell])
+
+    looked = 0.0
+    return run_jobs(list(waiting), at_once, launch.job_timeout, ended, watch, display.say), failures
 
 
 def _how(job: Job) -> str:
-    """How a job failed."""
     code = job.code or 0
     if job.timed_out:
         return f"timed out after {duration(job.seconds)}"

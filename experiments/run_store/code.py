@@ -5,9 +5,11 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
+from typing import Any
 
 from common.errors import RunError
 from experiments.config import identity
@@ -77,32 +79,28 @@ def changes(recorded: Mapping[str, str]) -> list[str]:
     return found
 
 
-def edits_of(run: RunConfig) -> list[str]:
-    """How today's code differs from that of the run in a configuration's folder; empty where there is none."""
-    try:
-        return changes(open_run(identity.folder(run)).code)
-    except (OSError, ValueError):
-        return []
-
-
-def is_usable(record: RunRecord, stale: str) -> bool:
-    """Whether what is recorded stands for today's code. Raises RunError for other code where `stale` is error."""
+def edits(record: RunRecord, stale: str) -> list[str]:
+    """How today's code differs from that of a run, unless `stale` is keep. Raises RunError where it is error."""
     found = [] if stale == "keep" else changes(record.code)
     if found and stale == "error":
         raise RunError(
             f"{record.folder}: of other code, {listed(found)}; stale=rerun runs it anew, stale=keep takes it"
         )
-    return not found
+    return found
 
 
 def check_code(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
     """Say which runs are of other code and what becomes of them. Raises RunError where stale=error."""
-    other = [(run, found) for run in runs if (found := edits_of(run))]
+    other = []
+    for run in runs:
+        with suppress(OSError, ValueError):  # where there is none, or a damaged one
+            if found := changes(open_run(identity.folder(run)).code):
+                other.append(found)
     if not other:
         return
-    what = listed(dict.fromkeys(edit for _, found in other for edit in found))
+    what = listed(dict.fromkeys(edit for found in other for edit in found))
     said = f"{len(other)} of {len(runs)} runs {'are' if len(other) > 1 else 'is'} of other code: {what}"
-    stale = other[0][0].stale
+    stale = runs[0].stale
     if stale == "error":
         raise RunError(f"{said}; stale=rerun runs them anew, stale=keep takes them as they are")
     say(f"{said}; {'taken as they are' if stale == 'keep' else 'run anew, beside the older folders'}")
@@ -117,7 +115,7 @@ def listed(found: Iterable[str], most: int = 5) -> str:
 def digest(module: str, file: Path, before: Mapping[str, str] | None = None) -> str:
     """A digest of a module's statements without docstrings and comments, and one of what it imports.
 
-    before: the former name of modules that have another one now, under which imports of them count.
+    before: former names of renamed modules, under which imports of them count.
     """
     body, imports = _read(module, file, file.stat().st_mtime_ns)
     named = sorted({_former(name, before or {}) for name in imports})
@@ -139,7 +137,9 @@ def _moved(gone: Iterable[str], recorded: Mapping[str, str]) -> Iterator[tuple[s
     for name in gone:
         top = path_of(name.partition(".")[0])
         same = []
-        for file in top.parent.rglob("*.py") if top and top.name == "__init__.py" else ():
+        if top is None or top.name != "__init__.py":
+            continue
+        for file in top.parent.rglob("*.py"):
             module = ".".join(file.relative_to(top.parent.parent).with_suffix("").parts).removesuffix(".__init__")
             if module not in recorded and digest(module, file)[:12] == recorded[name][:12]:
                 same.append((module, file))
@@ -175,9 +175,7 @@ def _read(module: str, file: Path, changed: int) -> tuple[str, list[str]]:
 
 
 class _Statements(ast.NodeTransformer):
-    """Leaves out docstrings and imports."""
-
-    def visit(self, node: ast.AST) -> ast.AST | None:
+    def visit(self, node: ast.AST) -> Any:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         return None if is_text or isinstance(node, ast.Import | ast.ImportFrom) else super().visit(node)
 

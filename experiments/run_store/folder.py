@@ -20,7 +20,7 @@ from experiments.config import identity
 from experiments.config.compose import Config
 from experiments.config.schema import RunConfig
 from experiments.run_store.checkpoint import Checkpoint
-from experiments.run_store.code import is_usable, loaded, revision
+from experiments.run_store.code import edits, loaded, revision
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
@@ -57,6 +57,7 @@ class RunFolder:
     def __init__(self, path: Path, ranks: Ranks | None = None, stale: str = "rerun") -> None:
         self.path = path
         self.aside: Path | None = None  # where `locked` put what other code had computed
+        self.edits: list[str] = []  # of that code since
         self._stale = stale
         self.metrics = path / METRICS
         self._ranks = ranks or Ranks()
@@ -73,22 +74,23 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes out, and put aside what other code has begun or finished, unless it is to be kept.
 
-        `experiments.status` holds the lock for a moment to see whether anyone does; that is waited for.
         Raises RunError when another process is already at this run, and for other code with stale=error.
         """
         with ExitStack() as locks:
-            if self._ranks.is_first:
-                self._lock(locks)
+            while (
+                self._ranks.is_first
+            ):  # twice, where the folder is put aside: others may wait for the first lock too
+                self.path.mkdir(parents=True, exist_ok=True)
+                locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
                 run = self._whole()
-                if run and not is_usable(run, self._stale):
-                    self.aside = _free_name(self.path)
-                    self.path.rename(self.aside)
-                    self._lock(locks)  # the first lock is held until the end too: others may wait for it
+                found = edits(run, self._stale) if run else []
+                if not found:
+                    break
+                self.edits = found
+                names = (self.path.with_name(f"{self.path.name}.{number}") for number in count(1))
+                self.aside = next(name for name in names if not name.exists())
+                self.path.rename(self.aside)
             yield
-
-    def _lock(self, locks: ExitStack) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
 
     def is_finished(self) -> bool:
         """Whether the run is, by code that stands, as the first rank can tell, which verifies all but the checkpoint.
@@ -96,12 +98,12 @@ class RunFolder:
         Raises RunError where something is damaged, and for other code with stale=error.
         """
         run = self._whole()
-        return run is not None and run.is_finished and is_usable(run, self._stale)
+        return run is not None and run.is_finished and not edits(run, self._stale)
 
     def is_over(self) -> bool:
         """The same of one that is finished or has diverged. Raises as `is_finished`."""
         run = self._whole()
-        return run is not None and run.is_over and is_usable(run, self._stale)
+        return run is not None and run.is_over and not edits(run, self._stale)
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:
@@ -210,21 +212,16 @@ class RunFolder:
         self._write_json("summary.json", summary)
         self.set_status("finished")
 
-    def summary(self) -> dict:
-        """The summary of a finished run."""
-        return self._read_json("summary.json")
-
     def round(self) -> int:
         """The round of the last row so far; 0 where there is none."""
-        try:
+        with suppress(OSError, ValueError):
             return open_run(self.path).round
-        except (OSError, ValueError):
-            return 0
+        return 0
 
     def outcome(self) -> list[str]:
         """In a line for each step size of a finished run: what was last measured of the model, and what it cost."""
         lines = []
-        for row in (trial["final"] for trial in self.summary()["trials"]):
+        for row in (trial["final"] for trial in self._read_json("summary.json")["trials"]):
             measured = ", ".join(f"{name} {row[name]:.4g}" for name in row if column(name).filled_by == "task")
             lines.append(f"lr {row['lr']:g}: {measured} after {row['round']} rounds and {row['bits']} bits")
         return lines
@@ -251,7 +248,6 @@ class RunFolder:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Say what to do where a file is damaged."""
         try:
             yield
         except (OSError, ValueError) as error:
@@ -279,8 +275,3 @@ class RunFolder:
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.path / name, durable=True) as file:
             file.write_bytes(content)
-
-
-def _free_name(path: Path) -> Path:
-    """The path with the first number behind it that no folder has."""
-    return next(free for number in count(1) if not (free := path.with_name(f"{path.name}.{number}")).exists())

@@ -14,7 +14,7 @@ from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import Row, build_logger, open_logger
-from experiments.run_store.code import edits_of, listed, loaded
+from experiments.run_store.code import listed, loaded
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import Task
@@ -25,11 +25,11 @@ from plots.runs.columns import column, declare, higher_is_better
 
 
 def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -> RunFolder:
-    """Bring the run of a checked configuration to its end, whatever of it is already there.
+    """Begin a run, resume it if it was stopped, or leave it as it is if it is finished.
 
-    Ctrl-C, termination and a terminal that closes, of any rank, end it with Interrupted after the round at hand or,
-    where there are several ranks, the next. Whatever ends it early, the last whole round is checkpointed first, and
-    the same call goes on from there; where one of several ranks fails, from the checkpoint before.
+    Whatever ends it early, its last whole round is saved first, and the same call goes on from there; if one of
+    several ranks fails, it goes on from the last checkpoint. Raises Interrupted after the round at hand where any
+    rank was asked to stop.
     """
     ranks = ranks or Ranks()
     folder = RunFolder.of(run, ranks)
@@ -37,7 +37,6 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         ranks.agree(_settings(run))
-        edits = edits_of(run) if ranks.is_first else []
         trainer = None if ranks.from_first(folder.is_finished()) else build_trainer(run, ranks)
         with folder.locked():
             if trainer is None or ranks.from_first(folder.is_finished()):
@@ -49,7 +48,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
                 folder.tidy(keep=1)
             else:
                 if folder.aside:
-                    display.say(f"run anew, {listed(edits)}; the older run is in {folder.aside}")
+                    display.say(f"run anew, {listed(folder.edits)}; the older run is in {folder.aside}")
                 with set_threads(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:

@@ -82,7 +82,7 @@ def test_options_reach_the_objects() -> None:
     assert (task.workers, task.rows, task.batch_size, task.regularization) == (7, 81, 3, 0.25)
 
 
-QUOTES = "the value has characters that need quotes, one pair for the shell and one for Hydra: "
+QUOTES = "quotes, one pair for the shell and one for Hydra: "
 
 REFUSED = {
     # choices
@@ -96,16 +96,16 @@ REFUSED = {
     "~lr": "configuration: has no lr",
     # writing
     "study=é": f"{QUOTES}'study=\"é\"'",
-    "lr=[1,2": "its brackets do not match",
+    "lr=[1,2": "leave out spaces within brackets",
     "seed=${nope}": "seed: Interpolation key 'nope' not found",
     # numbers, their ranges and units
     "lr=[]": "give at least one step size",
     "lr=fast": "lr=fast: must be a valid number",
     "cluster.timeout=10min": "cluster.timeout=10min: must be a valid number; it counts seconds",
     "warmup_rounds=20 rounds=20": "warmup_rounds=20: of 20 rounds; leave some for the schedule",
-    "rounds=1e3": "must be a valid integer; write 1000",
+    "rounds=1e3": "must be a valid integer",
     "epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
-    "seed=[0,1]": "a run has one seed; -m seed=0,1 starts one run each",
+    "seed=[0,1]": "seed=[0, 1]: must be a valid integer",
     "cluster.workers=0": "cluster.workers=0: must be greater than or equal to 1; it counts workers",
     # options of classes
     "task.regularization=-1": "must not be negative",

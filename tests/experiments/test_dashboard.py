@@ -2,7 +2,7 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +11,7 @@ from wandb_support import NAMES, nobody
 from experiments import dashboard
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
+from experiments.loggers.logger import build_logger
 
 pytestmark = [
     pytest.mark.usefixtures("nobody"),
@@ -19,11 +20,12 @@ pytestmark = [
 assert nobody
 
 
-def page(tmp_path: Path, *overrides: str) -> dict:
-    """The definition that the command writes."""
-    file = tmp_path / "page.json"
-    dashboard.main([*overrides, f"out={file}"])
-    return json.loads(file.read_text())
+def page(*overrides: str) -> dict:
+    """The definition that the command creates."""
+    figure, runs = dashboard.figure_and_runs(overrides)
+    logger: Any = build_logger(load_run(["logger=wandb"]))
+    model = dashboard.page(figure, runs, logger, "")._to_model()
+    return json.loads(model.model_dump_json(by_alias=True, exclude_none=True))
 
 
 def one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +62,9 @@ def check_panels(panels: list[dict], figure: dict) -> None:
     assert not any("." in name for [name] in bars)
 
 
-def test_one_task_has_the_panels_of_the_figure_over_its_runs(tmp_path: Path) -> None:
+def test_one_task_has_the_panels_of_the_figure_over_its_runs() -> None:
     figure = yaml.safe_load((CONF / "figure" / "figure_3.yaml").read_text())
-    made = page(tmp_path, "figure=figure_3", "budget=full")
+    made = page("figure=figure_3", "budget=full")
     assert (made["displayName"], made["project"]["name"]) == (figure["title"], "cd-adam")
     [(heading, (runs, panels))] = sections(made).items()
     assert heading == "figure_3/cifar10/resnet18/n8"
@@ -76,9 +78,9 @@ def test_one_task_has_the_panels_of_the_figure_over_its_runs(tmp_path: Path) -> 
     assert len(set(places)) == len(places)
 
 
-def test_a_panel_of_what_no_single_row_holds_is_left_out(tmp_path, monkeypatch, capsys):
+def test_a_panel_of_what_no_single_row_holds_is_left_out(monkeypatch, capsys):
     one(monkeypatch)
-    [(_, panels)] = sections(page(tmp_path, "figure=why")).values()
+    [(_, panels)] = sections(page("figure=why")).values()
     assert "without panels of what is derived from several runs" in capsys.readouterr().out
     check_panels(panels, {"rows": [{"x": "round", "x_scale": "linear", "y": "aggregate_error"}]})
 
@@ -88,4 +90,4 @@ def test_where_nobody_is_logged_in(monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as stop:
         dashboard.main(["figure=demo"])
     assert stop.value.code == 2
-    assert "log in to create the page, or write it to out=FILE.json" in capsys.readouterr().err
+    assert "log in to create the page" in capsys.readouterr().err

@@ -140,7 +140,7 @@ WRONG = [
     ({"rows": None}, "figure=demo: a figure has either rows of panels or times"),
     ({"name": None}, "has no name; it needs name"),
     ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: Input should be 'bits', 'round'"),
-    ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: Input tag 'reach_level'"),
+    ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: check: Input tag 'reach_level'"),
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
     ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
