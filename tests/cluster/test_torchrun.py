@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 from cluster_support import LAUNCHERS, assert_same, fine, launched
-from run_support import SMALL, go, run_command, status, timeless, where
+from run_support import SMALL, go, status, timeless, where
 
 from experiments import reproduce
 from experiments.config.compose import ROOT
+from experiments.run import main as run_command
 from plots.runs.find import find
 
 pytestmark = pytest.mark.slow
