@@ -107,7 +107,8 @@ def _claim(node: Any, of_claim: object) -> Any:
 def _in_words(error: ValidationError) -> str:
     """What is wrong, and where. Unknown keys come first."""
     first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
-    place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in first["loc"])
+    parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]  # others are types
+    place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parts)
     if first["type"] == "unexpected_keyword_argument":
         near = meant(str(first["loc"][-1]), _WORDS)
         return f"{place}: no such key{f'; did you mean {near}?' if near else ''}".removeprefix(": ")

@@ -150,7 +150,7 @@ def keep_freed_memory() -> None:
 def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
     n = run.cluster.workers
     if not isinstance(ranks, Group):
-        return Simulated(algorithm, n, run.seed)
+        return Simulated(algorithm, len(ranks.ids(n)), run.seed)
     if run.cluster.server == "sharded":
         return Sharded(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, d, run.cluster.timeout)
     return Torchrun(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed)
