@@ -120,15 +120,14 @@ def verify(folder: Path, workers: int) -> None:
     """Raise ValueError unless every complete checkpoint in a folder is as it was written, with all of n workers and
     all parts of a server."""
     for place in (folder / str(t) for t in rounds(folder)):
-        counts = {int(file.stem.rpartition("-")[2]) for file in place.glob("server-*.pt")}
-        parts = [f"server-{i}-of-{count}" for count in counts for i in range(count)]
-        for name in ("shared", *(f"worker-{i}" for i in range(workers)), *parts):
-            try:
-                _tensors(place / f"{name}.pt")
-            except FileNotFoundError as error:
-                raise ValueError(f"{error.filename}: missing") from error
-            except ValueError as error:
-                raise ValueError(f"{place}: {error}") from error
+        try:
+            count = len(_load(place / "shared.pt", torch.device("cpu")).get("cuts") or [0]) - 1
+            for part in (*(f"worker-{i}" for i in range(workers)), *(f"server-{i}-of-{count}" for i in range(count))):
+                _tensors(place / f"{part}.pt")
+        except FileNotFoundError as error:
+            raise ValueError(f"{error.filename}: missing") from error
+        except Exception as error:  # what a file may hold instead can raise nearly anything
+            raise ValueError(f"{place}: {_reason(error)}") from error
 
 
 def _write(file: Path, content: dict[str, Any], durable: bool = False) -> Path:
@@ -150,6 +149,10 @@ def _tensors(file: Path) -> bytes:
     return tensors
 
 
+def _load(file: Path, device: torch.device) -> dict:
+    return torch.load(io.BytesIO(_tensors(file)), map_location=device, weights_only=True)  # which never runs code
+
+
 def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
     digest = hashlib.sha256(f"{id_of(file.parents[2])} {file.parent.name} {file.name}\n".encode())
     digest.update(tensors)
@@ -158,8 +161,7 @@ def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
 
 def _read_all(place: Path, ids: Sequence[int], device: torch.device) -> dict:
     def read(name: str) -> dict:
-        tensors = io.BytesIO(_tensors(place / f"{name}.pt"))
-        return torch.load(tensors, map_location=device, weights_only=True)  # which never runs code
+        return _load(place / f"{name}.pt", device)
 
     shared = read("shared")
     own = _joined([read(f"worker-{worker}") for worker in ids], partial(torch.stack, dim=-2))
