@@ -167,7 +167,9 @@ def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("who", ["a stubborn parent", "a parent that is killed by others"])
+@pytest.mark.parametrize(
+    "who", [pytest.param("a stubborn parent", marks=pytest.mark.slow), "a parent that is killed by others"]
+)
 def test_what_a_killed_job_started_ends_too(who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the ranks of torchrun, which have sessions of their own."""
     monkeypatch.setattr(processes_module, "GRACE", 0.5)
