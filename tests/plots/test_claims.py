@@ -36,6 +36,9 @@ def verdict(check: str, curves: dict[str, pd.DataFrame], **options: object) -> s
         ("clearly_ahead", "test_accuracy", 0.45, 0.9, FAILS, "0.5×"),
         ("clearly_ahead", "train_loss", 0.1, np.nan, NOT_DECIDABLE, "–"),
         ("clearly_ahead", "train_loss", np.nan, 0.1, NOT_DECIDABLE, "–"),
+        ("ends_alike", "train_loss", 0.21, 0.1, FAILS, "2.10×"),
+        ("ends_alike", "train_loss", 0.19, 0.1, HOLDS, "1.90×"),
+        ("ends_alike", "train_loss", 0.1, 0.21, FAILS, "0.476×"),
         ("second_moment_grows", "second_moment", 4.1, 2.0, HOLDS, "2.05×"),
         ("second_moment_grows", "second_moment", 4.0, 2.0, FAILS, "2.00×"),
         ("second_moment_grows", "second_moment", 4.1, np.nan, NOT_DECIDABLE, "–"),
@@ -50,6 +53,7 @@ def test_two_curves_are_compared_at_their_ends(
     options = {
         "reaches_level": {"reference": "b", "within": 2.0},
         "clearly_ahead": {"other": "b", "metric": metric, "factor": 2.0},
+        "ends_alike": {"other": "b", "metric": metric, "factor": 2.0},
         "second_moment_grows": {"reference": "b", "factor": 2.0},
     }
     assert found(check, curves, subject="a", **options[check]) == (expected, text)
