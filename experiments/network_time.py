@@ -70,7 +70,11 @@ def show(request: dict[str, str], console: Console) -> None:
         console.print(f"{task}: seconds to {y} {level:g}")
         wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds_to_level")
         wide = (
-            wide[[*dict.fromkeys(times["label"])]].reset_index().map("{:.4g}".format, na_action="ignore").fillna("–")
+            wide[[*dict.fromkeys(times["label"])]]
+            .reset_index()
+            .map("{:.4g}".format, na_action="ignore")
+            .astype(object)
+            .fillna("–")
         )
         tables.show(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
         for _, label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):

@@ -110,7 +110,9 @@ def find(words: Words) -> None:
 
 
 def define(words: Words) -> None:
-    call([*words, "out=page.json"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("experiments.dashboard._create", lambda figure, runs, logger: "an address")
+        call(words)
 
 
 def make(words: Words) -> None:

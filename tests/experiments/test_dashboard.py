@@ -2,11 +2,13 @@
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from wandb_support import NAMES, nobody
+from wandb_workspaces.reports.v2.interface import Report
 
 from experiments import dashboard
 from experiments.config.compose import CONF
@@ -83,6 +85,14 @@ def test_a_panel_of_what_no_single_row_holds_is_left_out(monkeypatch, capsys):
     [(_, panels)] = sections(page("figure=why")).values()
     assert "without panels of what is derived from several runs" in capsys.readouterr().out
     check_panels(panels, {"rows": [{"x": "round", "x_scale": "linear", "y": "aggregate_error"}]})
+
+
+def test_the_address_of_the_page_is_printed(monkeypatch, capsys) -> None:
+    one(monkeypatch)
+    monkeypatch.setattr(dashboard, "mode_and_reason", lambda mode: ("online", ""))
+    monkeypatch.setattr(Report, "save", lambda page: SimpleNamespace(url=f"https://wandb.test/{page.entity}"))
+    dashboard.main(["figure=demo", "logger.entity=my-team"])
+    assert "dashboard: https://wandb.test/my-team" in capsys.readouterr().out
 
 
 def test_where_nobody_is_logged_in(monkeypatch, capsys) -> None:
