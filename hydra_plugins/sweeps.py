@@ -81,7 +81,17 @@ class Processes(Launcher):
 
 
 class Study(Callback):
-    """Hydra's callback after the runs of a sweep."""
+    """Hydra's callback before and after the runs of a sweep."""
+
+    def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
+        """Refuse to plan what follows from results."""
+        sweeper = config.hydra.runtime.choices["hydra/sweeper"]
+        with exit_with_message():
+            if config.dry_run and sweeper not in ("grid", "basic"):
+                raise UsageError(
+                    f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "
+                    "has none of; plan one of its runs, without -m"
+                )
 
     def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
         """Print the best step sizes over all runs of the study; leave with status 1 where a run failed."""

@@ -92,7 +92,6 @@ REFUSED = {
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
-    "hydra/launcher=joblb": "hydra/launcher=joblb: no such choice; did you mean ",
 }
 
 
