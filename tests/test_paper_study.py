@@ -38,7 +38,7 @@ def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[floa
     assert all(row["bits"] == row["round"] * per_round for row in rows)
 
 
-@pytest.mark.parametrize("method", ["error_feedback", "cd_adam"])
+@pytest.mark.parametrize("method", [pytest.param("error_feedback", marks=pytest.mark.slow), "cd_adam"])
 def test_mushrooms_over_thirty_rounds(data_dir, method):
     _compare(data_dir, "mushrooms", method, 30, LRS[::2])
 

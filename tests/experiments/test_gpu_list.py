@@ -10,6 +10,7 @@ import pytest
 from benchmarks import devices
 
 
+@pytest.mark.slow
 def test_methods_are_compared_or_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     """The CPU with itself; those with a period exchange meanwhile."""
     names = ["algorithm=diloco", "algorithm=muloco", "algorithm=adam compressor=top_k"]

@@ -122,6 +122,7 @@ def test_after_a_no_the_others_are_asked_to_end(tmp_path: Path) -> None:
     assert not never.log.exists()
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_asked_to_end(tmp_path: Path) -> None:
     patient, quick = shell(tmp_path, "a", PATIENT), shell(tmp_path, "b", "exit 0")
     run_all([patient, quick], 1, 1.0)

@@ -230,7 +230,8 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
 
 
-@pytest.mark.parametrize("command", [SMALL, pytest.param(IMAGES, marks=pytest.mark.slow)], ids=["logreg", "images"])
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [SMALL, IMAGES], ids=["logreg", "images"])
 def test_it_changes_no_number_on_a_cpu(command: tuple[str, ...], results: str) -> None:
     one, other = (timeless(go(*command, results, f"deterministic={value}")) for value in ("false", "true"))
     assert one == other

@@ -55,6 +55,7 @@ def rows_by_hand(text: bytes) -> list[tuple[float, dict[int, float]]]:
     return rows
 
 
+@pytest.mark.slow
 @given(st.one_of(TEXTS, st.binary(max_size=60)))
 @example(b"1 1:1\n-1 2:1")
 @example(b"1 1:1\n2 1:1\n3 1:1")
