@@ -209,7 +209,7 @@ def test_it_is_found_before_anything_else_happens(
 
 def _asked() -> list[bool]:
     """Rank 1 says yes in the second and the fifth of seven questions; the fourth and sixth are waited for."""
-    ranks = Group(this_rank(), 3)
+    ranks = Group(this_rank())
     before = ranks.any_before
     asks = (before, before, before, ranks.any, before, ranks.any, before)
     heard = [ask(ranks.rank == 1 and number in (1, 4)) for number, ask in enumerate(asks)]
