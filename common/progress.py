@@ -17,7 +17,7 @@ def duration(seconds: float) -> str:
 
 
 class Display:
-    """Shows the rounds of all runs to come, of which there are `rounds`.
+    """Shows how many of the `rounds` of all runs are done.
 
     Where output is not a terminal a line is printed when a run begins and after every further tenth of all rounds.
     """

@@ -91,11 +91,11 @@ class ChosenBins(NamedTuple):
 
 @dataclass(frozen=True)
 class ChunkTopKBins(ChunkTopK):
-    """C(x) keeps the k largest |x_j| of every chunk as `chunk_top_k`, whose values cross as `bin_means` makes them.
+    """C(x) keeps the k largest |x_j| of every chunk like `chunk_top_k`, and codes their values like `bin_means`.
 
-    k(b + ⌈log₂ s⌉) bits a chunk, b = `value_bits`, and 32(2^b + 1) for all of them together. Of K values in all π is
-    that of the one times that of the other for K coordinates. Bins of two bits take K = 1 or at least 3. The bins are
-    those of the whole vector, which is never cut.
+    k(b + ⌈log₂ s⌉) bits a chunk, b = `value_bits`, and 32(2^b + 1) for all of them together. For K values in all, π
+    is that of `chunk_top_k` times that of `bin_means` for K coordinates. Bins of two bits take K = 1 or at least 3.
+    The bins are those of the whole vector, which is never cut.
 
     Source: SparseLoCo's code (CCLoco, templar), whose chunks are squares of matrices and whose bins are of a tensor.
     """

@@ -19,8 +19,8 @@ def ef21(
     State: ĝ_i [d] on every worker; ĝ, and without `uplink_only` g̃, [d] on the server; g̃ [d] on every replica; all
     zero at the start, or what crossed first with `dense_start`.
     Wire: one message of C up, 64k bits with top-k, and 32d bits or one message of C down.
-    Source: Richtárik, Sokolov and Fatkhullin 2021, whose setting is the default. `ef21_both_ways` is the CD-Adam
-    paper's (section 7.2). EF21-BC (2021, arXiv 2110.03294) chooses C apart for both directions:
+    Source: Richtárik, Sokolov and Fatkhullin 2021; the defaults are theirs. `ef21_both_ways` is the CD-Adam
+    paper's (section 7.2). EF21-BC (2021, arXiv 2110.03294) has one C for each direction:
     `downlink_compressor`. EF21-W (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C,
     with mean_i L_i for L̃. The step size of theory is `step_size`.
     Differences: The authors start from random points and give the last worker the rows that do not divide; here x₁ =

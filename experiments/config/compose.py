@@ -111,7 +111,7 @@ def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[st
 
 
 def roots(packages: Iterable[str], folders: Sequence[str] = ()) -> list[Path]:
-    """The folders of groups: this project's, those of users' packages that have one, and others."""
+    """The folders that hold groups: this project's, the `conf` of each user's package, and `folders`."""
     found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
     return [CONF, *found, *map(Path, folders)]
 

@@ -189,7 +189,7 @@ def _row(node: Any, worker: int) -> Any:
 
 
 def _joined(parts: list[Any], join: Callable[[list[torch.Tensor]], torch.Tensor]) -> Any:
-    """Nested dicts of tensors, alike, as one whose tensors are joined."""
+    """Join the tensors of nested dicts that have the same keys."""
     if isinstance(parts[0], dict):
         return {name: _joined([part[name] for part in parts], join) for name in parts[0]}
     return None if parts[0] is None else join(parts)

@@ -114,7 +114,7 @@ def as_percent(share: float, threshold: float) -> str:
 
 
 def distinct(number: float, thresholds: Sequence[float], form: str, digits: int) -> str:
-    """The number with so many digits, or with more until it lies on the same side of every threshold as it is."""
+    """The number with this many digits, or with more where rounding would move it across a threshold."""
 
     def is_so(text: float) -> bool:
         return all(np.sign(text - one) == np.sign(number - one) for one in thresholds)
