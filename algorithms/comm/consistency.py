@@ -94,19 +94,20 @@ class ConsistentGatherBroadcast(GatherBroadcast):
         return Beside(torch.zeros(4, dtype=torch.int64, device=x.device), super()._template(x, t))
 
 
-def check_consistency(device: torch.device, **quantities: object) -> None:
-    """Raise Disagreement on every rank where the text of a quantity is not the same on all of them. One collective.
+def check_consistency(device: torch.device, group: dist.ProcessGroup | None = None, **quantities: object) -> None:
+    """Raise Disagreement on every rank of a group where they differ in the text of a quantity. One collective.
 
     Also raises LostContact.
     """
     mine = torch.tensor([keyed_seed(str(value)) for value in quantities.values()], device=device)
-    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     with contact():
-        dist.all_gather(everyone, mine)
+        dist.all_gather(everyone, mine, group)
     if found := _odd_one([row.tolist() for row in everyone]):
         rank, index = found
         name, own = list(quantities.items())[index]
-        raise Disagreement(rank, 0, name, f"on rank {dist.get_rank()} it is {own}; start all ranks with the same")
+        here = dist.get_rank(group)
+        raise Disagreement(rank, 0, name, f"on rank {here} it is {own}; start all ranks with the same")
 
 
 def digest(vector: Tensor) -> int:

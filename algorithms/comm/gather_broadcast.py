@@ -69,7 +69,7 @@ class GatherBroadcast:
         message = to_bytes(down, axis)
         if message.numel():
             with contact():
-                dist.broadcast(message, src=0, group=self._group)
+                dist.broadcast(message, group=self._group, group_src=0)
         return from_bytes(message, down, axis), server
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
@@ -99,7 +99,7 @@ def gather(
     parts = [torch.empty_like(part) for _ in shares] if first else None
     if part.numel():  # on all ranks alike: an empty message, as of a stage without matrices, is not sent
         with contact():
-            dist.gather(part, parts, dst=0, group=group)
+            dist.gather(part, parts, group=group, group_dst=0)
     return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
 
 
