@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .optim.ddp_hook import compressed
+    from .optim.local_steps import LocalSteps
     from .optim.optimizer import CompressedOptimizer
 
-_MODULES = {"CompressedOptimizer": ".optim.optimizer", "compressed": ".optim.ddp_hook"}
+_MODULES = {
+    "CompressedOptimizer": ".optim.optimizer",
+    "LocalSteps": ".optim.local_steps",
+    "compressed": ".optim.ddp_hook",
+}
 
-__all__ = ["CompressedOptimizer", "compressed"]
+__all__ = ["CompressedOptimizer", "LocalSteps", "compressed"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,259 @@
+"""Methods with local steps around any torch optimizer."""
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from itertools import zip_longest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
+from ..comm.gather_broadcast import contact
+from ..compressors.base import Payload
+from ..core.algorithm import Algorithm, as_dicts, from_dicts
+from ..core.bit_counter import BitCounter
+from ..core.update_rules import SGD
+from ..methods.bases.local_steps import LocalSteps as Method
+from ..registry import load_method, parameters
+from .flat_params import Flat
+from .optimizer_state import check_state, state_digest, to_device
+
+
+class LocalSteps(torch.optim.Optimizer):
+    """Steps with a torch optimizer on every rank, and brings the ranks' models together every H = `period` steps.
+
+        inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        optimizer = LocalSteps(inner, "sparseloco", period=15)
+        loss(model, my_batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+        every step   x_i by the inner optimizer, with this rank's gradient
+        step H, 2H…  sends Δ_i = x − x_i by the method's uplink;  x by its outer step;  x_i ← x
+
+    Do not average gradients, and do not wrap the module in DistributedDataParallel. Rank 0 is the server, and its
+    parameters are broadcast at the start. Without a process group there is one worker. The inner optimizer's state
+    stays on its rank, and its `param_groups` are those of this object, so a scheduler may have either.
+
+    method: the name of a file of conf/algorithm, or what a method's function returns; its own inner update is not
+    used. options: with a name, parameters of the method's function, such as `period`.
+
+    `t` counts steps, `skipped` those that torch.amp.GradScaler left out on this rank, and `meter` what one worker
+    sent and received. What is sent and remembered is float32 where parameters are of 16 bits.
+
+    Raises ValueError for a method without local steps, and for options or parameters that cannot be used;
+    Disagreement where ranks differ in method, seed, parameters or kind of inner optimizer; LostContact where another
+    rank is gone.
+    """
+
+    _step_supports_amp_scaling = True  # or a rank whose gradient overflows would not count its step
+
+    def __init__(self, inner: torch.optim.Optimizer, method: Algorithm | str, seed: int = 0, **options: Any) -> None:
+        if not isinstance(inner, torch.optim.Optimizer):
+            raise TypeError(f"inner={inner}: must be a torch optimizer, such as AdamW(model.parameters())")
+        self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
+        is_distributed = dist.is_available() and dist.is_initialized()
+        self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if is_distributed else (0, 1)
+        self.algorithm = _chosen(method, self.workers, options)
+        self._has_started = False
+        super().__init__(inner.param_groups, inner.defaults)
+        self.param_groups, self.state = inner.param_groups, inner.state
+        self._started_with = self._form()
+        self._flat = Flat([param for group in self.param_groups for param in group["params"] if param.requires_grad])
+        x = self._flat.read()
+        self.algorithm.check(len(x))
+        self._wire = None
+        if is_distributed:
+            check_consistency(x.device, **self._identity(len(x)) | {"rank": "any", "parameters": self._started_with})
+            with contact():
+                dist.broadcast(x, src=0)
+            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed)
+        self._flat.write(x)
+        self._replica = self.algorithm.start_replica(x)
+        self._worker = replace(self.algorithm.start_workers(x, torch.tensor([self.rank])), x=None)
+        self._server = self.algorithm.start_server(x) if self.rank == 0 else None
+        self._has_started = True
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Raises ValueError: add groups to the inner optimizer before."""
+        if self._has_started:
+            raise ValueError("add parameter groups to the inner optimizer, before LocalSteps is made of it")
+        super().add_param_group(param_group)
+
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
+        self, closure: Callable[[], Any] | None = None
+    ) -> Any:
+        """One step of the inner optimizer, and after step H, 2H, … an exchange.
+
+        Returns what `closure` returned. Where an exchange fails, the inner step is done and nothing else has changed:
+        raises Disagreement where a rank differs from the others, ValueError where parameters are not what they were,
+        FloatingPointError where this rank's model is not finite, RuntimeError where another rank raises one of these,
+        and LostContact.
+        """
+        loss = self._step_inner(closure)
+        self.t += 1
+        if self.algorithm.stages(self.t):
+            self._exchange(self.t)
+        return loss
+
+    def state_dict(self) -> dict:
+        """This rank's state: `state` and `param_groups` of the inner optimizer, and this object's own.
+
+        As in torch, the inner tensors are those of the optimizer, and the next step changes them.
+        """
+        state = self._state()
+        return {"param_groups": self.inner.state_dict()["param_groups"], **state, "digest": state_digest(state)}
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
+
+        Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
+        inner optimizer, number of coordinates or parameter groups; then nothing has changed.
+        """
+        check_state(state_dict, self._state(), self._identity(len(self._replica.x)), type(self).__name__)
+        try:
+            self.inner.load_state_dict({name: state_dict[name] for name in ("state", "param_groups")})
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
+        self.param_groups, self.state = self.inner.param_groups, self.inner.state  # torch made new ones
+        outer = ("x", "worker", "replica", "server")
+        here = to_device({name: state_dict[name] for name in outer}, self._flat.device)
+        self._worker = from_dicts(here["worker"], self._worker)
+        self._replica = from_dicts(here["replica"], self._replica)
+        self._server = None if self._server is None else from_dicts(here["server"], self._server)
+        self.t, self.skipped = state_dict["t"], state_dict["skipped"]
+        self.meter = BitCounter(**state_dict["meter"])
+        self._flat.write(here["x"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("LocalSteps cannot be copied or pickled: save its state_dict()")
+
+    def _step_inner(self, closure: Callable[[], Any] | None) -> Any:
+        """The inner step with gradients that GradScaler's scale has left, or none where it found an infinity."""
+        if getattr(self, "found_inf", False):
+            self.skipped += 1
+            return None
+        if (scale := getattr(self, "grad_scale", None)) is not None:
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if param.grad is not None:
+                        param.grad.div_(scale.to(param.grad.device))
+        return self.inner.step(closure)  # pyright: ignore[reportArgumentType]
+
+    @torch.no_grad()
+    def _exchange(self, t: int) -> None:
+        """What the method does in round t behind the workers' own steps."""
+        replica, wrong = self._replica, None
+        x = replica.x  # which a rank sends that has nothing to send: others would wait for it
+        try:
+            x = self._local_model()
+        except (ValueError, FloatingPointError) as error:
+            wrong = error
+        lr = float(self.param_groups[0].get("lr", 0.0))
+        sender = replace(self._worker, x=x.unsqueeze(0))
+        up, worker = self.algorithm.worker(sender.x, sender, replica, lr, t, self.seed)
+        if self._wire:
+            down, server = self._wire.step(up, self._server, replica.x, lr, t, not wrong, self._settings())
+        elif not wrong:
+            assert self._server is not None
+            down, server = self.algorithm.server(up, self._server, t, self.seed)
+        else:
+            down = server = None
+        if wrong:
+            raise wrong
+        if down is None:
+            raise RuntimeError(f"step {t}: another rank could not send its model; its own error says why")
+        self._replica = self.algorithm.replica(down, replica, lr, t)
+        worker = self.algorithm.sync_workers(worker, self._replica, t)
+        self._flat.write(worker.x[0])
+        self._worker, self._server = replace(worker, x=None), server
+        self.meter.count(self.algorithm, len(x), t, self._flat.dtype)
+
+    def _local_model(self) -> Tensor:
+        """x_i [d]. Raises ValueError where parameters are not what they were, FloatingPointError."""
+        forms = enumerate(zip_longest(self._form(), self._started_with, fillvalue="missing"))
+        if changed := [f"parameter {number} is {now}, and was {was}" for number, (now, was) in forms if now != was]:
+            raise ValueError(f"step {self.t}: {changed[0]}; make a new LocalSteps on every rank")
+        x = self._flat.read(self._replica.x)
+        if not is_finite(x):
+            raise FloatingPointError(f"step {self.t}: the model of rank {self.rank} is not finite; take a smaller lr")
+        return x
+
+    def _form(self) -> list[str]:
+        params = [param for group in self.param_groups for param in group["params"]]
+        return [f"{tuple(one.shape)} of {one.dtype}{'' if one.requires_grad else ', frozen'}" for one in params]
+
+    def _settings(self) -> list[dict[str, Any]]:
+        """What ranks have alike of their groups."""
+        plain = [{name: value for name, value in group.items() if name != "params"} for group in self.param_groups]
+        return [{k: v.tolist() if isinstance(v, Tensor) else v for k, v in group.items()} for group in plain]
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "of": self._identity(len(self._replica.x)),
+            "t": self.t,
+            "skipped": self.skipped,
+            "meter": asdict(self.meter),
+            "state": self.inner.state_dict()["state"],
+            "x": self._flat.read(self._replica.x),
+            "worker": as_dicts(self._worker),
+            "replica": as_dicts(self._replica),
+            "server": None if self._server is None else as_dicts(self._server),
+        }
+
+    def _identity(self, d: int) -> dict[str, object]:
+        return {
+            "rank": self.rank,
+            "workers": self.workers,
+            "algorithm": re.sub(" at 0x[0-9a-f]+", "", repr(self.algorithm)),
+            "inner": type(self.inner).__name__,
+            "seed": self.seed,
+            "d": d,
+            "dtype": str(self._flat.dtype),
+        }
+
+
+class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
+    """A wire whose rounds are `period` apart."""
+
+    def __init__(self, algorithm: Method, seed: int) -> None:
+        super().__init__(algorithm, seed)
+        self._next = self._period = algorithm.period
+
+    def step(
+        self, up: Payload, server: Any, x: Tensor, lr: float, t: int, usable: bool, settings: object = ""
+    ) -> tuple[Payload | None, Any]:
+        down, server = super().step(up, server, x, lr, t, usable, settings)
+        if down is not None:
+            self._next = t + self._period
+        return down, server
+
+
+def _chosen(method: Algorithm | str, workers: int, options: dict[str, Any]) -> Method:
+    """A method with local steps, made where it is a name, without an inner update of its own."""
+    if not isinstance(method, str):
+        if options:
+            raise ValueError(f"{', '.join(options)}: options are only for a method given by name")
+        return replace(_with_local_steps(method, type(method).__name__), inner=SGD())
+    if "workers" in parameters(method):
+        options = {"workers": workers, **options}
+        if options["workers"] != workers:
+            raise ValueError(f"workers={options['workers']}: there are {workers} ranks, each a worker")
+    made = _with_local_steps(load_method(method, **options), method)
+    for option in options:
+        others = {name: value for name, value in options.items() if name != option}
+        if option != "workers" and _with_local_steps(load_method(method, **others), method).inner != made.inner:
+            raise ValueError(f"{option}: sets {method}'s own inner update, which is not used; set up your optimizer")
+    return replace(made, inner=SGD())
+
+
+def _with_local_steps(method: Algorithm, name: str) -> Method:
+    if isinstance(method, Method) and type(method).local is Method.local:
+        return method
+    if method.has_local_models:
+        raise ValueError(f"{name}: its local steps are no other optimizer's; run it in the harness (experiments.run)")
+    raise ValueError(f"{name}: has no local steps; use CompressedOptimizer")

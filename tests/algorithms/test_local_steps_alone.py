@@ -1,0 +1,212 @@
+"""LocalSteps around torch's optimizers: a rank alone, what it refuses, and one run of two ranks.
+
+tests/cluster/test_local_steps_in_a_loop.py has every method on two ranks.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from optimizer_support import ROUNDS, model, vector
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.optim import SGD, AdamW
+
+from algorithms import LocalSteps
+from algorithms.compressors import Identity
+from algorithms.core.bit_counter import BitCounter
+from algorithms.core.update_rules import Adam
+from algorithms.methods.bases.local_steps import LocalSteps as Method
+from algorithms.methods.local_sgd import local_sgd
+from algorithms.methods.zero_one_adam import zero_one_adam
+from algorithms.registry import load_method
+from experiments.cluster.base import Simulated
+
+LR, D = 0.05, 32
+INSIDE = Adam(form="torch", beta2=0.999, decoupled=True, weight_decay=0.01)  # torch's defaults
+NAMED = {"local_sgd": 3, "local_adamw": 4, "diloco": 3, "sparseloco": 3, "muloco": 2, "sparta": None}  # their periods
+
+
+def options(name: str) -> dict[str, int]:
+    return {"period": NAMED[name]} if NAMED[name] else {}
+
+
+def network(seed: int = 0) -> torch.nn.Module:
+    return model(seed).double()
+
+
+def loss(net: torch.nn.Module, worker: int) -> torch.Tensor:
+    """A worker's own loss."""
+    generator = torch.Generator().manual_seed(100 + worker)
+    inputs, targets = (torch.randn(6, k, generator=generator, dtype=torch.float64) for k in (3, 2))
+    return (net(inputs) - targets).square().mean()
+
+
+def steps(
+    net: torch.nn.Module, optimizer: torch.optim.Optimizer, count: int = ROUNDS, worker: int = 0
+) -> torch.Tensor:
+    """x after every step [count, 32]."""
+    path = []
+    for _ in range(count):
+        optimizer.zero_grad()
+        loss(net, worker).backward()
+        optimizer.step()
+        path.append(vector(net))
+    return torch.stack(path)
+
+
+def harness(name: str, workers: int) -> tuple[torch.Tensor, BitCounter]:
+    """Every worker's model after every round [ROUNDS, workers, 32] of the harness, and what it counts."""
+    needed = {"workers": workers} if name == "sparseloco" else {}
+    made = load_method(name, **options(name), **needed)
+    assert isinstance(made, Method)
+    net, meter, path = network(), BitCounter(), []
+    cluster = Simulated(replace(made, inner=INSIDE), workers, seed=3)
+    state = cluster.start(vector(net))
+    for t in range(1, ROUNDS + 1):
+        gradients = []
+        for worker, x in enumerate(state.workers.x):
+            vector_to_parameters(x.clone(), net.parameters())
+            of_tensors = torch.autograd.grad(loss(net, worker), list(net.parameters()))
+            gradients.append(parameters_to_vector(of_tensors))
+        state = cluster.round(torch.stack(gradients), state, LR, t)
+        meter.count(cluster.algorithm, D, t, torch.float64)
+        path.append(state.workers.x)
+    return torch.stack(path), meter
+
+
+def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_method_around_adamw_is_the_harness_run_of_one_worker(name: str) -> None:
+    net = network()
+    optimizer = LocalSteps(AdamW(net.parameters(), LR), name, seed=3, **options(name))
+    expected, meter = harness(name, workers=1)
+    assert_same(steps(net, optimizer), expected[:, 0])
+    assert (optimizer.t, optimizer.meter) == (ROUNDS, meter)
+
+
+def rank_of_two(rank: int, target: Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{target}/store", rank=rank, world_size=2)
+    net = network(seed=rank)  # rank 0's parameters are the ones that count
+    optimizer = LocalSteps(AdamW(net.parameters(), LR), "sparseloco", seed=3, **options("sparseloco"))
+    torch.save((steps(net, optimizer, worker=rank), optimizer.meter.bits), target / f"{rank}.pt")
+
+
+def test_two_ranks_are_the_harness_run_of_two_workers(tmp_path: Path) -> None:
+    torch.multiprocessing.start_processes(rank_of_two, (tmp_path,), nprocs=2, start_method="fork")
+    expected, meter = harness("sparseloco", workers=2)
+    for rank in range(2):
+        path, bits = torch.load(tmp_path / f"{rank}.pt")
+        assert_same(path, expected[:, rank])
+        assert bits == meter.bits
+
+
+def test_a_restart_between_two_exchanges_changes_no_bit() -> None:
+    def begin(seed: int, lr: float) -> tuple[torch.nn.Module, LocalSteps]:
+        net = network(seed)
+        return net, LocalSteps(AdamW(net.parameters(), lr), "sparseloco", seed=3, period=3)
+
+    net, optimizer = begin(0, LR)
+    steps(net, optimizer, 4)
+    file = BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    other, restarted = begin(7, 123.0)
+    restarted.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(steps(other, restarted), steps(net, optimizer))
+    assert restarted.state_dict()["digest"] == optimizer.state_dict()["digest"]
+
+
+def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
+    net = network()
+    inner = AdamW(net.parameters(), LR)
+    optimizer = LocalSteps(inner, "diloco", period=2)
+    steps(net, optimizer, 3)
+    found, expected = optimizer.state_dict(), inner.state_dict()
+    assert found["param_groups"] == expected["param_groups"]
+    assert found["state"].keys() == expected["state"].keys()
+    assert all(torch.equal(found["state"][0][name], value) for name, value in expected["state"][0].items())
+    optimizer.load_state_dict(copy.deepcopy(found))
+    assert optimizer.param_groups is inner.param_groups
+    assert optimizer.state is inner.state
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda state: state["state"][0]["exp_avg"].view(-1)[3:4].mul_(1 + 1e-15), "digest"),
+        (lambda state: state["replica"]["moments"]["b"][5:6].add_(1e-12), "digest"),
+        (lambda state: state.update(t=4), "digest"),
+        (lambda state: state.pop("param_groups"), "param_groups: KeyError"),
+        (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer"),
+        (lambda state: state.pop("of"), "no state_dict of a LocalSteps"),
+        (lambda state: state["of"].update(inner="SGD"), "of inner SGD, not AdamW"),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(damage: Callable[[dict], object], said: str) -> None:
+    net = network()
+    optimizer = LocalSteps(AdamW(net.parameters(), LR), "diloco", period=2)
+    steps(net, optimizer, 3)
+    state, before, x = copy.deepcopy(optimizer.state_dict()), optimizer.state_dict()["digest"], vector(net)
+    damage(state)
+    with pytest.raises(ValueError, match=said):
+        optimizer.load_state_dict(state)
+    assert optimizer.state_dict()["digest"] == before
+    assert torch.equal(vector(net), x)
+
+
+def test_a_sparse_gradient_is_the_inner_optimizers_alone() -> None:
+    """What crosses are models."""
+    tables = [torch.nn.Embedding(4, 2, sparse=sparse) for sparse in (True, False)]
+    tables[1].load_state_dict(tables[0].state_dict())
+    for table in tables:
+        optimizer = LocalSteps(SGD(table.parameters(), 0.1), "diloco", period=2)
+        for row in range(4):
+            optimizer.zero_grad()
+            table(torch.tensor([row])).square().sum().backward()
+            optimizer.step()
+    assert torch.equal(tables[0].weight, tables[1].weight)
+
+
+def test_parameters_that_change_are_refused_before_the_exchange() -> None:
+    net = network()
+    optimizer = LocalSteps(SGD(net.parameters(), 0.1), "diloco", period=2)
+    net.float()
+    optimizer.step()
+    with pytest.raises(ValueError, match=r"step 2: parameter 0 is \(5, 3\) of torch.float32, and was .*float64"):
+        optimizer.step()
+    net.double()
+    optimizer.inner.add_param_group({"params": torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))})
+    optimizer.step()
+    with pytest.raises(ValueError, match=r"step 4: parameter 4 is \(3,\) of torch.float64, and was missing"):
+        optimizer.step()
+
+
+def inside() -> torch.optim.Optimizer:
+    return SGD(network().parameters(), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
+        (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps are no other"),
+        (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
+        (lambda: LocalSteps(inside(), "diloco", perod=5), "no option 'perod'; did you mean period"),
+        (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 ranks"),
+        (lambda: LocalSteps(inside(), local_sgd(Identity(), INSIDE), period=2), "period: options are only for"),
+        (lambda: LocalSteps(inside(), "diloco").add_param_group({"params": []}), "add parameter groups to the inner"),
+        (lambda: LocalSteps(network().parameters(), "diloco"), "must be a torch optimizer"),
+        (lambda: copy.deepcopy(LocalSteps(inside(), "diloco")), "cannot be copied or pickled"),
+    ],
+)
+def test_what_cannot_work_is_refused(make: Callable[[], object], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
+        make()

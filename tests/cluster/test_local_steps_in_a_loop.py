@@ -1,0 +1,316 @@
+"""LocalSteps around torch's optimizers on two ranks, against the harness's rounds with its own inner updates.
+
+One launch of two ranks goes through all cases. tests/algorithms/test_local_steps_alone.py has one rank.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from cluster_support import LR, gradients, loss, network, results_of, vector, watched
+from torch.optim.lr_scheduler import LambdaLR
+
+from algorithms import LocalSteps
+from algorithms.comm.consistency import BYTES
+from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Identity, RandomK, TopK
+from algorithms.compressors.base import payload_bytes
+from algorithms.core.bit_counter import BitCounter
+from algorithms.core.update_rules import SGD, Adam, Update
+from algorithms.methods.bases.local_steps import LocalSteps as Method
+from algorithms.methods.diloco import diloco
+from algorithms.methods.local_sgd import local_sgd
+from algorithms.methods.sparseloco import sparseloco
+from algorithms.methods.sparta import sparta
+from experiments.cluster.base import Simulated
+
+pytestmark = pytest.mark.slow
+
+RANKS, STEPS, AT, D = 2, 8, 5, 32  # of a period of 3 step AT is the second
+MOMENTUM, ADAMW = SGD(momentum=0.9), Adam(form="torch", decoupled=True, weight_decay=0.1)
+DILOCO = diloco(Identity(), ADAMW, period=3)
+METHODS = {
+    "local SGD": local_sgd(Identity(), MOMENTUM, period=3),
+    "local AdamW": local_sgd(Identity(), ADAMW, period=4),
+    "DiLoCo": DILOCO,
+    "DiLoCo, top k": diloco(TopK(k=5), MOMENTUM, period=1),
+    "MuLoCo's bins": diloco(BinMeans(), ADAMW, period=3, outer_lr=0.9, outer_momentum=0.8),
+    "SparseLoCo": sparseloco(ChunkTopKBins(2, 8), ADAMW, RANKS, period=3),
+    "SparseLoCo, senders": sparseloco(ChunkTopK(1, 8), ADAMW, RANKS, period=2, aggregate="senders"),
+    "SPARTA": sparta(RandomK(k=5), MOMENTUM),
+}
+MATRICES, OTHERS = (0, 2), (1, 3)  # of the network's tensors
+
+
+def inner(update: Update, params: Any) -> torch.optim.Optimizer:
+    """torch's optimizer of the settings of an update rule."""
+    if isinstance(update, Torchs):
+        return update.make(list(params))
+    if isinstance(update, SGD):
+        return torch.optim.SGD(params, lr=LR, momentum=update.momentum)
+    assert isinstance(update, Adam)
+    return torch.optim.AdamW(params, LR, (update.beta1, update.beta2), update.nu, weight_decay=update.weight_decay)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torchs(Update):
+    """A torch optimizer a worker as an inner update of the harness: for one that has no other there."""
+
+    make: Callable[[list[torch.Tensor]], torch.optim.Optimizer]
+    shapes: tuple[tuple[int, ...], ...]
+    workers: list[torch.optim.Optimizer] = field(default_factory=list)
+
+    def start(self, x: torch.Tensor) -> tuple:
+        self.workers[:] = [self.make([torch.zeros(shape, dtype=x.dtype) for shape in self.shapes]) for _ in x]
+        return ()
+
+    def direction(self, u: torch.Tensor, moments: Any, t: int) -> tuple[torch.Tensor, Any]:
+        raise NotImplementedError
+
+    def step(self, x: torch.Tensor, u: torch.Tensor, moments: Any, lr: Any, t: int) -> tuple[torch.Tensor, Any]:
+        sizes, moved = [torch.Size(shape).numel() for shape in self.shapes], []
+        for own, gradient, optimizer in zip(x, u, self.workers, strict=True):
+            params = optimizer.param_groups[0]["params"]
+            for param, value, of in zip(params, own.split(sizes), gradient.split(sizes), strict=True):
+                param.copy_(value.view_as(param))
+                param.grad = of.view_as(param).clone()
+            optimizer.step()
+            moved.append(torch.cat([param.flatten() for param in params]))
+        return torch.stack(moved), moments
+
+
+MUON = Torchs(make=partial(torch.optim.Muon, lr=LR), shapes=((5, 3), (2, 5)))
+BESIDE = {MATRICES: diloco(BinMeans(), MUON, period=2), OTHERS: diloco(BinMeans(), ADAMW, period=2)}
+
+
+def harness(
+    parts: dict[tuple[int, ...], Method],
+    lr: Callable[[int], float] = lambda t: LR,
+    workers: int = RANKS,
+    dtype: torch.dtype = torch.float64,
+) -> torch.Tensor:
+    """Every worker's model after every step [STEPS, workers, 32], methods having the given tensors of the network."""
+    tensors = list(network(dtype=dtype).parameters())
+    of = torch.cat([torch.full((one.numel(),), number) for number, one in enumerate(tensors)])
+    masks = [torch.isin(of, torch.tensor(numbers)) for numbers in parts]
+    clusters = [Simulated(method, workers, seed=3) for method in parts.values()]
+    x = vector(network(dtype=dtype)).repeat(workers, 1)
+    states, path = [cluster.start(x[0, mask]) for cluster, mask in zip(clusters, masks, strict=True)], []
+    for t in range(1, STEPS + 1):
+        each = torch.stack([gradients(own, workers, t)[worker] for worker, own in enumerate(x)])
+        for number, (cluster, mask) in enumerate(zip(clusters, masks, strict=True)):
+            states[number] = cluster.round(each[:, mask], states[number], lr(t), t)
+            x[:, mask] = states[number].workers.x
+        path.append(x.clone())
+    return torch.stack(path)
+
+
+def alone(method: Method) -> dict[tuple[int, ...], Method]:
+    return {(0, 1, 2, 3): method}
+
+
+Befalls = Callable[[LocalSteps], object]
+
+
+def trained(
+    parts: dict[tuple[int, ...], Method],
+    restart: int = 0,
+    schedule: Callable[[int], float] | None = None,
+    befalls: Befalls = lambda optimizer: None,
+    scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
+    dtype: torch.dtype = torch.float64,
+) -> dict:
+    """This rank's x after every step, in a loop as anyone writes it; all objects may be made anew behind a step."""
+
+    def begin(seed: int) -> tuple:
+        net = network(seed, dtype)
+        tensors, made = list(net.parameters()), []
+        for numbers, method in parts.items():
+            own = inner(method.inner, [tensors[number] for number in numbers])
+            made.append(LocalSteps(own, method, seed=3))
+        schedulers = [LambdaLR(one.inner, lambda done: schedule(done + 1) / LR) for one in made if schedule]
+        return net, made, schedulers
+
+    rank = dist.get_rank()
+    net, optimizers, schedulers = begin(seed=rank)  # rank 0's parameters are the ones that count
+    path, messages = [], []
+    for step in range(1, STEPS + 1):
+        for one in optimizers:
+            one.zero_grad()
+        value = loss(net, rank, step)
+        (scaler.scale(value) if scaler else value).backward()
+        with watched(lambda name, size: messages.append((name, size))):
+            for one in optimizers:
+                if step == AT and rank == RANKS - 1:
+                    befalls(one)
+                scaler.step(one) if scaler else one.step()
+        if scaler:
+            scaler.update()
+        for one in schedulers:
+            one.step()
+        path.append(vector(net))
+        if step == restart:
+            file = BytesIO()
+            torch.save([one.state_dict() for one in (*optimizers, *schedulers)], file)
+            file.seek(0)
+            net, optimizers, schedulers = begin(seed=7)
+            for one, saved in zip((*optimizers, *schedulers), torch.load(file, weights_only=True), strict=True):
+                one.load_state_dict(saved)
+    first = optimizers[0]
+    counted = {name: getattr(first, name) for name in ("meter", "t", "skipped")}
+    synchronised = first.state_dict()["replica"]["x"]
+    return {"x": torch.stack(path), "messages": messages, "synchronised": synchronised, **counted}
+
+
+def refused(act: Callable[[], object]) -> str:
+    """What a mistake is answered by."""
+    try:
+        act()
+    except (ValueError, RuntimeError, FloatingPointError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def poison(value: float, optimizer: LocalSteps) -> None:
+    optimizer.param_groups[0]["params"][0].grad[0, 0] = value
+
+
+def freeze(optimizer: LocalSteps) -> None:
+    optimizer.param_groups[0]["params"][1].requires_grad_(False)
+
+
+def halved(t: int) -> float:
+    return LR / 2 ** (t // 2)
+
+
+SCALER = partial(torch.amp.GradScaler, "cpu", init_scale=2.0**10)  # pyright: ignore[reportPrivateImportUsage]
+MISTAKES: dict[str, tuple[Befalls, str, str]] = {  # what the last rank says, and the first
+    "lr": (
+        lambda one: one.param_groups[0].update(lr=1.0),
+        *[r"Disagreement: step 6: rank 1 differs .* in lr: 1.0"] * 2,
+    ),
+    "settings": (
+        lambda one: one.param_groups[0].update(weight_decay=1.0),
+        *[r"Disagreement: step 6: rank 1 differs from the others in settings"] * 2,
+    ),
+    "round": (
+        lambda one: setattr(one, "t", 2),
+        *[r"Disagreement: step 6: rank 1 differs .* in round: 3 instead"] * 2,
+    ),
+    "not finite": (
+        partial(poison, torch.nan),
+        "FloatingPointError: step 6: the model of rank 1 is not finite",
+        "RuntimeError: step 6: another rank could not send its model",
+    ),
+    "frozen": (
+        freeze,
+        r"ValueError: step 6: parameter 1 is \(5,\) of torch.float64, frozen, and was \(5,\) of torch.float64; make",
+        "RuntimeError: step 6: another rank could not send its model",
+    ),
+}
+STARTS: dict[str, tuple[Callable[[torch.nn.Module, int], LocalSteps], str]] = {
+    "period": (lambda net, rank: LocalSteps(inner(ADAMW, net.parameters()), "diloco", period=2 + rank), "algorithm"),
+    "inner": (lambda net, rank: LocalSteps(inner([SGD(), ADAMW][rank], net.parameters()), "diloco"), "inner"),
+}  # fmt: skip
+
+
+def everything() -> dict:
+    """All cases, one after the other."""
+    rank, results = dist.get_rank(), {name: trained(alone(method)) for name, method in METHODS.items()}
+    results["beside"] = trained(BESIDE)
+    results["scheduled"] = trained(alone(DILOCO), schedule=halved)
+    for name in ("DiLoCo", "SparseLoCo", "SPARTA"):
+        results["restarted", name] = trained(alone(METHODS[name]), restart=4)
+    results["restarted", "scheduled"] = trained(alone(DILOCO), restart=4, schedule=halved)
+    results["scaled"] = trained(alone(METHODS["local SGD"]), scaler=SCALER(), befalls=partial(poison, torch.inf))
+    results["bf16"] = trained(alone(DILOCO), dtype=torch.bfloat16, schedule=lambda t: 0.0 if t > 3 else LR)
+    for name, (befalls, *_) in MISTAKES.items():
+        results[name] = refused(partial(trained, alone(DILOCO), befalls=befalls))
+    for name, (make, _) in STARTS.items():
+        results[name] = refused(partial(make, network(), rank))
+    return results
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """What both ranks came to in every case."""
+    [found] = results_of(tmp_path_factory.mktemp("local"), (RANKS, everything))
+    return found
+
+
+def assert_same(found: list[torch.Tensor], expected: torch.Tensor) -> None:
+    torch.testing.assert_close(torch.stack(found, 1), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_torchs_optimizer_inside_is_the_harness_run(name: str, ranks: list[dict]) -> None:
+    assert_same([results[name]["x"] for results in ranks], harness(alone(METHODS[name])))
+
+
+def test_muon_beside_adamw_is_two_runs_of_the_harness(ranks: list[dict]) -> None:
+    assert_same([results["beside"]["x"] for results in ranks], harness(BESIDE))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_bits_are_those_of_the_harness_and_bytes_those_that_cross(name: str, ranks: list[dict]) -> None:
+    method, meter, crossing = METHODS[name], BitCounter(), []
+    for t in range(1, STEPS + 1):
+        meter.count(method, D, t, torch.float64)
+        for stage in method.stages(t):
+            for kind, channel in (("gather", stage.uplink), ("broadcast", stage.downlink)):
+                crossing.append((kind, payload_bytes(channel.codec(t), D, torch.float64) + BYTES))
+    for results in ranks:
+        assert results[name]["meter"] == meter
+        assert results[name]["messages"] == crossing
+
+
+def test_a_scheduler_has_the_inner_step_size(ranks: list[dict]) -> None:
+    assert_same([results["scheduled"]["x"] for results in ranks], harness(alone(DILOCO), halved))
+
+
+@pytest.mark.parametrize("name", ["DiLoCo", "SparseLoCo", "SPARTA", "scheduled"])
+def test_a_restart_between_two_exchanges_changes_no_bit(name: str, ranks: list[dict]) -> None:
+    for results in ranks:
+        assert torch.equal(results["restarted", name]["x"], results[name]["x"])
+        assert results["restarted", name]["meter"] == results[name]["meter"]
+
+
+def test_a_step_that_a_scaler_leaves_out_is_counted(ranks: list[dict]) -> None:
+    """Or the ranks' exchanges would be those of other steps."""
+    assert [results["scaled"]["t"] for results in ranks] == [STEPS, STEPS]
+    assert [results["scaled"]["skipped"] for results in ranks] == [0, 1]
+    first, last = (results["scaled"]["x"] for results in ranks)
+    assert torch.equal(last[AT - 1], last[AT - 2])
+    assert torch.equal(first[5], last[5])
+    assert_same([first[: AT - 1], last[: AT - 1]], harness(alone(METHODS["local SGD"]))[: AT - 1])
+
+
+def test_16_bits_round_a_synchronised_model_of_float32(ranks: list[dict]) -> None:
+    """The step size is zero behind the first exchange, so that Nesterov's second step is μ²b of the first."""
+    x, synchronised = ranks[0]["bf16"]["x"], ranks[0]["bf16"]["synchronised"]
+    assert (x.dtype, synchronised.dtype) == (torch.bfloat16, torch.float32)
+    assert torch.equal(x[5], synchronised.bfloat16())
+    start = vector(network(dtype=torch.bfloat16)).float()
+    # x₁ = x₀ − η(1 + μ)b and x₂ = x₁ − ημ²b
+    b = (start - synchronised) / (0.7 * (1 + 0.9 + 0.81))
+    assert torch.equal(x[2], (start - 0.7 * 1.9 * b).bfloat16())
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_a_rank_does_otherwise_is_said_on_both(name: str, ranks: list[dict]) -> None:
+    _, last, first = MISTAKES[name]
+    assert re.match(first, ranks[0][name])
+    assert re.match(last, ranks[1][name])
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_ranks_start_alike_or_not_at_all(name: str, ranks: list[dict]) -> None:
+    for results in ranks:
+        assert results[name].startswith(
+            f"Disagreement: step 0: rank 1 differs from the others in {STARTS[name][1]}: "
+        )
