@@ -9,7 +9,7 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from .base import Shardable
 from .packing import packed_shard
-from .shard import Shard, whole
+from .shard import Shard, nan_unless_finite, whole
 
 _FLOOR = 1e-7  # added to the range, so that a constant vector has a step too
 
@@ -55,7 +55,7 @@ class MinMaxUint8(Shardable):
         return 8 * d + 64
 
     def _quantize(self, x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
-        bounds = torch.cat([shard.smallest(x), shard.largest(x)], -1)
+        bounds = nan_unless_finite(torch.cat([shard.smallest(x), shard.largest(x)], -1))
         steps, lower = self._lattice(bounds)
         return ((x * steps).round() - lower).clamp(0, 255), bounds
 

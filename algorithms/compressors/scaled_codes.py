@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from ..utils.seeding import MessageKey
 from .base import Shardable
 from .packing import pack_codes, packed_shard, table, unpack_codes
-from .shard import Shard, divisor, whole
+from .shard import Shard, divisor, nan_unless_finite, whole
 
 
 class Codes(NamedTuple):
@@ -24,7 +24,8 @@ class Codes(NamedTuple):
 class ScaledCodes(Shardable):
     """C(x) = scale · share(level) with a level in {−top, …, top} for every coordinate, share(±top) = ±1.
 
-    `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero.
+    `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero. Where
+    the scale is not finite, C(x) is NaN.
     """
 
     width: int
@@ -55,7 +56,7 @@ class ScaledCodes(Shardable):
         return self.width * d + 32
 
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
-        scale = self._scale(x, shard)
+        scale = nan_unless_finite(self._scale(x, shard))
         return self._levels(x / divisor(scale), shard, key) + 0, scale  # + 0 because −0 has no code
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
@@ -105,7 +106,8 @@ class GroupCodes(ScaledCodes):
         return self.width * d + 32 * -(-d // self.block)
 
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
-        scale = self._of_groups(pad(x, (0, -x.shape[-1] % self.block)).unflatten(-1, (-1, self.block)))
+        groups = pad(x, (0, -x.shape[-1] % self.block)).unflatten(-1, (-1, self.block))
+        scale = nan_unless_finite(self._of_groups(groups))
         shares = x / self._each(divisor(scale), x.shape[-1])
         return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
 

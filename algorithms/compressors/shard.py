@@ -102,6 +102,11 @@ def divisor(scale: Tensor) -> Tensor:
     return torch.where(scale > 0, scale, 1)
 
 
+def nan_unless_finite(scale: Tensor) -> Tensor:
+    """The scale, or NaN where it is not finite: then C(x) is NaN whatever the codes, on the wire and beside it."""
+    return torch.where(scale.isfinite(), scale, torch.nan)
+
+
 def euclidean(x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
     """(u, ‖x/u‖₂) as [..., 1] each with u = ‖x‖∞ or 1: ‖x‖₂ is their product.
 

@@ -70,9 +70,8 @@ class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
 
     32 bits an index is a convention: `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
-    Of equal magnitudes the lower index is kept. Of a vector with NaN a message has its size, and nothing else is
-    promised. π = k/d. On shards the k-th largest magnitude is found by counts over all of them for every byte of a
-    float.
+    Of equal magnitudes the lower index is kept; NaN counts as ∞. π = k/d. On shards the k-th largest magnitude is
+    found by counts over all of them for every byte of a float.
     Source: Assumption 4.1's canonical example.
     """
 
@@ -82,7 +81,7 @@ class TopK(Sparsifier):
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
         if shard.is_whole and _is_long(x):
-            indices = largest(x.abs(), self.count(shard.d))
+            indices = largest(_magnitude(x), self.count(shard.d))
             return Sparse(x.gather(-1, indices), self._pack(indices, shard.d))
         keep = self._keep(x, shard)
         indices = _indices(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
@@ -120,7 +119,7 @@ class TopK(Sparsifier):
 
     def _keep(self, x: Tensor, shard: Shard) -> Tensor:
         """Which coordinates are sent: bool [..., size], exactly k of them true in every whole vector."""
-        magnitude = x.abs()
+        magnitude = _magnitude(x)
         threshold, room = _threshold(magnitude, shard, self.count(shard.d))
         ties = magnitude == threshold
         return (magnitude > threshold) | (ties & (_running_count(ties) <= room))
@@ -128,6 +127,10 @@ class TopK(Sparsifier):
 
 def _width(d: int) -> int:
     return max(1, (d - 1).bit_length())
+
+
+def _magnitude(x: Tensor) -> Tensor:
+    return x.abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)  # NaN equals no threshold
 
 
 def _is_long(x: Tensor) -> bool:
@@ -191,16 +194,14 @@ def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
 
 def _indices(flags: Tensor, k: int) -> Tensor:
     if flags.device.type == "cpu":
-        found = flags.nonzero()[:, -1]
-        if len(found) == k * flags[..., 0].numel():  # else vectors have NaN, and messages must have their size still
-            return found.view(*flags.shape[:-1], k)
+        return flags.nonzero()[:, -1].view(*flags.shape[:-1], k)
     return indices_by_search(flags, k)
 
 
 def indices_by_search(flags: Tensor, k: int) -> Tensor:
     """`_indices` on any device: a GPU would be waited for to know how many `nonzero` finds."""
     count = torch.arange(1, k + 1, dtype=torch.int32, device=flags.device).expand(*flags.shape[:-1], k).contiguous()
-    # Of a vector with NaN fewer are kept; an index outside would end the process.
+    # A row may have fewer than k flags, and an index outside would end the process.
     return torch.searchsorted(_running_count(flags), count).clamp(max=flags.shape[-1] - 1)
 
 
@@ -221,7 +222,7 @@ def largest(size: Tensor, k: int) -> Tensor:
     """Where the k largest of sizes [..., d] are, in order, of equal ones the lower: int64 [..., k], on the CPU.
 
     A sample tells a bound that a few more than k exceed; only these are compared with each other. Where the sample
-    misleads, all are. A row with NaN may have fewer, some of which are then told twice.
+    misleads, all are.
     """
     rows = size.reshape(-1, size.shape[-1]).numpy()
     return torch.from_numpy(np.stack([_largest_of(row, k) for row in rows])).view(*size.shape[:-1], k)
@@ -239,5 +240,4 @@ def _largest_of(row: np.ndarray, k: int) -> np.ndarray:
     threshold = np.partition(among, -k)[-k]
     kept = among > threshold
     kept[np.flatnonzero(among == threshold)[: k - np.count_nonzero(kept)]] = True
-    found = places[kept]
-    return found if len(found) == k else np.resize(found if len(found) else places, k)
+    return places[kept]

@@ -1,12 +1,12 @@
 """Dion: orthonormal factors of the momentum, which cross in place of gradients."""
 
 from dataclasses import dataclass
-from math import ceil
 
 from torch import Tensor
 
 from ..utils.layout import Block, Layout
 from ..utils.linalg import product
+from ..utils.rounding import ceiled_share
 from .bases import Adam, Algorithm, Identity, check_shares, dense
 from .bases.low_rank import LowRank
 from .bases.muon import Muon
@@ -31,7 +31,7 @@ class Dion(LowRank):
         check_shares(self, "momentum")
 
     def rank_of(self, block: Block) -> int:
-        return ceil(self.fraction * min(block.rows, block.columns))
+        return ceiled_share(self.fraction, min(block.rows, block.columns))
 
     def is_turned(self, block: Block) -> bool:
         return block.rows < block.columns
@@ -66,8 +66,9 @@ def dion(
         worker   M_i ← M_i − (1−μ)P Rᵀ
         replica  Q ← the columns of R, each divided by its norm + 10⁻⁸,  X ← X − α(λX + √(m/n)·P Qᵀ)
 
-    for every matrix m × n, of the transposed where m < n; gradients of all else cross as they are in stage 1, and
-    AdamW steps along their mean with `others_lr`·α. A column of Q whose R becomes zero stays what it was.
+    for every matrix X m × n. Where m < n, M_i are the transposed and so is P Qᵀ, but √(m/n) is that of X itself: less
+    than 1. Gradients of all else cross as they are in stage 1, and AdamW steps along their mean with `others_lr`·α. A
+    column of Q whose R becomes zero stays what it was.
     State: M_i [of matrices] on every worker; P, Q, P Rᵀ and AdamW's moments on every replica. M_i start at zero, Q
     standard normal, the same everywhere, of the run's seed.
     Wire: 32(Σ r(m + n) + all else) bits each way.

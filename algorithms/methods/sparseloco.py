@@ -15,6 +15,7 @@ def sparseloco(
     decay: float = 0.95,  # β, how much of e_i is kept from one exchange to the next
     outer_lr: float = 1.0,  # η of the outer step
     aggregate: Literal["all", "senders"] = "all",  # whom a coordinate's mean is over; senders: those that sent it
+    d: int | None = None,
 ) -> Algorithm:
     """DiLoCo whose outer momentum is replaced by the workers' own error feedback, which fades.
 
@@ -24,8 +25,9 @@ def sparseloco(
         replica  x ← x − ηz,  x_i ← x
 
     State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x [d]. n = `workers`.
-    Wire: in rounds that H divides one message of C up; down the coordinates that anyone sent, at most nk of a chunk
-    of s, as nk(32 + ⌈log₂ s⌉) bits, or dense where that is fewer, 32s. 0 in the others.
+    Wire: in rounds that H divides one message of C up; down at most nk coordinates of a chunk of s, those that
+    anyone sent, at 32 + ⌈log₂ s⌉ bits each; or all at 32d bits, where that is not more. 0 in the others. `d` is the
+    run's; without it, the choice is that of whole chunks.
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025
     (arXiv 2508.15706), by a transcription of its algorithm. `aggregate: senders` is its code's (CCLoco) mean, up to n
     times as long. H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, the two bits of a value templar's.
@@ -34,9 +36,8 @@ def sparseloco(
     """
     check_words(sparseloco, locals())
     sent = ChunkTopK(min(workers * compressor.k, compressor.chunk), compressor.chunk)
-    up, down = (
-        ErrorFeedback(compressor, decay=decay),
-        Direct(sent) if sent.bits(sent.chunk) < 32 * sent.chunk else dense(),
-    )
+    size = sent.chunk if d is None else d
+    up = ErrorFeedback(compressor, decay=decay)
+    down = Direct(sent) if sent.bits(size) < 32 * size else dense()
     combine = Mean() if aggregate == "all" else SendersMean()
     return LocalSteps(up, down, Nesterov(rate=outer_lr), inner=update, period=period, combine=combine)

@@ -154,8 +154,8 @@ def zero_one_adam(
                                 x ← x + z/(√v + ε),  x_i ← x,  m_i ← −z/Σα
                                 (J = 1, and min(H, 2J) after `stretch` rounds each)
 
-    Σα is over the rounds since the last exchange; ḡ and z are zero where v = 0. With κ ≥ T_v the first T_v rounds are
-    Adam's.
+    Σα is over the rounds since the last exchange. Where v = 0, m, m_i and z are zero: λ alone moves such a
+    coordinate, in local steps too. With κ ≥ T_v the first T_v rounds are Adam's.
     State: δ_i, m_i and x_i [d] and Σα on every worker, δ_s [d] on the server, both δ zero at T_v; m, v and x [d] on
     every replica.
     Wire: 32d bits each way in rounds that learn v, one message of C each way in the others up to T_v and in exchanges
@@ -164,7 +164,7 @@ def zero_one_adam(
     2202.06009), by its authors' DeepSpeed optimizer: no bias correction, ε outside the root, `stretch` in rounds and
     H of the interval itself. T_v = 100,000 and `stretch` = 32,678 there.
     Differences: One server holds δ_s; there all workers do. A resumed run keeps its intervals, no first gradient is
-    dropped, v is never learnt after T_v, and what is averaged is zero where v is.
+    dropped, v is never learnt after T_v, and m, m_i and z are zero where v is.
     """
     schedule = Schedule(
         freeze=warmup_rounds(warmup, rounds),

@@ -62,6 +62,22 @@ class TestCompressor:
 
         for_inputs(compressor, check, sizes(compressor))
 
+    def test_agrees_on_what_is_not_finite(self, compressor: Compressor) -> None:
+        """decode(encode(x)) is C(x) for vectors with ∞, −∞ or NaN, and payloads keep their form."""
+        d = middle(compressor)
+        usual = vectors(d)["random"][:1]
+        form = [(part.shape, part.dtype) for part in tensors(compressor.encode(usual, WORKERS))]
+        for bad in (torch.inf, -torch.inf, torch.nan):
+            for where in ([0], [d - 1], range(d)):
+                with given(f"{bad} in {len(where)} of {d} coordinates"):
+                    x = usual.index_fill(-1, torch.tensor(where), bad)
+                    sent, expected = compressor.encode(x, WORKERS), compressor(x, WORKERS)
+                    seen = compressor.decode(sent, d)
+                    assert_same(seen.isnan(), expected.isnan(), "NaN in decode(encode(x)) and C(x)")
+                    numbers = [one.masked_fill(expected.isnan(), 0) for one in (seen, expected)]
+                    assert_same(*numbers, "decode(encode(x)) and C(x)")
+                    assert [(part.shape, part.dtype) for part in tensors(sent)] == form, "a message of another size"
+
     def test_takes_vectors_apart(self, compressor: Compressor) -> None:
         """A vector is compressed in a batch as it is alone."""
 

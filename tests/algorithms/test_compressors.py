@@ -164,7 +164,7 @@ def test_top_k_finds_on_a_gpu_what_it_finds_on_a_cpu(d, k):
     assert torch.equal(indices_by_search(flags, k), flags.nonzero()[:, -1].view(2, 3, k))
 
 
-def test_top_k_on_a_gpu_stays_inside_a_vector_with_nan():
+def test_a_search_for_too_many_flags_stays_inside_the_vector():
     flags = torch.zeros(2, 5, dtype=torch.bool)
     assert indices_by_search(flags, 2).tolist() == [[4, 4], [4, 4]]
 

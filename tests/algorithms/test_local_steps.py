@@ -97,6 +97,12 @@ def test_nothing_of_what_anyone_sent_is_lost_on_the_way_down():
     assert torch.equal(few.downlink.compressor(mean), mean)
 
 
+@pytest.mark.parametrize(("d", "bits"), [(112, 32 * 112), (4096, 640 * 44), (4096 + 112, (640 + 112) * 44)])
+def test_sparseloco_sends_no_more_than_everything_down(d, bits):
+    """20 workers send 32 of every 4096 coordinates each; a short last chunk has no room for 640."""
+    assert sparseloco(ChunkTopK(), SGD(), 20, d=d).downlink.bits(d, 15) == bits
+
+
 @pytest.mark.parametrize("k", [1, 3, 7])
 @pytest.mark.parametrize("update", ["sgd", "adamw"])
 def test_sparta_follows_the_reference(k, update):

@@ -67,6 +67,11 @@ def test_dion_s_floats(fraction, floats):
     assert bits_up(dion(Identity(), LANGUAGE_MODEL, fraction=fraction)) == 32 * floats
 
 
+def test_dion_s_fraction_is_the_decimal_number_that_was_written():
+    [matrix] = layout = laid_out([("x", (100, 100), "matrix")])
+    assert dion(Identity(), layout, fraction=0.07).rank_of(matrix) == 7
+
+
 def test_demo_s_entries():
     """32 of every chunk; indices of 12 bits in squares of 64, 10 where 65 has 13 for a divisor, 6 in vectors."""
     chunks = {(64, 64): 192 + 8, (13, 64): 2 * 10, (64, 1): 9 * 2}

@@ -59,11 +59,13 @@ def test_long_vectors_are_compressed_as_short_ones_are(name: str, monkeypatch: p
         assert torch.equal(one, other)
 
 
-def test_a_vector_with_nan_has_a_payload_of_the_usual_size() -> None:
+def test_nan_is_chosen_as_infinity_is() -> None:
     x = torch.from_numpy(NOISE).clone()
     x[5:9] = torch.nan
-    for vector in (x, torch.full_like(x, torch.nan)):
-        assert TopK().encode(vector).indices.shape == (TopK().count(D),)
+    for d in (D, 100):  # long and short vectors
+        for vector in (x[:d], torch.full((d,), torch.nan)):
+            expected = TopK(k=10).encode(vector.nan_to_num(nan=torch.inf, posinf=torch.inf)).indices
+            assert torch.equal(TopK(k=10).encode(vector).indices, expected)
 
 
 def first_of_equals(x: torch.Tensor, k: int) -> list[int]:

@@ -62,6 +62,14 @@ COMPRESSORS = [
         "decode(encode(x))",
     ),
     (
+        "agrees_on_what_is_not_finite",
+        broken(
+            ScaledSign,
+            __call__=lambda self, x, key: ScaledSign()(x.nan_to_num(posinf=torch.inf, neginf=-torch.inf), key),
+        ),
+        "NaN in decode(encode(x)) and C(x)",
+    ),
+    (
         "takes_vectors_apart",
         broken(ScaledSign, _scale=lambda self, x, shard: x.abs().mean().expand(*x.shape[:-1], 1)),
         "C(x) alone and in [T, d]: ",
