@@ -2,29 +2,42 @@
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from operator import or_
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors.base import Payload
+from ..core.algorithm import Stage
+from ..core.grouped import SideBySide
 from ..utils.seeding import MessageKey, keyed_seed
 from .gather_broadcast import GatherBroadcast, contact
 
-BYTES = 32
-"""Of a header and of a verdict: they are no communication of the algorithm, and no meter counts them."""
+_NUMBERS = 5  # in a header and in a verdict, before the flags of parameters
+BYTES = 8 * _NUMBERS
+"""Of these numbers: no algorithm sends them, nor the flags, and no meter counts them."""
 
+_FLAGS = 63  # of parameters, in a number of 64 bits with a sign
 _BLOCKS, _COLUMNS = 61, 64  # of a digest's layout; rows of 64 numbers are added up at the speed of memory
-_GO, _SKIP, _DIFFER = range(3)  # what a verdict begins with; _DIFFER and more name the quantity
+_GO, _SKIP, _REFUSED, _DIFFER = range(4)  # what a verdict begins with; _DIFFER and more name the quantity
 _ADVICE = {
     "round": "every rank loads the state that it saved in the same step",
     "lr": "a scheduler is given the same number on every rank, such as the mean of all ranks' losses",
     "x": "parameters are changed from outside on all ranks alike or not at all, on machines that compute alike",
+    "replicated": "parameters outside this optimizer must be equal too; average their gradients over the ranks",
     "settings": "lr, weight_decay, betas and momentum of every parameter group are the same on every rank",
 }
+
+
+Readiness = Literal["ready", "not finite", "refused"]
+"""Of a rank before a round: it steps, its gradient is not finite, or it cannot step and raises."""
+
+_READINESS = get_args(Readiness)
 
 
 class Disagreement(RuntimeError):
@@ -41,57 +54,96 @@ class Disagreement(RuntimeError):
 class Beside(NamedTuple):
     """A payload with what crosses beside it: a header up, a verdict down."""
 
-    control: Tensor  # int64 [..., 4]
+    control: Tensor  # int64 [..., _NUMBERS + ⌈parameters / 63⌉]
     payload: Payload
 
 
 class ConsistentGatherBroadcast(GatherBroadcast):
     """A wire on which ranks that differ do not step, and on which all step or none does.
 
-    A rank's header is round, lr, a digest of x, and in one number a digest of its other settings and, as last bit,
-    whether its gradient is usable. The server compares headers, and sends its verdict.
+    A rank's header is round, lr, a digest of x and one of parameters elsewhere, in one number a digest of its other
+    settings and its readiness, and a bit a parameter: whether it has a gradient. The server compares headers, and
+    sends its verdict with the bits of all ranks, joined by or.
+
+    parameters: how many have such a bit. needs_all: no round without a gradient for each of them.
     """
 
-    _next = 1  # the round that the others take this rank to be in
+    def __init__(
+        self,
+        algorithm: Stage | SideBySide,
+        seed: int,
+        group: dist.ProcessGroup | None = None,
+        parameters: int = 0,
+        needs_all: bool = False,
+    ) -> None:
+        super().__init__(algorithm, seed, group)
+        self._parameters, self._needs_all = parameters, needs_all
+        self._next = 1  # the round that the others take this rank to be in
 
     def step(
-        self, up: Payload, server: Any, x: Tensor, lr: float, t: int, usable: bool, settings: object = ""
-    ) -> tuple[Payload | None, Any]:
-        """What `exchange` returns, or None and the state as it was where a rank's gradient is not `usable`.
+        self,
+        up: Payload,
+        server: Any,
+        x: Tensor,
+        lr: float,
+        t: int,
+        readiness: Readiness = "ready",
+        settings: object = "",
+        replicated: int = 0,
+        with_gradient: int = 0,
+    ) -> tuple[Payload | None, Any, int]:
+        """What `exchange` returns, and the parameters with a gradient on any rank; None and the state as it was where
+        a rank is not ready, where no parameter has a gradient, or where one has none and all need it.
 
-        x [d] are this rank's parameters before round t; settings: what else is to be the same on all ranks, as text.
-        Raises Disagreement, on every rank, and LostContact.
+        x [d] are this rank's parameters before round t; settings: what else is to be the same on all ranks, as text;
+        replicated: a digest of parameters elsewhere; with_gradient: bit i is set where parameter i has a gradient.
+        Raises Disagreement, on every rank except those that refuse, and LostContact.
         """
-        header = [t, _bits(lr), digest(x), keyed_seed(str(settings)) >> 1 << 1 | usable]
+        of_settings = keyed_seed(str(settings)) >> 2 << 2
+        header = [t, _bits(lr), digest(x), replicated, of_settings | _READINESS.index(readiness)]
+        flags = [with_gradient >> at & (1 << _FLAGS) - 1 for at in range(0, self._parameters, _FLAGS)]
         if t != self._next:  # a state was loaded, perhaps not everywhere, and messages of round t may be longer
             key = MessageKey(self.seed, "up", self._next, (self.rank,))
             nothing = self.algorithm.uplink.codec(self._next).encode(torch.zeros_like(x).unsqueeze(0), key)
-            self._compare(nothing, server, x, [*header[:-1], header[-1] & ~1], like=self._next)
-        down, server = self._compare(up, server, x, header, like=t)
+            unready = of_settings | _READINESS.index("not finite")
+            self._compare(nothing, server, x, [*header[:-1], unready, *flags], like=self._next)
+        down, server, with_gradient = self._compare(up, server, x, [*header, *flags], like=t)
         self._next = t if down is None else t + 1
-        return down, server
+        return down, server, with_gradient
 
     def _compare(
         self, up: Payload, server: Any, x: Tensor, header: list[int], like: int
-    ) -> tuple[Payload | None, Any]:
+    ) -> tuple[Payload | None, Any, int]:
         answer, server = self.exchange(Beside(torch.tensor([header], device=x.device), up), server, x, like)
         assert isinstance(answer, Beside)
-        kind, rank, theirs, expected = answer.control.tolist()
+        kind, rank, theirs, expected, _, *flags = answer.control.tolist()
         if kind >= _DIFFER:
             raise _disagreement(list(_ADVICE)[kind - _DIFFER], rank, header[0], theirs, expected)
-        return (answer.payload if kind == _GO else None), server
+        if kind == _REFUSED and header[_NUMBERS - 1] & 3 != _READINESS.index("refused"):
+            raise Disagreement(rank, header[0], "parameters", "it cannot step, and its own error says why")
+        return (answer.payload if kind == _GO else None), server, _joined(flags)
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         arrived = [message for message in payloads if isinstance(message, Beside)]
-        verdict = _verdict(torch.stack([message.control for message in arrived]).tolist())
+        headers = torch.stack([message.control for message in arrived]).tolist()
+        flags = [reduce(or_, of_ranks) for of_ranks in zip(*(header[_NUMBERS:] for header in headers), strict=True)]
+        verdict = _verdict([header[:_NUMBERS] for header in headers])
+        if verdict[0] == _GO and not may_step(_joined(flags), self._parameters, self._needs_all):
+            verdict[0] = _SKIP
         if verdict[0] == _GO:
             down, server = super()._serve([message.payload for message in arrived], server, x, t)
         else:
             down = super()._template(x, t)
-        return Beside(torch.tensor(verdict, device=x.device), down), server
+        return Beside(torch.tensor([*verdict, *flags], device=x.device), down), server
 
     def _template(self, x: Tensor, t: int) -> Payload:
-        return Beside(torch.zeros(4, dtype=torch.int64, device=x.device), super()._template(x, t))
+        numbers = _NUMBERS + -(-self._parameters // _FLAGS)
+        return Beside(torch.zeros(numbers, dtype=torch.int64, device=x.device), super()._template(x, t))
+
+
+def may_step(with_gradient: int, parameters: int, needs_all: bool) -> bool:
+    """Whether so many parameters have a gradient: some, or all where all are needed."""
+    return with_gradient == (1 << parameters) - 1 if needs_all else bool(with_gradient) or not parameters
 
 
 def check_consistency(device: torch.device, group: dist.ProcessGroup | None = None, **quantities: object) -> None:
@@ -130,12 +182,19 @@ def is_finite(vector: Tensor) -> bool:
 
 
 def _verdict(headers: list[list[int]]) -> list[int]:
-    """[what to do, and where ranks differ: the rank, its value and the others']."""
-    same = [[*header[:-1], header[-1] >> 1] for header in headers]
+    """[what to do; where ranks differ: the rank, its value and the others'; 0]."""
+    same = [[*header[:-1], header[-1] >> 2] for header in headers]
     if found := _odd_one(same):
         rank, index = found
-        return [_DIFFER + index, rank, same[rank][index], _commonest(row[index] for row in same)]
-    return [_GO if all(header[-1] & 1 for header in headers) else _SKIP, 0, 0, 0]
+        return [_DIFFER + index, rank, same[rank][index], _commonest(row[index] for row in same), 0]
+    readiness = [_READINESS[header[-1] & 3] for header in headers]
+    if "refused" in readiness:
+        return [_REFUSED, readiness.index("refused"), 0, 0, 0]
+    return [_SKIP if "not finite" in readiness else _GO, 0, 0, 0, 0]
+
+
+def _joined(flags: Sequence[int]) -> int:
+    return sum(some << _FLAGS * number for number, some in enumerate(flags))
 
 
 def _disagreement(quantity: str, rank: int, t: int, theirs: int, expected: int) -> Disagreement:

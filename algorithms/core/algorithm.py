@@ -132,6 +132,9 @@ class Algorithm:
     looks_back: ClassVar[bool] = False
     """Whether `variance_reduced_gradient` needs gradients at `ReplicaState.previous` too, on the same batch."""
 
+    server_holds_model: ClassVar[bool] = False
+    """Whether the model that is trained is the server's, which replicas take over."""
+
     has_common_model: ClassVar[bool] = True
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
 

@@ -19,16 +19,18 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from .optimizer import CompressedOptimizer
-from .optimizer_state import leaves, state_digest
+from .optimizer_state import leaves, round_state, state_digest
 
-_ALIKE = ("t", "skipped", "meter", "param_groups")  # on all ranks
+_ALIKE = ("t", "skipped", "meter")  # on all ranks
 
 
 def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
     """What every rank hands to `dcp.save` for its optimizer, by dotted names."""
-    state = optimizer.state_dict()
+    saved = optimizer.state_dict()
+    state = round_state(saved)
     of = {name: value for name, value in state["of"].items() if name != "rank"}
-    text = json.dumps({"of": of, **{name: state[name] for name in _ALIKE}}, default=float)
+    alike = {name: state[name] for name in _ALIKE} | {"param_groups": saved["param_groups"]}
+    text = json.dumps({"of": of, **alike}, default=float)
     about = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
     parts = {"alike": {"about": about, **state["replica"]}, f"worker-{optimizer.rank}": state["worker"]}
     if state["server"] is not None:
@@ -53,7 +55,7 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
     saved = _Saved(folder, key)
     alike = saved.part("alike")
     about = json.loads(bytes(alike.pop("about").tolist()))
-    before, own = about["of"]["workers"], optimizer.state_dict()
+    before, own = about["of"]["workers"], round_state(optimizer.state_dict())
     if before == optimizer.workers:
         worker = saved.part(f"worker-{optimizer.rank}")
     else:
@@ -67,10 +69,11 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
     found = {"worker": worker, "replica": alike, "server": saved.part("server") if optimizer.rank == 0 else {}}
     state = {
         "of": {**about["of"], "rank": optimizer.rank},
-        **{name: about[name] for name in ("t", "skipped", "meter")},
+        **{name: about[name] for name in _ALIKE},
         **{name: _nested(leaves_found, own[name]) for name, leaves_found in found.items()},
     }
-    optimizer.load_state_dict({**state, "param_groups": about["param_groups"], "digest": state_digest(state)})
+    state["digest"] = state_digest(state)
+    optimizer.load_state_dict({"state": {0: state}, "param_groups": about["param_groups"]})
 
 
 def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int) -> None:

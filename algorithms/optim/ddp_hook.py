@@ -57,7 +57,7 @@ class CompressedGradients:
         _check_sends_gradients(algorithm)
         algorithm = replace(algorithm, update=SGD())  # which remembers nothing
         self._flat = Flat([param for param in params if param.requires_grad])
-        self._place = self._flat.places()
+        self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
         self._gradient = self._flat.zeros()
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
         self.rank, self.workers = dist.get_rank(), dist.get_world_size()
@@ -119,7 +119,8 @@ class CompressedGradients:
         t, usable = self.t + 1, is_finite(gradient)
         sent = gradient if usable else torch.zeros_like(gradient)
         up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self.seed)
-        down, server = self._wire.step(up, self._server, self._flat.read(), 0.0, t, usable)
+        readiness = "ready" if usable else "not finite"
+        down, server, _ = self._wire.step(up, self._server, self._flat.read(), 0.0, t, readiness)
         if down is None:
             self.skipped += 1
             return torch.full_like(gradient, torch.nan)

@@ -12,8 +12,8 @@ _HALF = (torch.bfloat16, torch.float16)
 class Flat:
     """Parameters side by side as a vector [d]; of float32, as the master copy, where they are of 16 bits.
 
-    Raises ValueError for no parameters, for those of which this process has a part, and for dtypes or devices that do
-    not fit into one vector.
+    Raises ValueError for no parameters, for complex ones, for those of which this process has a part, and for dtypes
+    or devices that do not fit into one vector.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
@@ -25,11 +25,25 @@ class Flat:
                 "parameters are sharded (FSDP or tensor parallelism): a message needs the whole gradient, which "
                 "no process has then; keep the whole model on every rank, as DistributedDataParallel does"
             )
+        if any(param.is_complex() for param in self.params):
+            raise ValueError("a parameter is complex: hold torch.view_as_real of it, which is two real ones")
         if len({(_working(param.dtype), param.device) for param in self.params}) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")
         self.dtype, self.device = _working(self.params[0].dtype), self.params[0].device
         self.sizes = [param.numel() for param in self.params]
         self._stored = {param.dtype for param in self.params}
+        self._kinds = [_kind(param) for param in self.params]
+
+    def check(self) -> None:
+        """Raise ValueError where a parameter has another shape, dtype or device than at first."""
+        for number, (param, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
+            if _kind(param) != kind:
+                was, now = (" ".join(map(str, one)) for one in (kind, _kind(param)))
+                raise ValueError(f"parameter {number} was {was} and is {now}: make a new optimizer or hook")
+
+    def with_gradient(self) -> int:
+        """Which parameters have a gradient, as bits; one that no longer requires a gradient has none."""
+        return sum(1 << number for number, param in enumerate(self.params) if _has_gradient(param))
 
     def read(self, master: Tensor | None = None) -> Tensor:
         """A new vector [d] of the parameters; of `master` where it rounds to what the parameter still is."""
@@ -45,10 +59,9 @@ class Flat:
         for param, piece in zip(self.params, x.split(self.sizes), strict=True):
             param.copy_(piece.view(param.shape))
 
-    def places(self) -> dict[Tensor, slice]:
-        ends = accumulate(self.sizes)
-        places = (slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True))
-        return dict(zip(self.params, places, strict=True))
+    def places(self) -> list[slice]:
+        """Where every parameter lies in the vector."""
+        return [slice(end - size, end) for end, size in zip(accumulate(self.sizes), self.sizes, strict=True)]
 
     def zeros(self) -> Tensor:
         """A new vector [d] of zeros."""
@@ -56,7 +69,7 @@ class Flat:
 
     def gradient(self) -> Tensor:
         """A new vector [d] of the gradients; where there is none, of zeros. Raises ValueError for a sparse one."""
-        gradients = [torch.zeros_like(param) if param.grad is None else param.grad for param in self.params]
+        gradients = [param.grad if _has_gradient(param) else torch.zeros_like(param) for param in self.params]
         if any(gradient.layout is not torch.strided for gradient in gradients):
             raise ValueError("a gradient is sparse: all are sent as one vector (torch.nn.Embedding: sparse=False)")
         return self._vector(gradients)
@@ -68,6 +81,14 @@ class Flat:
 
 def _working(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in _HALF else dtype
+
+
+def _has_gradient(param: Tensor) -> bool:
+    return param.requires_grad and param.grad is not None
+
+
+def _kind(param: Tensor) -> tuple[object, ...]:
+    return tuple(param.shape), param.dtype, param.device
 
 
 def _is_sharded(param: Tensor) -> bool:

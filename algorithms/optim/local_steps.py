@@ -157,7 +157,8 @@ class LocalSteps(torch.optim.Optimizer):
         sender = replace(self._worker, x=x.unsqueeze(0))
         up, worker = self.algorithm.worker(sender.x, sender, replica, lr, t, self.seed)
         if self._wire:
-            down, server = self._wire.step(up, self._server, replica.x, lr, t, not wrong, self._settings())
+            readiness = "not finite" if wrong else "ready"
+            down, server, _ = self._wire.step(up, self._server, replica.x, lr, t, readiness, self._settings())
         elif not wrong:
             assert self._server is not None
             down, server = self.algorithm.server(up, self._server, t, self.seed)
@@ -225,12 +226,12 @@ class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
         self._next = self._period = algorithm.period
 
     def step(
-        self, up: Payload, server: Any, x: Tensor, lr: float, t: int, usable: bool, settings: object = ""
-    ) -> tuple[Payload | None, Any]:
-        down, server = super().step(up, server, x, lr, t, usable, settings)
-        if down is not None:
+        self, up: Payload, server: Any, x: Tensor, lr: float, t: int, *more: Any, **named: Any
+    ) -> tuple[Payload | None, Any, int]:
+        found = super().step(up, server, x, lr, t, *more, **named)
+        if found[0] is not None:
             self._next = t + self._period
-        return down, server
+        return found
 
 
 def _chosen(method: Algorithm | str, workers: int, options: dict[str, Any]) -> Method:

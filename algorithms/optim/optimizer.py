@@ -1,21 +1,23 @@
 """The algorithms in a training loop of your own, over the default process group or alone."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
+from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite, may_step
 from ..comm.gather_broadcast import contact
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
-from ..core.grouped import SideBySide
+from ..core.grouped import SideBySide, States
 from .flat_params import Flat
-from .optimizer_state import check_state, of_parts, state_digest, to_device, to_parts
+from .optimizer_state import check_state, of_parts, round_state, state_digest, to_device, to_parts
 from .param_groups import Settings, check_group, check_step_size, chosen, read_settings, with_settings
 
 
@@ -49,7 +51,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def __init__(
         self, params: Iterable[Any], algorithm: Algorithm | str, lr: float, seed: int = 0, **options: Any
     ) -> None:
-        check_step_size(float(lr))
+        check_step_size(lr)
         self.algorithm, hyperparameters = chosen(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._is_distributed = dist.is_available() and dist.is_initialized()
@@ -62,6 +64,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._settable = dict(defaults)  # torch adds to `defaults` what is none of ours
         super().__init__(params, defaults)
         self._start()
+        self.register_state_dict_pre_hook(CompressedOptimizer._show_state)
 
     def add_param_group(self, param_group: dict) -> None:
         """Add a group before the first step, on every rank alike.
@@ -87,6 +90,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _start(self) -> None:
         """Set up the states before the first round, alike on all ranks, or nothing where it raises."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
+        frozen = [param for group in self.param_groups for param in group["params"] if not param.requires_grad]
         active = [number for number, params in enumerate(groups) if params]
         flat = Flat([param for params in groups for param in params])
         sizes = tuple(sum(param.numel() for param in groups[number]) for number in active)
@@ -102,11 +106,20 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 dist.broadcast(x, src=0)
         flat.write(x)
         self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have parameters
+        self._frozen = frozen
         self._settings, self._current = settings, current  # of the last round
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
         self._servers = initial.start_server(x) if self.rank == 0 else None
-        self._wire = ConsistentGatherBroadcast(initial, self.seed) if self._is_distributed else None
+        self._needs_all = any(part.server_holds_model for part in initial.parts)
+        count = len(flat.params)
+        self._wire = (
+            ConsistentGatherBroadcast(initial, self.seed, parameters=count, needs_all=self._needs_all)
+            if self._is_distributed
+            else None
+        )
+        # torch's tools read it, and would make a step to fill an empty one; `_show_state` shows what there is.
+        self.state.update({param: {} for param in flat.params})
         self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
         self._has_started = True
 
@@ -121,19 +134,23 @@ class CompressedOptimizer(torch.optim.Optimizer):
     ) -> Tensor | None:
         """One round: send this worker's gradient, receive the server's message, update; or skip, as all ranks do.
 
+        A parameter stays as it is where no rank has a gradient of it; where some rank has, others count as zero.
         Returns what `closure` returned. Raises Disagreement where a rank differs from the others, ValueError for a
-        step size or hyperparameter outside its range, and LostContact. Then nothing has changed.
+        step size or hyperparameter outside its range, for parameters of another shape or dtype than at first, and for
+        one that was frozen at first and is no longer; and LostContact. Then nothing has changed.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        t, wrong = self.t + 1, None
-        settings, current, gradient = self._settings, self._current, self._flat.zeros()
-        x = self._flat.read(self._master())
+        t, wrong, count = self.t + 1, None, len(self._flat.params)
+        settings, current, gradient, x = self._settings, self._current, self._flat.zeros(), self._master()
         # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
         try:
             settings = self._read(self._active)  # which ranks compare even where they are out of range
+            self._flat.check()
+            x = self._flat.read(x)
+            self._check_frozen()
             current = self._current if settings == self._settings else with_settings(self._initial, settings)
             gradient = self._gradient()
         except ValueError as error:
@@ -145,20 +162,26 @@ class CompressedOptimizer(torch.optim.Optimizer):
         at = zip(self._replicas, x.split(self._initial.sizes), strict=True)
         replicas = tuple(replace(replica, x=part) for replica, part in at)
         up, workers = current.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
+        with_gradient = self._flat.with_gradient()
+        down = servers = None
         if self._wire:
             self._wire.algorithm = current
-            down, servers = self._wire.step(up, self._servers, x, settings[0]["lr"], t, usable, settings)
-        elif usable:
+            readiness = "refused" if wrong else "ready" if usable else "not finite"
+            down, servers, with_gradient = self._wire.step(
+                up, self._servers, x, settings[0]["lr"], t, readiness, settings, with_gradient=with_gradient
+            )
+        elif usable and may_step(with_gradient, count, self._needs_all):
             assert self._servers is not None
             down, servers = current.server(up, self._servers, t, self.seed)
-        else:
-            down = servers = None
-        if wrong:  # where settings differ, ranks have raised before; others skip what this one alone cannot step with
+        if wrong:
             raise wrong
         if down is None:
-            self.skipped += 1
+            self._leave_out(with_gradient)
             return loss
         self._replicas = current.replica(down, replicas, lrs, t)
+        still = [place for i, place in enumerate(self._flat.places()) if not with_gradient >> i & 1]
+        if still:
+            self._replicas = _kept(self._replicas, replicas, still)
         self._workers, self._servers, self.t = workers, servers, t
         self._settings, self._current = settings, current
         self._flat.write(self._master())
@@ -166,10 +189,46 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self.meter.count_group(number, part, size, t, self._flat.dtype)
         return loss
 
+    def _leave_out(self, with_gradient: int) -> None:
+        """Count a round that changed nothing, or say why it did not."""
+        if not with_gradient:
+            warnings.warn(
+                "no parameter has a gradient on any rank, so nothing moved. Where the model got other parameters, as "
+                "from fully_shard or a resized embedding, make a new optimizer.",
+                stacklevel=5,
+            )
+        elif not may_step(with_gradient, len(self._flat.params), self._needs_all):
+            raise ValueError(
+                f"step {self.t + 1}: some parameters have no gradient on any rank, and the server of this method "
+                "moves the whole model: take another method, or make an optimizer for the parameters that train"
+            )
+        else:
+            self.skipped += 1
+
+    def _check_frozen(self) -> None:
+        if any(param.requires_grad for param in self._frozen):
+            raise ValueError(
+                "a parameter requires a gradient and did not when this optimizer was made: make a new optimizer"
+            )
+
+    def __getstate__(self) -> NoReturn:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise TypeError("a CompressedOptimizer cannot be copied or pickled: save and load its state_dict()")
+
     def state_dict(self) -> dict:
-        """This rank's state, in nested dicts of tensors and numbers, with a digest of all but `param_groups`."""
+        """torch's `param_groups` and `state`, in which one parameter has all that this rank remembers.
+
+        These are nested dicts of tensors and numbers, with a digest of them.
+        """
+        try:
+            return super().state_dict()
+        finally:
+            self.state.update({param: {} for param in self._flat.params})
+
+    def _show_state(self) -> None:
+        """Put this rank's state where torch's `state_dict` finds it, with a parameter that its tools do not drop."""
         state = self._state()
-        return {"param_groups": super().state_dict()["param_groups"], **state, "digest": state_digest(state)}
+        shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
+        self.state[shown] = {**state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
@@ -177,24 +236,43 @@ class CompressedOptimizer(torch.optim.Optimizer):
         Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, number
         of coordinates or parameter groups; then nothing has changed.
         """
-        groups = state_dict.get("param_groups") if isinstance(state_dict, dict) else None
+        state_dict = dict(state_dict) if isinstance(state_dict, dict) else state_dict
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
+        found: Any = round_state(state_dict)
+        groups = state_dict.get("param_groups") if found else None
         if isinstance(groups, list) and len(groups) != len(self.param_groups):
             raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
-        check_state(state_dict, self._state(), self._identity(self._initial, self._flat), type(self).__name__)
-        try:
-            for row in read_settings(state_dict["param_groups"], self._settable):
-                check_step_size(row["lr"])
-            super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
-        here = to_device(state_dict, self._flat.device)
+        check_state(found, self._state(), self._identity(self._initial, self._flat), type(self).__name__)
+        groups = self._loaded_groups(groups)
+        here = to_device(found, self._flat.device)
         self._workers = to_parts(here["worker"], self._workers)
         self._replicas = to_parts(here["replica"], self._replicas)
         self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
         self.t, self.skipped = here["t"], here["skipped"]
-        groups = [BitCounter(**part) for part in here["meter"]["groups"]]
-        self.meter = GroupedBitCounter(**{**here["meter"], "groups": groups})
+        counters = [BitCounter(**part) for part in here["meter"]["groups"]]
+        self.meter = GroupedBitCounter(**{**here["meter"], "groups": counters})
+        self.param_groups = groups
         self._flat.write(self._master())
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def _loaded_groups(self, saved: Any) -> list[dict[str, Any]]:
+        """The groups with saved settings. Raises ValueError where they are others, or damaged."""
+        try:
+            sizes = [[len(group["params"]) for group in groups] for groups in (saved, self.param_groups)]
+            for row in read_settings(saved, self._settable):
+                check_step_size(row["lr"])
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"this state is of groups with {sizes[0]} parameters, not {sizes[1]}")
+        named = [{name: group[name] for name in ("param_names",) if name in group} for group in self.param_groups]
+        return [
+            {**names, **deepcopy({**one, "params": []}), "params": group["params"]}
+            for names, one, group in zip(named, saved, self.param_groups, strict=True)
+        ]
 
     def _state(self) -> dict:
         return {
@@ -230,3 +308,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """This worker's gradient [d], divided by the scale that torch.amp.GradScaler leaves where it is in use."""
         gradient, scale = self._flat.gradient(), getattr(self, "grad_scale", None)
         return gradient if scale is None else gradient / scale.to(gradient.device)
+
+
+def _kept(replicas: States, before: States, places: list[slice]) -> States:
+    """Replicas whose x is as before in some places of the whole vector."""
+    x, old = (torch.cat([replica.x for replica in some]) for some in (replicas, before))
+    for place in places:
+        x[place] = old[place]
+    parts = x.split([replica.x.numel() for replica in replicas])
+    return tuple(replace(replica, x=part) for replica, part in zip(replicas, parts, strict=True))

@@ -12,6 +12,13 @@ from ..core.grouped import States
 from ..utils.seeding import keyed_seed
 
 
+def round_state(state_dict: Any) -> Any:
+    """What a CompressedOptimizer remembers, in torch's form of a state dict: the state of one of the parameters."""
+    states = state_dict.get("state") if isinstance(state_dict, dict) else None
+    each = states.values() if isinstance(states, dict) else ()
+    return next((state for state in each if isinstance(state, dict) and "of" in state), None)
+
+
 def of_parts(states: States) -> Any:
     """The states of all groups as nested dicts: that of a lone group itself, of several by their numbers."""
     if len(states) == 1:

@@ -9,8 +9,16 @@ from ..core.algorithm import Algorithm
 from ..core.grouped import SideBySide
 from ..registry import load_method, parameters, unlike
 
-_ELSEWHERE = ("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize")
+_ELSEWHERE = (
+    *("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize"),
+    *("foreach", "fused", "capturable", "differentiable"),
+)
 """What torch's optimizers let a group set: refused where it would have no effect, since nothing else would tell."""
+
+_EPSILON = (
+    "ε is ν of the update rule, as in update=AMSGrad(nu=1e-8) of algorithms.core.update_rules; a method with an ε of "
+    "its own takes eps= as a keyword, for all groups"
+)
 
 Settings = list[dict[str, Any]]
 """Of every group: its lr and hyperparameters, as floats and tuples of them."""
@@ -30,13 +38,24 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     hyperparameters = algorithm.hyperparameters()
     for name in options:
         if name not in (*own, *hyperparameters):
-            raise ValueError(unlike("option", name, dict.fromkeys([*own, *hyperparameters])))
+            raise ValueError(
+                f"eps={options[name]}: {_EPSILON}"
+                if name == "eps"
+                else unlike("option", name, dict.fromkeys([*own, *hyperparameters]))
+            )
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raise ValueError where a group sets what another optimizer lets it set, and not this one."""
     names = [*names, "compressor"]
+    if "algorithm" in group:  # among a group's options only where another optimizer made it
+        raise ValueError(
+            "a group has an algorithm, as ZeroRedundancyOptimizer gives it: that shards parameters over ranks, and "
+            "here every rank must hold all of them"
+        )
+    if "eps" in group:
+        raise ValueError(f"eps={group['eps']}: {_EPSILON}")
     for name in _ELSEWHERE:
         if name in group and name not in names:
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, and no more")
@@ -56,7 +75,9 @@ def with_settings(algorithms: SideBySide, settings: Settings) -> SideBySide:
     return replace(algorithms, parts=tuple(parts))
 
 
-def check_step_size(lr: float) -> None:
+def check_step_size(lr: Any) -> None:
+    """Raise ValueError unless it is a number, finite and not negative."""
+    lr = _plain("lr", lr, 0.0)
     if not 0 <= lr < inf:
         raise ValueError(f"lr={lr}: must be finite and not negative")
 
@@ -64,9 +85,15 @@ def check_step_size(lr: float) -> None:
 def _plain(name: str, value: Any, like: Any) -> float | tuple[float, ...]:
     try:
         if not isinstance(like, tuple):
-            return float(value)
+            return _number(value)
         if len(value) == len(like):
-            return tuple(map(float, value))
+            return tuple(map(_number, value))
     except (TypeError, ValueError):
         pass
-    raise ValueError(f"{name}={value}: must be {f'{len(like)} numbers' if isinstance(like, tuple) else 'a number'}")
+    raise ValueError(f"{name}={value!r}: must be {f'{len(like)} numbers' if isinstance(like, tuple) else 'a number'}")
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):  # which a scheduler would multiply as such
+        raise TypeError
+    return float(value)

@@ -1,18 +1,20 @@
 """The algorithms in a torch training loop: alone, and over a real process group, against the simulated cluster."""
 
 import copy
+import pickle
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model, simulated, train, vector
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from algorithms.compressors import ScaledSign, TopK
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.optim.optimizer_state import leaves
+from algorithms.optim.optimizer_state import leaves, round_state
 
 FAST = ["cd_adam", "naive natural", "quantized_adam clipped"]
 
@@ -65,9 +67,9 @@ def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
     scheduler.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
     before = vector(net)
-    first = optimizer.state_dict()["replica"]
+    first = optimizer.state_dict()["state"][0]["replica"]
     optimizer.step(closure)
-    replica = optimizer.state_dict()["replica"]
+    replica = optimizer.state_dict()["state"][0]["replica"]
     direction = replica["moments"]["m"] / (replica["moments"]["v_hat"] + 1e-8).sqrt()
     torch.testing.assert_close(vector(net), before - 0.01 * direction)
     assert not torch.equal(first["x"], replica["x"])
@@ -84,6 +86,77 @@ def test_frozen_parameters_are_left_alone():
     assert optimizer.meter.bits == 2 * (sum(SIZES) - 5 + 32)
 
 
+def test_layers_are_frozen_and_gradients_may_be_missing_as_in_torch():
+    net = model(seed=0)
+    net[2].bias.requires_grad_(False)
+    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["amsgrad"], lr=0.1)
+    train(net, optimizer, steps=2)
+    net[0].requires_grad_(False)  # its gradient is still there
+    before = [param.detach().clone() for param in net.parameters()]
+    optimizer.step()
+    same = [torch.equal(*pair) for pair in zip(net.parameters(), before, strict=True)]
+    assert same == [True, True, False, True]
+    optimizer.zero_grad()
+    saved, x = round_state(optimizer.state_dict()), vector(net)
+    with pytest.warns(UserWarning, match="no parameter has a gradient on any rank, so nothing moved"):
+        optimizer.step()
+    net.requires_grad_(True)
+    with pytest.raises(ValueError, match=r"requires a gradient and did not .* make a new optimizer"):
+        optimizer.step()
+    after = round_state(optimizer.state_dict())
+    assert (after["digest"], after["t"]) == (saved["digest"], 3)
+    assert torch.equal(vector(net), x)
+
+
+def test_a_parameter_of_another_shape_is_refused_and_named():
+    """As libraries resize embeddings."""
+    embedding = torch.nn.Embedding(4, 3)
+    optimizer = CompressedOptimizer(embedding.parameters(), ALGORITHMS["cd_adam"], lr=0.1)
+    embedding.weight.data = torch.randn(6, 3)
+    embedding(torch.tensor([5])).sum().backward()
+    with pytest.raises(ValueError, match=r"parameter 0 was \(4, 3\) .* and is \(6, 3\) .*: make a new optimizer"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("act", [copy.deepcopy, pickle.dumps])
+def test_an_optimizer_is_not_copied(act):
+    with pytest.raises(TypeError, match=r"a CompressedOptimizer cannot be copied or pickled: .* state_dict"):
+        act(trained(steps=0)[1])
+
+
+def test_torch_s_tools_for_checkpoints_take_and_give_the_state():
+    """Nothing is computed for it: no hidden step."""
+    net, optimizer = trained()
+    optimizer.zero_grad()
+    digest, x = optimizer.state_dict()["state"][0]["digest"], vector(net)
+    saved = copy.deepcopy(get_optimizer_state_dict(net, optimizer))
+    assert (optimizer.t, optimizer.meter.bits) == (3, saved["state"]["0.weight"]["meter"]["bits_up"] * 2)
+    assert saved["param_groups"][0]["params"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    other, loaded = trained(steps=0, lr=9.0)
+    with torch.no_grad():
+        other[0].weight.add_(1.0)
+    set_optimizer_state_dict(other, loaded, saved)
+    assert loaded.state_dict()["state"][0]["digest"] == digest
+    assert (loaded.t, loaded.param_groups[0]["lr"]) == (3, 0.1)
+    assert torch.equal(vector(other), x)
+    assert loaded.param_groups[0]["params"][0] is other[0].weight
+
+
+def test_hooks_of_state_dicts_are_called_as_torch_calls_them():
+    called, (_, optimizer) = [], trained()
+    optimizer.register_state_dict_pre_hook(lambda one: called.append(("save", one.t)))
+    optimizer.register_state_dict_post_hook(lambda one, state: {**state, "more": sorted(state)})
+    optimizer.register_load_state_dict_pre_hook(lambda one, state: called.append(("load", state["more"])))
+    optimizer.register_load_state_dict_post_hook(lambda one: called.append(("loaded", one.t)))
+    state = optimizer.state_dict()
+    optimizer.t = 7
+    optimizer.load_state_dict(state)
+    assert called == [("save", 3), ("load", ["param_groups", "state"]), ("loaded", 3)]
+    optimizer.register_load_state_dict_pre_hook(lambda one, state: {})
+    with pytest.raises(ValueError, match="no state_dict of a CompressedOptimizer"):
+        optimizer.load_state_dict(state)
+
+
 def test_a_step_starts_from_the_parameters_as_they_are():
     """As after loading a pretrained model, or clamping; and other views of the parameters see the step."""
     net = model(seed=0)
@@ -92,13 +165,11 @@ def test_a_step_starts_from_the_parameters_as_they_are():
     with torch.no_grad():
         for param in net.parameters():
             param.fill_(5.0)
-    optimizer.step()  # a missing gradient counts as zero
-    assert all((param == 5.0).all() for param in net.parameters())
     loss(net, 0).backward()
     optimizer.step()
     assert net[0].weight.data_ptr() == view.data_ptr()
     assert not (view == 5.0).all()
-    assert not torch.equal(optimizer.state_dict()["replica"]["x"], torch.full((sum(SIZES),), 5.0))
+    assert not torch.equal(optimizer.state_dict()["state"][0]["replica"]["x"], torch.full((sum(SIZES),), 5.0))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +186,7 @@ def test_the_state_of_something_else_is_refused(change, message):
     options = {"params": model(0).parameters(), "algorithm": ALGORITHMS["cd_adam"], "lr": 0.1, "seed": 3}
     state = CompressedOptimizer(**options).state_dict()
     if not change:
-        state["of"] = state["of"] | {"rank": 1}
+        state["state"][0]["of"]["rank"] = 1
     with pytest.raises(ValueError, match=message):
         CompressedOptimizer(**(options | {"params": model(0).parameters()} | change)).load_state_dict(state)
 
@@ -132,10 +203,10 @@ def trained(steps: int = 3, **options) -> tuple[torch.nn.Module, CompressedOptim
 def refused(state: object, match: str) -> None:
     """A state is refused, and leaves no trace."""
     net, optimizer = trained(steps=1)
-    before, x = optimizer.state_dict(), vector(net)
+    before, x = optimizer.state_dict()["state"][0], vector(net)
     with pytest.raises(ValueError, match=match):
         optimizer.load_state_dict(state)
-    assert optimizer.state_dict()["digest"] == before["digest"]
+    assert optimizer.state_dict()["state"][0]["digest"] == before["digest"]
     assert optimizer.param_groups[0]["lr"] == 0.1
     assert torch.equal(vector(net), x)
 
@@ -149,7 +220,8 @@ def test_a_foreign_state_is_refused_in_words(foreign):
 def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
     torch.save(trained(lr=0.3)[1].state_dict(), tmp_path / "state.pt")
     names = [name for name, leaf in leaves(torch.load(tmp_path / "state.pt")) if isinstance(leaf, torch.Tensor)]
-    assert {"worker.memory", "worker.ids", "replica.x", "replica.moments.v_hat", "server.aggregate"} <= {*names}
+    known = ("worker.memory", "worker.ids", "replica.x", "replica.moments.v_hat", "server.aggregate")
+    assert {f"state.0.{name}" for name in known} <= {*names}
     for number, name in enumerate(names):
         state = torch.load(tmp_path / "state.pt")
         flat = dict(leaves(state))[name].view(-1)
@@ -160,14 +232,14 @@ def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
-        (lambda state: state.update(t=state["t"] + 1), "digest"),
-        (lambda state: state["replica"].pop("x"), "digest"),
-        (lambda state: state.pop("server"), "digest"),
-        (lambda state: state.pop("param_groups"), "param_groups: KeyError"),
+        (lambda state: state["state"][0].update(t=state["state"][0]["t"] + 1), "digest"),
+        (lambda state: state["state"][0]["replica"].pop("x"), "digest"),
+        (lambda state: state["state"][0].pop("server"), "digest"),
+        (lambda state: state.pop("param_groups"), "param_groups: TypeError"),
         (lambda state: state["param_groups"][0].pop("lr"), "param_groups: KeyError"),
         (lambda state: state["param_groups"][0].update(lr=-1.0), "lr=-1.0"),
-        (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer"),
-        (lambda state: state["of"].pop("d"), "of d unknown, not 32"),
+        (lambda state: state["param_groups"][0].update(params=[0]), r"groups with \[1\] parameters, not \[4\]"),
+        (lambda state: state["state"][0]["of"].pop("d"), "of d unknown, not 32"),
     ],
 )
 def test_a_damaged_state_is_refused_in_words(damage, match):
@@ -186,16 +258,17 @@ def test_a_state_goes_on_with_its_step_size_and_its_count_of_skipped_rounds(tmp_
     assert (other.t, other.skipped, other.param_groups[0]["lr"]) == (3, 1, 0.3)
 
 
-@pytest.mark.parametrize("lr", [-1e-3, torch.inf, torch.nan])
+@pytest.mark.parametrize("lr", [-1e-3, torch.inf, torch.nan, "1e-3"])
 def test_a_step_size_that_is_negative_or_not_finite_is_refused(lr):
-    with pytest.raises(ValueError, match=f"lr={lr}"):
+    said = f"lr={lr!r}: must be {'a number' if isinstance(lr, str) else 'finite and not negative'}"
+    with pytest.raises(ValueError, match=said):
         trained(lr=lr)
     net, optimizer = trained()
     optimizer.param_groups[0]["lr"] = lr
-    before, x = optimizer.state_dict(), vector(net)
-    with pytest.raises(ValueError, match=f"lr={lr}: must be finite and not negative"):
+    before, x = optimizer.state_dict()["state"][0], vector(net)
+    with pytest.raises(ValueError, match=said):
         optimizer.step()
-    assert optimizer.state_dict()["digest"] == before["digest"]
+    assert optimizer.state_dict()["state"][0]["digest"] == before["digest"]
     assert torch.equal(vector(net), x)
     optimizer.param_groups[0]["lr"] = 0.0  # as a warm-up of the step size begins
     optimizer.step()
@@ -252,7 +325,9 @@ def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():
 def test_what_cannot_be_one_vector_is_refused():
     mixed = model(seed=0)
     mixed[0].double()
+    complex_param = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
     for params, k, message in (
+        ([complex_param], 1, "a parameter is complex: hold torch.view_as_real of it"),
         ([torch.ones(3)], 1, "no parameter requires"),
         (mixed.parameters(), 1, "dtype"),
         (model(0).parameters(), 33, "k=33"),

@@ -124,7 +124,9 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
     ("group", "said"),
     [
         ({"compressor": TopK(k=9)}, "k=9"),
-        ({"eps": 1e-8}, "eps=1e-08: a group of this method may set lr, weight_decay, betas, compressor, and no more"),
+        ({"eps": 1e-8}, r"eps=1e-08: ε is ν of the update rule, as in update=AMSGrad\(nu=1e-8\)"),
+        ({"foreach": None}, "foreach=None: a group of this method may set lr, weight_decay, betas, compressor"),
+        ({"algorithm": "cd_adam"}, "ZeroRedundancyOptimizer"),
         ({"momentum": 0.9}, "momentum=0.9"),
         ({"betas": (0.9, 1.0)}, "beta2=1.0"),
         ({"lr": -1.0}, "lr=-1.0"),
@@ -188,7 +190,7 @@ def test_a_state_of_other_groups_is_refused() -> None:
         grouped()[1].load_state_dict(state)
     _, optimizer = grouped()
     damaged = copy.deepcopy(optimizer.state_dict())
-    damaged["replica"]["1"]["x"][0] += 1
+    damaged["state"][0]["replica"]["1"]["x"][0] += 1
     with pytest.raises(ValueError, match="damaged"):
         optimizer.load_state_dict(damaged)
 
@@ -196,11 +198,11 @@ def test_a_state_of_other_groups_is_refused() -> None:
 def test_a_wrong_hyperparameter_is_refused_in_the_step_and_changes_nothing() -> None:
     net, optimizer = grouped()
     train(net, optimizer, steps=2)
-    before, x = optimizer.state_dict()["digest"], vector(net)
+    before, x = optimizer.state_dict()["state"][0]["digest"], vector(net)
     optimizer.param_groups[1]["betas"] = (1.0, 0.99)
     with pytest.raises(ValueError, match=r"beta1=1\.0"):
         optimizer.step()
-    assert optimizer.state_dict()["digest"] == before
+    assert optimizer.state_dict()["state"][0]["digest"] == before
     assert torch.equal(vector(net), x)
     optimizer.param_groups[1]["betas"] = (0.9, 0.99)
     optimizer.step()
@@ -277,6 +279,9 @@ def test_a_momentum_cycling_scheduler_reaches_every_method_that_has_some(name: s
         ({"betas": 0.9}, r"betas=0.9: must be 2 numbers"),
         ({"betas": (0.9,)}, r"betas=\(0.9,\): must be 2 numbers"),
         ({"weight_decay": None}, "weight_decay=None: must be a number"),
+        ({"betas": ("0.9", "0.99")}, r"betas=\('0.9', '0.99'\): must be 2 numbers"),
+        ({"betas": "99"}, "betas='99': must be 2 numbers"),
+        ({"weight_decay": "1e-2"}, "weight_decay='1e-2': must be a number"),
         ({"weight_decay": (0.1, 0.2)}, r"weight_decay=\(0.1, 0.2\): must be a number"),
     ],
 )

@@ -39,10 +39,10 @@ def test_the_state_of_a_lone_parameter_is_no_view_of_it() -> None:
     state = optimizer.state_dict()
     param.grad = torch.ones(3)
     optimizer.step()
-    assert torch.equal(state["replica"]["x"], torch.ones(3))
-    after = optimizer.state_dict()["replica"]["x"].clone()
+    assert torch.equal(state["state"][0]["replica"]["x"], torch.ones(3))
+    after = optimizer.state_dict()["state"][0]["replica"]["x"].clone()
     param.data.zero_()
-    assert torch.equal(optimizer.state_dict()["replica"]["x"], after)
+    assert torch.equal(optimizer.state_dict()["state"][0]["replica"]["x"], after)
 
 
 def test_a_sparse_gradient_is_refused_in_words() -> None:
@@ -113,7 +113,7 @@ def test_parameters_of_16_bits_round_what_float32_states_move(name: str, dtype: 
         vector_to_parameters(state.replica.x.to(dtype), other.parameters())
         gradient = torch.autograd.grad(other(inputs).square().mean(), list(other.parameters()))
         state = cluster.round(parameters_to_vector(gradient).float().unsqueeze(0), state, 1e-3, t)
-        assert torch.equal(optimizer.state_dict()["replica"]["x"], state.replica.x)
+        assert torch.equal(optimizer.state_dict()["state"][0]["replica"]["x"], state.replica.x)
         assert torch.equal(vector(net), state.replica.x.to(dtype))
 
 
@@ -124,7 +124,7 @@ def test_a_parameter_of_16_bits_changed_from_outside_goes_on_from_there_and_othe
     optimizer.step()
     param.data[0] = 3.0
     optimizer.step()
-    assert optimizer.state_dict()["replica"]["x"].tolist() == [3 + 2.0**-10, 1 + 2 * 2.0**-10]
+    assert optimizer.state_dict()["state"][0]["replica"]["x"].tolist() == [3 + 2.0**-10, 1 + 2 * 2.0**-10]
 
 
 def test_16_and_32_bits_are_one_vector() -> None:
@@ -135,7 +135,7 @@ def test_16_and_32_bits_are_one_vector() -> None:
         param.grad = torch.ones_like(param)
     before = [param.detach().clone() for param in net.parameters()]
     optimizer.step(), optimizer.step()
-    state = optimizer.state_dict()["replica"]["x"]
+    state = optimizer.state_dict()["state"][0]["replica"]["x"]
     expected = torch.cat([(param.float().flatten() - 1e-4) - 1e-4 for param in before])
     assert torch.equal(state, expected)
     for param, values in zip(net.parameters(), state.split([param.numel() for param in before]), strict=True):
@@ -157,5 +157,6 @@ def test_the_state_of_16_bits_goes_on_bit_for_bit(tmp_path) -> None:
     restarted.load_state_dict(torch.load(tmp_path / "state.pt"))
     steps(net, optimizer), steps(other, restarted)
     assert torch.equal(vector(net), vector(other))
-    assert restarted.state_dict()["digest"] == optimizer.state_dict()["digest"]
-    assert all(leaf.dtype == torch.float32 for leaf in optimizer.state_dict()["replica"]["moments"].values())
+    assert restarted.state_dict()["state"][0]["digest"] == optimizer.state_dict()["state"][0]["digest"]
+    moments = optimizer.state_dict()["state"][0]["replica"]["moments"]
+    assert all(leaf.dtype == torch.float32 for leaf in moments.values())

@@ -5,6 +5,7 @@ One launch of three ranks goes through all cases; the group is whole after each,
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,9 +27,11 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.optim.optimizer_state import round_state
 from experiments.cluster.base import Simulated
 
 RANKS, STEPS, AT, D = 3, 6, 4, 32  # the fault is before step AT
+BESIDE = BYTES + 8  # flags of up to 63 parameters are a number
 SIGN, DENSE = cd_adam(ScaledSign(), AMSGrad()), amsgrad(Identity(), AMSGrad())
 ALGORITHMS = {
     "cd_adam": SIGN,
@@ -59,11 +62,11 @@ class Training:
             (scaler.scale(value) if scaler else value).backward()  # pyright: ignore[reportAttributeAccessIssue]
             if step == AT and odd in (None, rank):
                 fault(self)
-            before = optimizer.state_dict()["digest"]
+            before = round_state(optimizer.state_dict())["digest"]
             try:
                 scaler.step(optimizer) if scaler else optimizer.step()  # pyright: ignore[reportAttributeAccessIssue]
             except (Disagreement, ValueError) as error:
-                return told(error) | {"changed": optimizer.state_dict()["digest"] != before}
+                return told(error) | {"changed": round_state(optimizer.state_dict())["digest"] != before}
             if scaler:
                 scaler.update()  # pyright: ignore[reportAttributeAccessIssue]
             path.append(vector(self.net))
@@ -124,6 +127,27 @@ class Unscaling(torch.amp.GradScaler):  # pyright: ignore[reportPrivateImportUsa
         super().step(optimizer)
 
 
+def without_gradient(training: Training) -> None:
+    """As where a batch does not reach the first layer."""
+    for param in training.net[0].parameters():  # pyright: ignore[reportIndexIssue]
+        param.grad = None
+
+
+def freeze(training: Training) -> None:
+    training.net[0].requires_grad_(False)  # pyright: ignore[reportIndexIssue]
+
+
+def one_is_frozen(training: Training) -> None:
+    """Rank 0 has no gradient of the second layer, and nobody has one of the first."""
+    freeze(training)
+    if dist.get_rank() == 0:
+        training.net[2].zero_grad()  # pyright: ignore[reportIndexIssue]
+
+
+def to_double(training: Training) -> None:
+    training.net.double()
+
+
 LOADS = {"into the warm-up": -2, "within the warm-up": -1, "out of the run": 3}  # messages of another length
 DRIFTS = {
     "lr by one ulp": (partial(set_group, lr=LR * (1 + 2**-52)), "lr"),
@@ -139,6 +163,10 @@ DRIFTS = {
 WRONG = {  # on all ranks
     "betas": (partial(set_group, betas=(1.0, 0.99)), "beta1=1.0"),
     **{f"lr {lr}": (partial(set_group, lr=lr), f"lr={lr}") for lr in (-LR, float("inf"))},
+}
+STAYS = {  # what happens in step AT, and whose gradients of each layer count then
+    "without gradient": (without_gradient, ([False] * RANKS, [True] * RANKS)),
+    "frozen, and missing on one": (one_is_frozen, ([False] * RANKS, [False] + [True] * (RANKS - 1))),
 }
 SKIPS = {
     "nan": (partial(poison, float("nan")), None),
@@ -172,6 +200,11 @@ def everything() -> dict:
         except Disagreement as error:
             results["start", name] = told(error)
     results["alike"] = Training().run(None, partial(move, lambda x: x.clamp_(-0.1, 0.1)))
+    for name, (fault, _) in STAYS.items():
+        results[name] = Training().run(None, fault)
+    results["held by the server"] = Training(ALGORITHMS["quantized_adam"]).run(None, freeze)
+    results["double"] = Training().run(last, to_double)
+    results["all double"] = Training().run(None, to_double)
     results["traffic"] = Training(ALGORITHMS["onebit_adam"]).traffic()
     results["groups"] = Training(grouped=True).traffic()
     return results
@@ -197,9 +230,48 @@ def test_what_differs_is_named_on_every_rank_and_nothing_has_changed(name: str, 
         assert not any(one["changed"] for one in found)
 
 
+@pytest.mark.parametrize("name", STAYS)
+def test_a_layer_without_a_gradient_on_any_rank_stays_and_one_missing_on_some_counts_as_zero(
+    name: str, ranks: list[dict]
+) -> None:
+    """As in a simulation whose x is put back there. Memories go on as with a gradient of zeros."""
+    cluster, counting = Simulated(SIGN, RANKS, seed=3), torch.tensor(STAYS[name][1]).T
+    state = cluster.start(vector(network()))
+    for step in range(1, STEPS + 1):
+        before, found = state.replica.x, gradients(state.replica.x, RANKS, step)
+        counts = counting if step == AT or (step > AT and "frozen" in name) else torch.ones_like(counting)
+        if step > AT:  # the other ranks' gradients are back
+            counts = torch.where(counting.any(0), True, counts)
+        of_coordinates = counts.repeat_interleave(torch.tensor((20, 12)), dim=1)
+        state = cluster.round(torch.where(of_coordinates, found, 0.0), state, LR, step)
+        x = torch.where(of_coordinates.any(0), state.replica.x, before)
+        state = replace(state, replica=replace(state.replica, x=x))
+        for results in ranks:
+            assert torch.equal(results[name]["x"][step - 1], x), step
+
+
+def test_a_server_that_moves_the_whole_model_needs_all_gradients(ranks: list[dict]) -> None:
+    for results in ranks:
+        found = results["held by the server"]
+        assert (found["error"], found["changed"]) == ("ValueError", False)
+        assert f"step {AT}: some parameters have no gradient on any rank, and the server" in found["text"]
+
+
+def test_a_rank_that_cannot_step_ends_the_step_of_all(ranks: list[dict]) -> None:
+    for rank, results in enumerate(ranks):
+        one, all_ranks = results["double"], results["all double"]
+        assert "parameter 0 was (5, 3) torch.float32 cpu and is (5, 3) torch.float64" in all_ranks["text"]
+        assert (one["changed"], all_ranks["changed"]) == (False, False)
+        if rank == RANKS - 1:
+            assert one["text"] == all_ranks["text"]
+        else:
+            assert (one["error"], one["rank"], one["quantity"]) == ("Disagreement", RANKS - 1, "parameters")
+            assert "it cannot step, and its own error says why" in one["text"]
+
+
 def test_of_two_ranks_the_server_counts_as_right() -> None:
-    assert _verdict([[4, 70, 5, 2], [4, 71, 5, 2]])[1:] == [1, 71, 70]
-    assert _verdict([[4, 70, 5, 2], [4, 71, 5, 2], [4, 71, 5, 2]])[1:] == [0, 70, 71]
+    assert _verdict([[4, 70, 5, 0, 4], [4, 71, 5, 0, 4]])[1:4] == [1, 71, 70]
+    assert _verdict([[4, 70, 5, 0, 4], [4, 71, 5, 0, 4], [4, 71, 5, 0, 4]])[1:4] == [0, 70, 71]
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -223,7 +295,7 @@ def test_groups_cross_in_two_messages_and_equal_simulations_of_their_own(ranks: 
         ]
         expected = torch.cat([state.replica.x for state in states])
         assert all(torch.equal(results["groups"]["x"][step - 1], expected) for results in ranks)
-    length = BYTES + sum(
+    length = BESIDE + sum(
         payload_bytes(algorithm.uplink.codec(1), d, torch.float32)
         for algorithm, d in zip(algorithms, split, strict=True)
     )
@@ -261,10 +333,9 @@ def test_parameters_may_be_changed_alike(ranks: list[dict]) -> None:
 
 def test_a_step_is_two_messages_of_the_bytes_that_are_counted_and_a_fixed_header(ranks: list[dict]) -> None:
     algorithm = ALGORITHMS["onebit_adam"]
-    assert BYTES == 32
     for results in ranks:
         assert results["traffic"]["messages"] == [
-            (name, payload_bytes(channel.codec(t), D, torch.float32) + BYTES)
+            (name, payload_bytes(channel.codec(t), D, torch.float32) + BESIDE)
             for t in range(1, STEPS + 1)
             for name, channel in (("gather", algorithm.uplink), ("broadcast", algorithm.downlink))
         ]

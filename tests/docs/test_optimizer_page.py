@@ -80,7 +80,7 @@ def test_a_row_is_what_is_counted(name: str) -> None:
     asked, bits, server, worker, may_set = ROWS[name]
     assert re.findall(r"`(\w+)`", asked) == told(name)
     optimizer = trained(name)
-    state, algorithm = optimizer.state_dict(), optimizer.algorithm
+    state, algorithm = optimizer.state_dict()["state"][0], optimizer.algorithm
     at_worker = nbytes({"worker": state["worker"], "replica": state["replica"]})
     # A coordinate; what there is of a tensor, such as a factor, is left out.
     a_coordinate = [found // D for found in (at_worker, at_worker + nbytes(state["server"]))]

@@ -19,6 +19,7 @@ class ServerModel(Algorithm):
     replicas take over what the downlink makes of x. Its `update` takes no step."""
 
     is_coordinatewise = True
+    server_holds_model = True
 
     def start_server(self, x: Tensor) -> ServerWeights:
         return ServerWeights(**vars(super().start_server(x)), x=x)
