@@ -21,6 +21,9 @@ from ..registry import load_method, parameters
 from .flat_params import Flat
 from .optimizer_state import check_state, state_digest, to_device
 
+_OWN = "local_steps"
+"""What a LocalSteps remembers, in a state dict."""
+
 
 class LocalSteps(torch.optim.Optimizer):
     """Steps with a torch optimizer on every rank, and brings the ranks' models together every H = `period` steps.
@@ -51,12 +54,21 @@ class LocalSteps(torch.optim.Optimizer):
 
     _step_supports_amp_scaling = True  # or a rank whose gradient overflows would not count its step
 
-    def __init__(self, inner: torch.optim.Optimizer, method: Algorithm | str, seed: int = 0, **options: Any) -> None:
+    def __init__(
+        self,
+        inner: torch.optim.Optimizer,
+        method: Algorithm | str,
+        seed: int = 0,
+        process_group: dist.ProcessGroup | None = None,
+        **options: Any,
+    ) -> None:
         if not isinstance(inner, torch.optim.Optimizer):
             raise TypeError(f"inner={inner}: must be a torch optimizer, such as AdamW(model.parameters())")
         self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
-        is_distributed = dist.is_available() and dist.is_initialized()
-        self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if is_distributed else (0, 1)
+        is_distributed, group = dist.is_available() and dist.is_initialized(), process_group
+        self.rank, self.workers = (dist.get_rank(group), dist.get_world_size(group)) if is_distributed else (0, 1)
+        if self.rank < 0:
+            raise ValueError("process_group: this rank is not in it")
         self.algorithm = _chosen(method, self.workers, options)
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
@@ -67,11 +79,15 @@ class LocalSteps(torch.optim.Optimizer):
         self.algorithm.check(len(x))
         self._wire = None
         if is_distributed:
-            check_consistency(x.device, **self._identity(len(x)) | {"rank": "any", "parameters": self._started_with})
+            check_consistency(
+                x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": self._started_with}
+            )
             with contact():
-                dist.broadcast(x, src=0)
-            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed)
+                dist.broadcast(x, group=group, group_src=0)
+            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, group)
         self._flat.write(x)
+        for param in self._flat.params:
+            self.state[param]  # torch's tools make a step where there is no state at all
         self._replica = self.algorithm.start_replica(x)
         self._worker = replace(self.algorithm.start_workers(x, torch.tensor([self.rank])), x=None)
         self._server = self.algorithm.start_server(x) if self.rank == 0 else None
@@ -100,12 +116,15 @@ class LocalSteps(torch.optim.Optimizer):
         return loss
 
     def state_dict(self) -> dict:
-        """This rank's state: `state` and `param_groups` of the inner optimizer, and this object's own.
+        """The inner optimizer's state in torch's form, in which one parameter has what this object remembers, too.
 
-        As in torch, the inner tensors are those of the optimizer, and the next step changes them.
+        As in torch, tensors of the inner state are no copies: the next step changes them.
         """
-        state = self._state()
-        return {"param_groups": self.inner.state_dict()["param_groups"], **state, "digest": state_digest(state)}
+        found = self.inner.state_dict()
+        own = self._state(found["state"])
+        first = min(found["state"])
+        shown = {**found["state"][first], _OWN: {**own, "digest": state_digest(own)}}
+        return {**found, "state": {**found["state"], first: shown}}
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict) -> None:
@@ -114,20 +133,24 @@ class LocalSteps(torch.optim.Optimizer):
         Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
         inner optimizer, number of coordinates or parameter groups; then nothing has changed.
         """
-        check_state(state_dict, self._state(), self._identity(len(self._replica.x)), type(self).__name__)
         try:
-            self.inner.load_state_dict({name: state_dict[name] for name in ("state", "param_groups")})
+            states = {number: dict(one) for number, one in state_dict["state"].items()}
+            [own] = [one.pop(_OWN) for one in states.values() if _OWN in one]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"this is no state_dict of a {type(self).__name__}: {_OWN} is missing") from error
+        here = self._state(states)
+        check_state({**own, "inner": here["inner"]}, here, here["of"], type(self).__name__)
+        try:
+            self.inner.load_state_dict({**state_dict, "state": states})
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
         self.param_groups, self.state = self.inner.param_groups, self.inner.state  # torch made new ones
-        outer = ("x", "worker", "replica", "server")
-        here = to_device({name: state_dict[name] for name in outer}, self._flat.device)
-        self._worker = from_dicts(here["worker"], self._worker)
-        self._replica = from_dicts(here["replica"], self._replica)
-        self._server = None if self._server is None else from_dicts(here["server"], self._server)
-        self.t, self.skipped = state_dict["t"], state_dict["skipped"]
-        self.meter = BitCounter(**state_dict["meter"])
-        self._flat.write(here["x"])
+        own = to_device(own, self._flat.device)
+        self._worker = from_dicts(own["worker"], self._worker)
+        self._replica = from_dicts(own["replica"], self._replica)
+        self._server = None if self._server is None else from_dicts(own["server"], self._server)
+        self.t, self.skipped, self.meter = own["t"], own["skipped"], BitCounter(**own["meter"])
+        self._flat.write(own["x"])
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("LocalSteps cannot be copied or pickled: save its state_dict()")
@@ -193,17 +216,18 @@ class LocalSteps(torch.optim.Optimizer):
         plain = [{name: value for name, value in group.items() if name != "params"} for group in self.param_groups]
         return [{k: v.tolist() if isinstance(v, Tensor) else v for k, v in group.items()} for group in plain]
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self, inner: dict[Any, Any]) -> dict[str, Any]:
+        """What this object remembers, beside these states of the inner optimizer."""
         return {
             "of": self._identity(len(self._replica.x)),
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
-            "state": self.inner.state_dict()["state"],
             "x": self._flat.read(self._replica.x),
             "worker": as_dicts(self._worker),
             "replica": as_dicts(self._replica),
             "server": None if self._server is None else as_dicts(self._server),
+            "inner": state_digest(dict(sorted(inner.items()))),
         }
 
     def _identity(self, d: int) -> dict[str, object]:
@@ -221,8 +245,8 @@ class LocalSteps(torch.optim.Optimizer):
 class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
     """A wire whose rounds are `period` apart."""
 
-    def __init__(self, algorithm: Method, seed: int) -> None:
-        super().__init__(algorithm, seed)
+    def __init__(self, algorithm: Method, seed: int, group: dist.ProcessGroup | None) -> None:
+        super().__init__(algorithm, seed, group)
         self._next = self._period = algorithm.period
 
     def step(

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from optimizer_support import ROUNDS, model, vector
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import SGD, AdamW
 
@@ -79,6 +80,15 @@ def harness(name: str, workers: int) -> tuple[torch.Tensor, BitCounter]:
     return torch.stack(path), meter
 
 
+def digest(optimizer: LocalSteps) -> int:
+    return own(optimizer.state_dict())["digest"]
+
+
+def own(state: dict) -> dict:
+    """What a state dict has of LocalSteps itself."""
+    return state["state"][0]["local_steps"]
+
+
 def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
@@ -121,7 +131,7 @@ def test_a_restart_between_two_exchanges_changes_no_bit() -> None:
     other, restarted = begin(7, 123.0)
     restarted.load_state_dict(torch.load(file, weights_only=True))
     assert torch.equal(steps(other, restarted), steps(net, optimizer))
-    assert restarted.state_dict()["digest"] == optimizer.state_dict()["digest"]
+    assert digest(restarted) == digest(optimizer)
 
 
 def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
@@ -132,7 +142,8 @@ def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
     found, expected = optimizer.state_dict(), inner.state_dict()
     assert found["param_groups"] == expected["param_groups"]
     assert found["state"].keys() == expected["state"].keys()
-    assert all(torch.equal(found["state"][0][name], value) for name, value in expected["state"][0].items())
+    assert found["state"][1] == expected["state"][1]
+    assert {**expected["state"][0], "local_steps": found["state"][0]["local_steps"]} == found["state"][0]
     optimizer.load_state_dict(copy.deepcopy(found))
     assert optimizer.param_groups is inner.param_groups
     assert optimizer.state is inner.state
@@ -142,24 +153,43 @@ def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
     ("damage", "said"),
     [
         (lambda state: state["state"][0]["exp_avg"].view(-1)[3:4].mul_(1 + 1e-15), "digest"),
-        (lambda state: state["replica"]["moments"]["b"][5:6].add_(1e-12), "digest"),
-        (lambda state: state.update(t=4), "digest"),
+        (lambda state: own(state)["replica"]["moments"]["b"][5:6].add_(1e-12), "digest"),
+        (lambda state: own(state).update(t=4), "digest"),
+        (lambda state: own(state).pop("x"), "digest"),
         (lambda state: state.pop("param_groups"), "param_groups: KeyError"),
         (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer"),
-        (lambda state: state.pop("of"), "no state_dict of a LocalSteps"),
-        (lambda state: state["of"].update(inner="SGD"), "of inner SGD, not AdamW"),
+        (lambda state: own(state).pop("of"), "no state_dict of a LocalSteps"),
+        (lambda state: state["state"][0].pop("local_steps"), "no state_dict of a LocalSteps"),
+        (lambda state: state.pop("state"), "no state_dict of a LocalSteps"),
+        (lambda state: own(state)["of"].update(inner="SGD"), "of inner SGD, not AdamW"),
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(damage: Callable[[dict], object], said: str) -> None:
     net = network()
     optimizer = LocalSteps(AdamW(net.parameters(), LR), "diloco", period=2)
     steps(net, optimizer, 3)
-    state, before, x = copy.deepcopy(optimizer.state_dict()), optimizer.state_dict()["digest"], vector(net)
+    state, before, x = copy.deepcopy(optimizer.state_dict()), digest(optimizer), vector(net)
     damage(state)
     with pytest.raises(ValueError, match=said):
         optimizer.load_state_dict(state)
-    assert optimizer.state_dict()["digest"] == before
+    assert digest(optimizer) == before
     assert torch.equal(vector(net), x)
+
+
+def test_torchs_own_tools_carry_the_state_and_make_no_step() -> None:
+    def begin() -> tuple[torch.nn.Module, LocalSteps]:
+        net = network()
+        return net, LocalSteps(SGD(net.parameters(), LR), "diloco", period=3)
+
+    net, optimizer = begin()
+    get_optimizer_state_dict(net, optimizer)
+    assert optimizer.t == 0
+    steps(net, optimizer, 4)
+    saved = copy.deepcopy(get_optimizer_state_dict(net, optimizer))
+    assert optimizer.t == 4
+    other, restarted = begin()
+    set_optimizer_state_dict(other, restarted, saved)
+    assert torch.equal(steps(other, restarted), steps(net, optimizer))
 
 
 def test_a_sparse_gradient_is_the_inner_optimizers_alone() -> None:

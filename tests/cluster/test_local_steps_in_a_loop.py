@@ -163,7 +163,7 @@ def trained(
                 one.load_state_dict(saved)
     first = optimizers[0]
     counted = {name: getattr(first, name) for name in ("meter", "t", "skipped")}
-    synchronised = first.state_dict()["replica"]["x"]
+    synchronised = first.state_dict()["state"][0]["local_steps"]["replica"]["x"]
     return {"x": torch.stack(path), "messages": messages, "synchronised": synchronised, **counted}
 
 
