@@ -10,6 +10,7 @@ import torch.distributed as dist
 from docs_support import ROOT
 
 from algorithms.optim.ddp_hook import compressed
+from algorithms.optim.local_steps import LocalSteps
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.registry import load_method, names, parameters
 from algorithms.utils.layout import laid_out
@@ -17,12 +18,15 @@ from algorithms.utils.layout import laid_out
 D, STEPS = 4000, 5
 LAYOUT = laid_out([("weight", (80, 50), "matrix")])
 PAGE = (ROOT / "docs" / "optimizer.md").read_text()
-ROWS = {
-    cells[0].strip("`"): cells[1:]
-    for line in PAGE.splitlines()
-    if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 6 and cells[0].startswith("`")
-}
 
+
+def rows(columns: int) -> dict[str, list[str]]:
+    """The rows that begin with a name, of tables with so many columns."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines()]
+    return {cells[0].strip("`"): cells[1:] for cells in lines if len(cells) == columns and cells[0].startswith("`")}
+
+
+ROWS, LOCAL = rows(6), rows(5)
 
 KNOWN = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25, "layout": LAYOUT}
 
@@ -102,3 +106,19 @@ def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:
             taken.append(name)
     dist.destroy_process_group()
     assert {*re.findall(r"`(\w+)`", said)} <= {*taken}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_row_of_local_steps_is_what_is_counted(name: str) -> None:
+    period, bits, server, worker = map(float, LOCAL[name])
+    param = torch.nn.Parameter(torch.randn(D))
+    optimizer = LocalSteps(torch.optim.SGD([param], lr=0.1), name)
+    assert optimizer.algorithm.period == period
+    for _ in range(int(period)):
+        optimizer.step()
+    state = optimizer.state_dict()["state"][0]["local_steps"]
+    at_worker = nbytes({"worker": state["worker"], "replica": state["replica"]})
+    assert [worker, server] == [at_worker // D, (at_worker + nbytes(state["server"])) // D]
+    long, algorithm = 100 * D, load_method(name, **({"workers": 2} if "workers" in parameters(name) else {}))
+    sent = sum(channel.bits(long, 1) for channel in (algorithm.uplink, algorithm.downlink)) / long
+    assert bits == pytest.approx(sent, abs=0.06)
