@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from .optim.ddp_hook import compressed
     from .optim.local_steps import LocalSteps
     from .optim.optimizer import CompressedOptimizer
+    from .optim.replicas import compress_replicas
 
 _MODULES = {
     "CompressedOptimizer": ".optim.optimizer",
     "LocalSteps": ".optim.local_steps",
+    "compress_replicas": ".optim.replicas",
     "compressed": ".optim.ddp_hook",
 }
 
-__all__ = ["CompressedOptimizer", "LocalSteps", "compressed"]
+__all__ = ["CompressedOptimizer", "LocalSteps", "compress_replicas", "compressed"]
 
 
 def __getattr__(name: str) -> Any:
