@@ -1,0 +1,39 @@
+"""A sharded model with one replica of one shard, in this process: what is refused, and a round."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from algorithms import compress_replicas
+from algorithms.registry import load_method
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_a_lone_replica_receives_its_own_gradient_and_mistakes_are_refused(alone: None) -> None:
+    whole = torch.nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="fully_shard sharded no parameter of this model"):
+        compress_replicas(whole, "loco")
+    mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicate", "shard"))
+    model = fully_shard(torch.nn.Linear(3, 2), mesh=mesh)
+    model.load_state_dict(fully_shard(whole, mesh=mesh).state_dict())
+    with pytest.raises(ValueError, match="does not send gradients, or makes its own step"):
+        compress_replicas(model, "onebit_adam", rounds=100)
+    with pytest.raises(ValueError, match="clip_grad_norm_ after backward"):
+        compress_replicas(model, replace(load_method("sgd"), clip=1.0))
+    replicas = compress_replicas(model, "sgd")
+    for one in (whole, model):
+        one(torch.ones(4, 3)).square().mean().backward()
+    for one, other in zip(whole.parameters(), model.parameters(), strict=True):
+        assert torch.equal(one.grad.to_local(), other.grad.to_local())  # pyright: ignore
+    assert replicas.meter.bits == 2 * 32 * 8
