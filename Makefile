@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-run demo report test test-docs test-full soak test-avx2 lint types format docs audit lock data bench gpu \
+.PHONY: help setup setup-run demo report test test-docs test-full test-frameworks soak test-avx2 lint types format docs audit lock data bench gpu \
 	reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
@@ -8,6 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 READY := .venv/.ready
 READY_TO_DEVELOP := .venv/.ready-to-develop
+READY_FOR_FRAMEWORKS := .venv/.ready-for-frameworks
 LOCKS := requirements
 # Every file that is installed has a hash in a lock, what torch's own build brings with it too; what has to be built is
 # built by the locked setuptools.
@@ -40,6 +41,10 @@ $(READY): $(addprefix $(LOCKS)/,build.lock torch-cpu.lock run.lock cuda.lock)
 
 $(READY_TO_DEVELOP): $(LOCKS)/dev.lock $(READY)
 	$(INSTALL) -r $(LOCKS)/dev.lock
+	@touch $@
+
+$(READY_FOR_FRAMEWORKS): $(LOCKS)/frameworks.lock $(READY_TO_DEVELOP)
+	$(INSTALL) -r $(LOCKS)/frameworks.lock
 	@touch $@
 
 demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and claims, no download
@@ -76,6 +81,9 @@ test-docs: $(READY_TO_DEVELOP)  ## the documents: commands, links, reports; and 
 test-full: $(READY_TO_DEVELOP)  ## all tests, the slow ones too
 	$(PYTEST) -m "not soak"
 
+test-frameworks: $(READY_FOR_FRAMEWORKS)  ## examples/ for Lightning, Accelerate and Transformers, which it installs first
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m frameworks tests/frameworks
+
 soak: $(READY_TO_DEVELOP)  ## hours of kills, damaged files and odd input: docs/reliability.md
 	$(PYTEST) -m "" tests/reliability --hypothesis-profile=soak $(ARGS)
 
@@ -98,7 +106,7 @@ docs: $(READY_TO_DEVELOP)  ## build the documentation into docs/_build/html; a w
 	$(BIN)/python -m sphinx -W --keep-going -q -E -b html docs docs/_build/html
 
 audit: $(READY_TO_DEVELOP)  ## known vulnerabilities of what the locks name; without an answer for all of it, an error
-	@$(BIN)/pip-audit --strict --disable-pip --require-hashes $(foreach lock,build run cuda dev,-r $(LOCKS)/$(lock).lock) \
+	@$(BIN)/pip-audit --strict --disable-pip --require-hashes $(foreach lock,build run cuda dev frameworks,-r $(LOCKS)/$(lock).lock) \
 		|| { echo "make audit: a vulnerability, or no answer of the service that knows them, see above"; exit 1; }
 
 lock: $(READY_TO_DEVELOP)  ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the newest versions

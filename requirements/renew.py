@@ -8,6 +8,7 @@
     run.lock         what running needs
     cuda.lock        what the registry's torch brings besides: constraints, for where that torch asks for them
     dev.lock         what tests, checks and documentation need besides
+    frameworks.lock  what the recipes for frameworks and their tests need besides
 
 One resolution by uv, for every Python and platform that the project runs on.
 """
@@ -23,22 +24,25 @@ FOLDER = Path(__file__).resolve().parent
 BUILD = ("pip", "setuptools")
 RUN = ("harness", "sweeps", "dashboard")
 DEV = ("docs", "dev")
+FRAMEWORKS = ("frameworks",)
+LOCKS = ("build", "run", "cuda", "dev", "frameworks")
 CUDA = re.compile("nvidia-|cuda-|triton$")
 
 
 def main(arguments: list[str]) -> None:
     """The command line above."""
-    before = "".join((FOLDER / f"{lock}.lock").read_text() for lock in ("build", "run", "cuda", "dev"))
-    whole = resolved(RUN + DEV, before, arguments)
+    before = "".join((FOLDER / f"{lock}.lock").read_text() for lock in LOCKS)
+    whole = resolved(RUN + DEV + FRAMEWORKS, before, arguments)
     if f"\n{whole['torch'].split()[0]}+cpu " not in (FOLDER / "torch-cpu.lock").read_text():
         sys.exit(f"requirements/torch-cpu.lock: not of {whole['torch'].split()[0]}; renew it first")
-    run = resolved(RUN, "".join(whole.values()), [])
+    run, developing = (resolved(extras, "".join(whole.values()), []) for extras in (RUN, RUN + DEV))
     rest = [name for name in whole if name not in BUILD and not CUDA.match(name)]
     sets = {
         "build": BUILD,
         "run": [name for name in rest if name in run],
         "cuda": [name for name in whole if CUDA.match(name)],
-        "dev": [name for name in rest if name not in run],
+        "dev": [name for name in rest if name in developing and name not in run],
+        "frameworks": [name for name in rest if name not in developing],
     }
     for lock, names in sets.items():
         (FOLDER / f"{lock}.lock").write_text("# Written by renew.py.\n" + "".join(whole[name] for name in names))

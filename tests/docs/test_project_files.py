@@ -28,7 +28,7 @@ def _locked(lock: str) -> dict[str, str]:
     return dict(found)
 
 
-LOCKS = {name: _locked(name) for name in ("build", "torch-cpu", "run", "cuda", "dev")}
+LOCKS = {name: _locked(name) for name in ("build", "torch-cpu", "run", "cuda", "dev", "frameworks")}
 
 
 def test_what_is_declared_is_locked_once():
@@ -37,6 +37,7 @@ def test_what_is_declared_is_locked_once():
     asked = {
         "run": [*project["dependencies"], *extras["harness"], *extras["sweeps"], *extras["dashboard"]],
         "dev": [*extras["docs"], *extras["dev"]],
+        "frameworks": extras["frameworks"],
     }
     for lock, requirements in asked.items():
         assert {re.split("[<>=]", one)[0] for one in requirements} <= set(LOCKS[lock])
