@@ -26,10 +26,8 @@ class Compressed(TrainerCallback):
     def __init__(self, method: str) -> None:
         self.method = method
 
-    def file(self, step: int) -> Path:
-        return Path(
-            self.trainer.args.output_dir, f"checkpoint-{step}", f"memories-{self.trainer.args.process_index}.pt"
-        )
+    def file(self, args: TrainingArguments, step: int) -> Path:
+        return Path(args.output_dir, f"checkpoint-{step}", f"memories-{args.process_index}.pt")
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
         if args.world_size > 1:  # alone, the model is not wrapped, and nothing is sent

@@ -13,7 +13,7 @@ sys.path += [str(Path(__file__).resolve().parents[1] / name) for name in ("clust
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize(
     ("name", "package", "length"),
-    [("accelerate_loop", "accelerate", 8), ("lightning_trainer", "lightning", 8), ("hf_trainer", "transformers", 60)],
+    [("accelerate_loop", "accelerate", 8), ("lightning_trainer", "lightning", 8), ("hf_trainer", "transformers", 30)],
 )
 def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
     name: str, package: str, length: int, size: int, tmp_path: Path
