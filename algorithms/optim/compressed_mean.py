@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, is_finite
+from ..comm.consistency import ConsistentGatherBroadcast, Readiness, is_finite
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
 from ..core.grouped import SideBySide
@@ -51,22 +51,24 @@ class CompressedMean:
         self._worker = algorithm.start_workers(zeros, torch.tensor([self._wire.rank]))
         self._server = algorithm.start_server(zeros) if self._wire.rank == 0 else None
 
-    def round(self, gradient: Tensor, x: Tensor, usable: bool = True) -> Tensor:
-        """g̃_t [d] for this worker's gradient [d]; NaN where a rank's gradient is not finite or not `usable`.
+    def round(self, gradient: Tensor | None, x: Tensor) -> Tensor:
+        """g̃_t [d] for this worker's gradient [d]; NaN where a rank's gradient is not finite.
 
-        x [d] are the parameters, which ranks compare. Raises Disagreement and LostContact.
+        x [d] are the parameters, which ranks compare. A rank without a gradient takes part, and raises its own error
+        afterwards, or the others would wait for it. Raises Disagreement, also where another rank has no gradient, and
+        LostContact.
         """
-        t, usable = self.t + 1, usable and is_finite(gradient)
-        sent = gradient if usable else torch.zeros_like(gradient)
+        t, readiness = self.t + 1, _readiness(gradient)
+        sent = gradient if gradient is not None and readiness == "ready" else torch.zeros_like(x)
         up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self._seed)
-        down, server = self._wire.step(up, self._server, x, 0.0, t, usable)
+        down, server, _ = self._wire.step(up, self._server, x, 0.0, t, readiness)
         if down is None:
             self.skipped += 1
-            return torch.full_like(gradient, torch.nan)
+            return torch.full_like(x, torch.nan)
         signal = self.algorithm.received(down, self._replica, t)
         self._replica = replace(self._replica, signal=signal)
         self._worker, self._server, self.t = worker, server, t
-        self.meter.count(self.algorithm, len(gradient), t, gradient.dtype)
+        self.meter.count(self.algorithm, len(x), t, x.dtype)
         return self.algorithm.clipped_aggregate(signal)
 
     def state(self) -> dict[str, Any]:
@@ -87,6 +89,12 @@ class CompressedMean:
         self._server = from_dicts(here["server"], self._server) if self._server else None
         self._replica = replace(self._replica, signal=here["signal"])
         self.t, self.skipped, self.meter = here["t"], here["skipped"], BitCounter(**here["meter"])
+
+
+def _readiness(gradient: Tensor | None) -> Readiness:
+    if gradient is None:
+        return "refused"
+    return "ready" if is_finite(gradient) else "not finite"
 
 
 def chosen_method(algorithm: Algorithm | str, options: dict[str, Any]) -> Algorithm:

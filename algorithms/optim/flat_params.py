@@ -22,8 +22,8 @@ class Flat:
             raise ValueError("no parameter requires a gradient")
         if any(_is_sharded(param) for param in self.params):
             raise ValueError(
-                "parameters are sharded (FSDP or tensor parallelism): a message needs the whole gradient, which "
-                "no process has then; keep the whole model on every rank, as DistributedDataParallel does"
+                "parameters are sharded (FSDP or tensor parallelism), and no process has the whole gradient to send; "
+                "with FSDP2 on a mesh of replicas use a torch optimizer and compress_replicas"
             )
         if any(param.is_complex() for param in self.params):
             raise ValueError("a parameter is complex: hold torch.view_as_real of it, which is two real ones")

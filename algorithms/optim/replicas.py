@@ -135,7 +135,7 @@ class _Hook:
             reduced.record_stream(torch.cuda.current_stream())  # it was allocated on the reduce-scatter's
         if _trained(self.group) != self.params or len(reduced) != sum(self.padded):
             if self.mean and self.group.all_reduce_grads:  # the other replicas wait for this rank
-                self.mean.round(torch.zeros_like(x := self.parameters()), x, usable=False)
+                self.mean.round(None, self.parameters())
             raise ValueError(
                 f"module {self.name!r}: a parameter got no gradient, or requires_grad changed later; "
                 "call model.set_reduce_scatter_unused_params(True), or freeze parameters before compress_replicas"

@@ -205,13 +205,14 @@ def unused(included: bool) -> float:
     return net[2].unused.grad.full_tensor().abs().sum().item()
 
 
-def frozen(after: bool) -> dict:
+def frozen(before: bool, after: bool = True) -> dict:
     """A backward pass with a layer whose weight is frozen, before or after."""
     net = sharded()
-    if not after:
+    if before:
         net[0].weight.requires_grad_(False)
     state = compress_replicas(net, "loco")
-    net[0].weight.requires_grad_(False)
+    if after:
+        net[0].weight.requires_grad_(False)
     loss(net, dist.get_rank(), 1).backward()
     return _rounds(state)
 
@@ -266,10 +267,11 @@ def everything() -> dict:
     results["bf16"] = trained(SIGN, mp_policy=half, net=network().float())
     results["accumulated"], results["factored"] = accumulated(), factored()
     results["partly infinite"] = partly_infinite()
-    results["unused, included"], results["frozen before"] = unused(True), frozen(False)
+    results["unused, included"], results["frozen before"] = unused(True), frozen(before=True)
     for name, act in {
         "unused": partial(unused, False),
-        "frozen after": partial(frozen, True),
+        "frozen after": partial(frozen, before=False),
+        "frozen in one": lambda: frozen(before=False, after=dist.get_rank() >= RANKS // 2),
         "back": back,
         "drift": partial(trained, SIGN, befalls=drift),
         "seed": lambda: compress_replicas(sharded(), SIGN, seed=dist.get_rank()),
@@ -432,3 +434,11 @@ def test_parameters_without_a_gradient(ranks: list[dict]) -> None:
 def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]) -> None:
     for results in ranks:
         assert re.match(said, results[name])
+
+
+def test_a_replica_that_cannot_take_part_is_named_in_the_others(ranks: list[dict]) -> None:
+    said = [results["frozen in one"] for results in ranks]
+    assert all("ValueError: module '0': a parameter got no gradient" in one for one in said[2:])
+    assert all(
+        re.match("Disagreement: step 1: rank 1 differs from the others in parameters: ", one) for one in said[:2]
+    )
