@@ -43,6 +43,8 @@ def load_method(name: str, **options: Any) -> Algorithm:
         if part not in settings and chosen.get(part, "own") != "own":
             kind, arguments, _ = _read(part, chosen[part])
             settings[part] = _imported(kind)(**arguments)
+        if part in settings and not isinstance(settings[part], known[part].annotation):
+            raise ValueError(f"{name}: takes {known[part].annotation.__name__}, and {part}={settings[part]} is none")
     if missing := [key for key, one in known.items() if one.default is one.empty and key not in settings]:
         raise ValueError(f"{name} needs {' and '.join(f'{option}=' for option in missing)}")
     return function(**settings)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # also where `__getattr__` looks names up
-    from .base import Compressor, Identity, Payload, Shardable, Unpacked, tensors
+    from .base import Compressor, Floats, Identity, Payload, Shardable, Unpacked, tensors
     from .bin_means import BinMeans
     from .blocks import Blocks
     from .chunk_top_k import ChunkTopK, ChunkTopKBins
     from .dct import DctTopK
     from .dither import LinfDither, Nuqsgd, Qsgd
+    from .floats import Bf16, Fp8, Fp16
     from .four_bits import Dynamic4, Int4, Nf4
     from .min_max import MinMaxUint8
     from .natural import Natural

@@ -130,8 +130,12 @@ class Vector(NamedTuple):
     values: Tensor  # [..., d]
 
 
+class Floats(Shardable):
+    """A compressor that sends every coordinate as a float: the only kind that uncompressed methods take."""
+
+
 @dataclass(frozen=True)
-class Identity(Shardable):
+class Identity(Floats):
     """C(x) = x: d floats, 32d bits."""
 
     unbiased = True

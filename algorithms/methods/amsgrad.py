@@ -1,15 +1,15 @@
 """Distributed AMSGrad, uncompressed."""
 
-from .bases import Algorithm, AMSGrad, Identity, dense
+from .bases import Algorithm, AMSGrad, Direct, Floats
 
 
-def amsgrad(compressor: Identity, update: AMSGrad) -> Algorithm:
+def amsgrad(compressor: Floats, update: AMSGrad) -> Algorithm:
     """The uncompressed method that CD-Adam compresses: g_i up, ḡ = mean_i g_i down, AMSGrad on every replica.
 
         m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  v̂ ← max(v̂, v),  x ← x − α·m/√(v̂ + ν)
 
     State: replica, m, v and v̂ [d].
-    Wire: 32d bits up, 32d down. `compressor` must be Identity.
+    Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
     Source: CD-Adam paper, section 3 (Reddi et al. 2019); `update.form: torch` is the authors' code.
     """
-    return Algorithm.both_ways(dense(), update)
+    return Algorithm.both_ways(Direct(compressor), update)

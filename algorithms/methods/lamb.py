@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..utils.layout import Layout, check_layout
-from .bases import Adam, Algorithm, Identity, Lr, Moments, dense
+from .bases import Adam, Algorithm, Direct, Floats, Lr, Moments
 
 LEAST, MOST = 0.01, 10.0  # between which the ratio of lengths is kept, as in DeepSpeed
 
@@ -44,7 +44,7 @@ class Lamb(Adam):
 
 
 def lamb(
-    compressor: Identity,
+    compressor: Floats,
     layout: Layout = (),
     beta1: float = 0.9,  # β₁, how much of m is kept each round
     beta2: float = 0.999,  # β₂, how much of v is kept each round
@@ -59,9 +59,9 @@ def lamb(
 
     All tensors are treated alike, whatever their roles.
     State: replica, m and v [d].
-    Wire: 32d bits up, 32d down. `compressor` must be Identity.
+    Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
     Source: You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, 2020 (arXiv
     1904.00962), as the warm-up of DeepSpeed's 1-bit LAMB has it: no bias correction, ε outside the root.
     """
     update = Lamb(layout=layout, beta1=beta1, beta2=beta2, nu=eps, form="uncorrected", weight_decay=weight_decay)
-    return Algorithm.both_ways(dense(), update)
+    return Algorithm.both_ways(Direct(compressor), update)

@@ -1,12 +1,12 @@
 """Muon, uncompressed: momentum made orthogonal."""
 
 from ..utils.layout import Layout
-from .bases import Adam, Algorithm, Identity, dense
+from .bases import Adam, Algorithm, Direct, Floats
 from .bases.muon import Muon, Scale
 
 
 def muon(
-    compressor: Identity,
+    compressor: Floats,
     layout: Layout = (),
     momentum: float = 0.95,  # μ, how much of B is kept each round
     nesterov: bool = True,  # false: NS(B) of the momentum as it is
@@ -26,7 +26,7 @@ def muon(
 
     Roles: matrices are the tensors that the task says are; embeddings, heads and vectors are all else.
     State: replica, B [of matrices], m and v [of all else].
-    Wire: 32d bits up, 32d down. `compressor` must be Identity.
+    Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
     Source: the code that Muon was published as (KellerJordan/Muon, 2024), whose readme has α = 0.02 and 3·10⁻⁴ for
     AdamW, so `others_lr` 0.015. `match_rms_adamw` with `others_lr` 1 is Moonlight's (Liu et al. 2025, arXiv
     2502.16982), `spectral` Dion's and MuLoCo's.
@@ -38,4 +38,4 @@ def muon(
         layout=layout, momentum=momentum, nesterov=nesterov, scale=scale, others=others, others_lr=others_lr,
         weight_decay=weight_decay,
     )  # fmt: skip
-    return Algorithm.both_ways(dense(), update)
+    return Algorithm.both_ways(Direct(compressor), update)

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 from reference import compressors as plain
-from reference import groups, quantizers
+from reference import floats, groups, quantizers
 
 from algorithms.compressors import (
+    Bf16,
     BinMeans,
     Blocks,
     ChunkTopK,
     ChunkTopKBins,
     Dynamic4,
+    Fp8,
+    Fp16,
     Identity,
     Int4,
     LinfDither,
@@ -52,7 +55,8 @@ COMPRESSORS = [  # one a path through the code
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(ratio=0.1), TopK(k=3, index_bits="packed"), RandomK(k=3),
     RandomK(k=3, unbiased=True), MinMaxUint8(), LogQuantize(3), UniformQuantize(5), UniformQuantize(16), Qsgd(7),
     Qsgd(300), Natural(), Sign(), Sign(zero=True), SignMean(4), Int4(10), Nf4(10), Dynamic4(10), LinfDither(10),
-    Nuqsgd(10), BinMeans(), ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)),
+    Nuqsgd(10), Bf16(), Bf16(stochastic=True), Fp16(), Fp8(10), Fp8(10, "e5m2", stochastic=True), BinMeans(),
+    ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)),
     Blocks(RandomK(k=3), (30, 7)),
 ]  # fmt: skip
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
@@ -118,6 +122,13 @@ VALUES = [
     *((LinfDither(b, s), lambda x, b=b, s=s: groups.linf_dither(x, s, b, uniform()))
       for b, s in ((1, 7), (5, 300), (64, 1))),
     *((Nuqsgd(b, s), lambda x, b=b, s=s: groups.nuqsgd(x, s, b, uniform())) for b, s in ((1, 7), (5, 4), (64, 1))),
+    *((kind(), partial(floats.cast, kind=one)) for kind, one in ((Bf16, floats.BF16), (Fp16, floats.FP16))),
+    *((kind(stochastic=True), lambda x, one=one: floats.cast(x, one, uniform()))
+      for kind, one in ((Bf16, floats.BF16), (Fp16, floats.FP16))),
+    *((Fp8(b, "e4m3"), partial(floats.fp8, kind=floats.E4M3, block=b)) for b in (1, 5, 64)),
+    (Fp8(5, "e5m2"), partial(floats.fp8, kind=floats.E5M2, block=5)),
+    *((Fp8(5, name, stochastic=True), lambda x, one=one: floats.fp8(x, one, 5, uniform()))
+      for name, one in (("e4m3", floats.E4M3), ("e5m2", floats.E5M2))),
     *((BinMeans(b), partial(groups.bin_means, bits=b)) for b in (2, 3, 8)),
     *((ChunkTopK(k, s), lambda x, k=k, s=s: groups.chunk_top_k(x, k, s))
       for k, s in ((1, 2), (3, 10), (4, 100), (30, 36))),
@@ -296,8 +307,38 @@ def test_natural_at_the_ends_of_float32():
 def test_what_is_not_finite_shows(bad):
     x = torch.randn(9)
     x[3] = bad
-    for compressor in (MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd(), Natural()):
+    for compressor in (MinMaxUint8(), LogQuantize(), UniformQuantize(), Qsgd(), Natural(), Bf16(), Fp16(), Fp8()):
         assert not compressor.decode(compressor.encode(x, DOWN), 9).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("compressor", "kind", "dtype"),
+    [
+        (Bf16(), floats.BF16, torch.bfloat16),
+        (Fp16(), floats.FP16, torch.float16),
+        (Fp8(2**17), floats.E4M3, torch.float8_e4m3fn),
+        (Fp8(2**17, "e5m2"), floats.E5M2, torch.float8_e5m2),
+    ],
+    ids=str,
+)
+def test_casts_around_halfway_between_two_numbers(compressor, kind, dtype):
+    """Halfway goes to the even one, and what is next to it to the nearer one, for numbers of every exponent."""
+    codes = torch.arange(2 ** (8 * dtype.itemsize - 1)).to({1: torch.uint8, 2: torch.int16}[dtype.itemsize])
+    numbers = codes.view(dtype).float()
+    numbers = numbers[numbers.isfinite()]
+    halfway = (numbers[:-1] + numbers.diff() / 2)[:: max(len(numbers) // 700, 1)]
+    above, below = (torch.nextafter(halfway, torch.tensor(end)) for end in (torch.inf, 0.0))
+    x = torch.cat([numbers[-1:], halfway, -halfway, above, below]).double()
+    expected = [floats.nearest(one, *kind) for one in x.tolist()]
+    assert compressor(x).tolist() == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+def test_the_ends_of_16_bit_floats():
+    x = torch.tensor([65504.0, 65520.0, 1e30, -1e5, 2**-25, 1.01 * 2**-25, -(2**-26), 3.4e38])
+    assert Fp16()(x).tolist() == [65504, 65504, 65504, -65504, 0, 2**-24, 0, 65504]
+    most = torch.finfo(torch.bfloat16).max
+    assert Bf16()(x[-1:]).tolist() == [most]
+    assert Bf16(stochastic=True)(torch.tensor([1e300, 1e-300], dtype=torch.float64), DOWN).tolist() == [most, 0]
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 7, 8, 9, 16])
@@ -387,10 +428,14 @@ def test_what_contracts_and_what_does_not():
         (lambda: Int4(0), "block=0"),
         (lambda: LinfDither(levels=0), "levels=0"),
         (lambda: Nuqsgd(levels=128), "levels=128"),
+        (lambda: Fp8(format="e3m4"), "format='e3m4': must be 'e4m3' or 'e5m2'"),  # type: ignore
         (lambda: BinMeans(1), "bits=1"),
         (lambda: BinMeans().check(2), "two would be lost"),
         (lambda: ChunkTopK(k=5, chunk=4), "k=5, chunk=4"),
-        *((lambda c=c: c(torch.ones(3)), "draws from a key") for c in (RandomK(k=1), Qsgd(), Natural())),
+        *(
+            (lambda c=c: c(torch.ones(3)), "draws from a key")
+            for c in (RandomK(k=1), Qsgd(), Natural(), Bf16(stochastic=True))
+        ),
     ],
 )
 def test_nonsense_is_refused(make, message):

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from algorithms import registry as module
-from algorithms.compressors import TopK
+from algorithms.compressors import Bf16, TopK
+from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.onebit_adam import onebit_adam
@@ -38,6 +39,12 @@ def test_options_stand_before_the_file() -> None:
     assert load_method("ef21", compressor=TopK(k=3), dense_start=False) == ef21(TopK(k=3), SGD(), dense_start=False)
 
 
+def test_uncompressed_methods_send_short_floats() -> None:
+    for name in ("adamw", "amsgrad", "sgd"):
+        method = load_method(name, compressor=Bf16())
+        assert (method.uplink, method.downlink) == (Direct(Bf16()), Direct(Bf16()))
+
+
 def optimizer(name: str, **options: object) -> CompressedOptimizer:
     """Of three parameters."""
     return CompressedOptimizer([torch.nn.Parameter(torch.ones(3))], name, lr=0.1, **options)
@@ -61,6 +68,7 @@ def test_an_optimizer_in_one_call() -> None:
         ("qadam", {"warmup": 100, "rounds": 100}, "warmup=100: 100 of 100 rounds"),
         ("cd_adam", {"beta": (0.9, 0.99)}, "no option 'beta'; did you mean betas? there are compressor, update,"),
         ("cd_adam", {"rounds": 100}, "no option 'rounds'; there are compressor, update, uplink_only, dense_start, w"),
+        ("adamw", {"compressor": TopK(k=1)}, "adamw: takes Floats, and compressor=TopK(ratio=None, k=1"),
         ("sgd", {"momentum": 0.9}, "no option 'momentum'; there are compressor, update, weight_decay"),
         ("powersgd", {"residual": "none"}, "residual='none': must be 'global' or 'local'"),
         ("cd_adam", {"weight_decay": -1.0}, "weight_decay=-1.0: must not be negative"),

@@ -16,7 +16,9 @@ from torch import Tensor
 from algorithms.comm import sharded_server
 from algorithms.comm.gather_broadcast import GatherBroadcast, from_bytes, to_bytes
 from algorithms.compressors import (
+    Bf16,
     Blocks,
+    Fp8,
     Identity,
     LogQuantize,
     MinMaxUint8,
@@ -94,6 +96,7 @@ def _shape(payload: object) -> object:
     "compressor",
     [
         *(Identity(), ScaledSign(), TopK(k=3), RandomK(k=3), MinMaxUint8(), LogQuantize(), Qsgd(), Natural()),
+        *(Bf16(), Bf16(stochastic=True), Fp8(5)),
         *(Blocks(ScaledSign(), (10, 3)), Blocks(TopK(k=2), (2, 11))),
     ],
     ids=str,
@@ -119,6 +122,7 @@ RUNS = {
     "quantized_adam": ("algorithm=quantized_adam",),
     "ef21": ("algorithm=ef21", "algorithm.dense_start=true", "compressor.k=3"),
     "naive": ("algorithm=naive", "compressor=random_k", "compressor.k=4", "algorithm.uplink_only=true"),
+    "adamw bf16": ("algorithm=adamw", "compressor=bf16"),
     "layer": (
         *("algorithm=cd_adam", "partition=layer", "task=digits", "task.model.width=2", "task.rows=64"),
         *("task.batch_size=4", "task.evaluation_rows=16"),
@@ -127,6 +131,7 @@ RUNS = {
 SHARDED = {
     "sharded cd_adam": ("algorithm=cd_adam",),
     "sharded natural": ("algorithm=naive", "compressor=natural"),
+    "sharded fp8": ("algorithm=adamw", "compressor=fp8", "compressor.block=8", "compressor.stochastic=true"),
     "sharded clipped": ("algorithm=quantized_adam", "clip_worker=0.05", "clip_aggregate=0.005"),
 }
 ALL = (*RUNS, *SHARDED)

@@ -1,6 +1,6 @@
 """What methods are made of."""
 
-from ...compressors.base import Compressor, Identity, Payload
+from ...compressors.base import Compressor, Floats, Identity, Payload
 from ...core.aggregation import Mean, SendersMean
 from ...core.algorithm import Algorithm, Answer, Payloads, ReplicaState, Sent, ServerState, Stage, Wanted, WorkerState
 from ...core.channels import Channel, Direct, ErrorFeedback, Markov, dense
