@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors import Blocks, Compressor, Natural, Payload, RandomK, ScaledSign, TopK, tensors
+from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
 from algorithms.core.algorithm import Algorithm, ReplicaState, as_dicts, from_dicts
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
@@ -106,7 +106,9 @@ def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
 def _fitting(name: str, kind: Any) -> list[Any]:
     """The parts of this annotation, or else one of a class of compressors that none of them is of."""
     found = [part for part in CHOICES[name] if kind is Parameter.empty or isinstance(part, kind)]
-    return found or ([kind()] if inspect.isclass(kind) and issubclass(kind, Compressor) else [])
+    if not found and inspect.isclass(kind) and issubclass(kind, Compressor):
+        found = [Identity() if issubclass(Identity, kind) else kind()]
+    return found
 
 
 class TestAlgorithm:

@@ -8,6 +8,7 @@ import torch
 from hydra.utils import get_object
 
 from algorithms.compressors import (
+    Bf16,
     ChunkTopKBins,
     DctTopK,
     Identity,
@@ -67,6 +68,7 @@ ALGORITHMS = [
     of_configuration("ef21", dense_start=False),
     of_configuration("qadam", compressor=MinMaxUint8()),
     of_configuration("sgd", update=SGD()),
+    of_configuration("adamw", compressor=Bf16()),
     of_configuration("onebit_adam", signal="gradient", compressor=TopK(k=2)),
     of_configuration("onebit_adam", signal="gradient", form="torch", compressor=ScaledSign("l2")),
     of_configuration("naive", compressor=ScaledSign("l2"), update=AMSGrad(form="torch")),
